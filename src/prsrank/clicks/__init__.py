@@ -1,0 +1,1 @@
+"""Click models and the production ranker."""

@@ -1,0 +1,1 @@
+"""Data sets: reading, converting, making up."""

@@ -1,0 +1,203 @@
+"""Click logs: which rankings were shown, in which sessions, and what was clicked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import IdArray, RankingDataset, id_array
+from prsrank.errors import InputError
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """A column of the log with one value per session, such as the device.
+
+    Attributes:
+        values: the distinct values, as strings.
+        codes: index into `values` of each session.
+    """
+
+    values: tuple[str, ...]
+    codes: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class ClickLog:
+    """Rankings, the sessions that showed them, and the clicks. All arrays are read-only.
+
+    A doc is named by its index into `doc_ids`, a table of the distinct (query, doc) pairs
+    grouped by query; so statistics per (query, doc) are sums over that index. Non-clicks
+    are the shown docs that are not among a session's clicks: they need no space.
+
+    Attributes:
+        query_ids: the distinct queries.
+        doc_offsets: where each query's docs begin in `doc_ids`, and the end (queries + 1).
+        doc_ids: the distinct docs of each query.
+        ranking_query: index of each ranking's query (rankings).
+        ranking_offsets: where each ranking's slots begin, and the end (rankings + 1).
+        ranking_docs: the docs shown, in the order shown (slots).
+        ranking_positions: the 1-based positions at which they were shown, rising within a
+            ranking; there may be gaps (slots).
+        session_ranking: index of the ranking that each session showed (sessions).
+        session_clicks: how many docs were clicked in each session (sessions).
+        clicks: 0-based index into the ranking of each clicked doc, rising within a session,
+            session after session (clicks).
+        ranking_design: index into `designs` of each ranking (rankings).
+        designs: how sessions were randomised; the first is "", not at all. "uniform": all
+            positions shuffled; "top-k:K": positions 1 to K shuffled; "swap:A:B": the docs at
+            positions A and B changed places with probability 1/2 (sessions that drew
+            "no change" are marked too).
+        ranking_propensities: logged propensity of each slot, if known (slots).
+        session_ids: the sessions' own ids, if known; else 0, 1, 2, ...
+        session_times: microseconds since 1970, if known (sessions).
+        contexts: further columns with one value per session.
+    """
+
+    query_ids: IdArray
+    doc_offsets: Longs
+    doc_ids: IdArray
+    ranking_query: Ints
+    ranking_offsets: Longs
+    ranking_docs: Ints
+    ranking_positions: Ints
+    session_ranking: Ints
+    session_clicks: Ints
+    clicks: Ints
+    ranking_design: Ints = None  # type: ignore[assignment]
+    designs: tuple[str, ...] = ("",)
+    ranking_propensities: npt.NDArray[np.float64] | None = None
+    session_ids: IdArray | None = None
+    session_times: Longs | None = None
+    contexts: Mapping[str, Context] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.ranking_design is None:
+            object.__setattr__(self, "ranking_design", np.zeros(len(self.ranking_query), np.int32))
+        for name in ("query_ids", "doc_ids", "session_ids"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, id_array(getattr(self, name)))
+        for name, dtype in _DTYPES.items():
+            if getattr(self, name) is not None:
+                array = np.ascontiguousarray(getattr(self, name), dtype=dtype).view()
+                array.flags.writeable = False
+                object.__setattr__(self, name, array)
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        slots = self.ranking_offsets[-1]
+        for name, size in (
+            ("doc_offsets", self.queries + 1),
+            ("doc_ids", self.doc_offsets[-1]),
+            ("ranking_offsets", self.rankings + 1),
+            ("ranking_docs", slots),
+            ("ranking_positions", slots),
+            ("ranking_design", self.rankings),
+            ("ranking_propensities", slots),
+            ("session_clicks", self.sessions),
+            ("session_ids", self.sessions),
+            ("session_times", self.sessions),
+            ("clicks", self.session_clicks.sum(dtype=np.int64)),
+        ):
+            array = getattr(self, name)
+            if array is not None and len(array) != size:
+                raise InputError(f"the log's {name} has {len(array)} entries where {size} belong")
+
+    @property
+    def queries(self) -> int:
+        """Number of distinct queries."""
+        return len(self.query_ids)
+
+    @property
+    def rankings(self) -> int:
+        """Number of distinct rankings."""
+        return len(self.ranking_query)
+
+    @property
+    def sessions(self) -> int:
+        """Number of sessions."""
+        return len(self.session_ranking)
+
+    @property
+    def click_offsets(self) -> Longs:
+        """Where each session's clicks begin in `clicks`, and the end (sessions + 1)."""
+        offsets = np.zeros(self.sessions + 1, np.int64)
+        np.cumsum(self.session_clicks, out=offsets[1:])
+        return offsets
+
+    @cached_property
+    def max_position(self) -> int:
+        """The lowest place at which any doc was shown; 0 for an empty log."""
+        return int(self.ranking_positions.max(initial=0))
+
+    def doc_rows(self, dataset: RankingDataset) -> Longs:
+        """Return the row in `dataset` of each (query, doc) of the log.
+
+        Docs of a data set without doc ids are named by their 0-based row in the list.
+
+        Raises:
+            InputError: if a query or doc of the log is not in the data set.
+        """
+        lists = _positions_of(self.query_ids, dataset.query_ids, "query")
+        lengths = np.diff(self.doc_offsets)
+        list_of_doc = np.repeat(lists, lengths)
+        if dataset.doc_ids is None:
+            rows = self.doc_ids.astype(np.int64) if self.doc_ids.dtype.kind != "i" else self.doc_ids
+            bad = (rows < 0) | (rows >= dataset.list_lengths[list_of_doc])
+            if bad.any():
+                self._raise_unknown_doc(int(bad.argmax()))
+            return dataset.offsets[list_of_doc] + rows
+        list_of_row = np.repeat(np.arange(dataset.lists), dataset.list_lengths)
+        ids, known = _same_kind(self.doc_ids, dataset.doc_ids)
+        codes = np.unique(np.concatenate([ids, known]), return_inverse=True)[1].astype(np.int64)
+        keys = list_of_doc * (codes.max(initial=0) + 1) + codes[: len(ids)]
+        known_keys = list_of_row * (codes.max(initial=0) + 1) + codes[len(ids) :]
+        order = np.argsort(known_keys, kind="stable")
+        place = np.minimum(np.searchsorted(known_keys[order], keys), len(order) - 1)
+        bad = known_keys[order][place] != keys
+        if bad.any():
+            self._raise_unknown_doc(int(bad.argmax()))
+        return order[place]
+
+    def _raise_unknown_doc(self, doc: int) -> None:
+        query = int(np.searchsorted(self.doc_offsets, doc, side="right")) - 1
+        raise InputError(
+            f"doc {self.doc_ids[doc]} of query {self.query_ids[query]} is in the log "
+            "but not in the data set"
+        )
+
+
+_DTYPES: dict[str, type] = {
+    "doc_offsets": np.int64,
+    "ranking_query": np.int32,
+    "ranking_offsets": np.int64,
+    "ranking_docs": np.int32,
+    "ranking_positions": np.int32,
+    "ranking_design": np.int32,
+    "ranking_propensities": np.float64,
+    "session_ranking": np.int32,
+    "session_clicks": np.int32,
+    "session_times": np.int64,
+    "clicks": np.int32,
+}
+
+
+def _same_kind(one: IdArray, other: IdArray) -> tuple[IdArray, IdArray]:
+    if one.dtype.kind == other.dtype.kind:
+        return one, other
+    return one.astype(np.str_), other.astype(np.str_)
+
+
+def _positions_of(wanted: IdArray, known: IdArray, what: str) -> Longs:
+    wanted, known = _same_kind(wanted, known)
+    order = np.argsort(known, kind="stable")
+    place = np.minimum(np.searchsorted(known[order], wanted), max(len(known) - 1, 0))
+    missing = known[order][place] != wanted if len(known) else np.ones(len(wanted), bool)
+    if missing.any():
+        raise InputError(f"{what} {wanted[missing.argmax()]} is in the log but not in the data set")
+    return order[place]

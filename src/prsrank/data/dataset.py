@@ -1,0 +1,197 @@
+"""Lists of docs with feature values: the data set that rankers learn from and score."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.errors import InputError
+
+IdArray = npt.NDArray[np.int64] | npt.NDArray[np.str_]
+
+
+@dataclass(frozen=True, eq=False)
+class RankingDataset:
+    """Lists of docs, ragged: list q holds the rows offsets[q] to offsets[q + 1] - 1.
+
+    All arrays are read-only.
+
+    Attributes:
+        features: one row per doc (docs x features); NaN is a missing value.
+        offsets: where each list begins, and the end (lists + 1).
+        query_ids: one id per list, integers or strings; default 0, 1, 2, ...
+        labels: graded judgement of each doc, if known.
+        doc_ids: id of each doc, if known; else a doc is named by its 0-based row in the list.
+        feature_names: default "1", "2", ... as in LETOR files.
+        costs: the `cost:` of a LETOR row (1 / propensity of a click), NaN where it has none.
+        relevant_from: the least label that counts as relevant.
+
+    >>> data = RankingDataset(np.eye(3), np.array([0, 2, 3]), labels=np.array([0, 2, 1]))
+    >>> data.lists, data.docs, data.relevance.tolist()
+    (2, 3, [0, 1, 1])
+    >>> data.select([1]).query_ids.tolist()
+    [1]
+    """
+
+    features: npt.NDArray[np.float32]
+    offsets: npt.NDArray[np.int64]
+    query_ids: IdArray = None  # type: ignore[assignment]
+    labels: npt.NDArray[np.float32] | None = None
+    doc_ids: IdArray | None = None
+    feature_names: tuple[str, ...] = ()
+    costs: npt.NDArray[np.float32] | None = None
+    relevant_from: float = 1.0
+
+    def __post_init__(self) -> None:
+        features = np.atleast_2d(_frozen(self.features, np.float32))
+        offsets = _frozen(self.offsets, np.int64)
+        lists = len(offsets) - 1
+        if lists < 0 or offsets[0] != 0 or np.any(np.diff(offsets) < 0):
+            raise InputError("offsets must start at 0 and never fall")
+        if offsets[-1] != len(features):
+            raise InputError(f"offsets end at {offsets[-1]}, but there are {len(features)} docs")
+        ids = np.arange(lists) if self.query_ids is None else self.query_ids
+        names = self.feature_names or tuple(str(i + 1) for i in range(features.shape[1]))
+        self._set("features", features)
+        self._set("offsets", offsets)
+        self._set("query_ids", _sized(id_array(ids), lists, "query_ids", "lists"))
+        self._set("feature_names", tuple(names))
+        if len(names) != features.shape[1]:
+            raise InputError(f"{len(names)} feature names for {features.shape[1]} features")
+        for name in ("labels", "costs"):
+            values = getattr(self, name)
+            if values is not None:
+                self._set(name, _sized(_frozen(values, np.float32), len(features), name, "docs"))
+        if self.labels is not None and np.isnan(self.labels).any():
+            raise InputError(f"the label of doc {int(np.isnan(self.labels).argmax())} is NaN")
+        if self.doc_ids is not None:
+            self._set("doc_ids", _sized(id_array(self.doc_ids), len(features), "doc_ids", "docs"))
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def lists(self) -> int:
+        """Number of lists."""
+        return len(self.offsets) - 1
+
+    @property
+    def docs(self) -> int:
+        """Number of docs in all lists together."""
+        return len(self.features)
+
+    @property
+    def list_lengths(self) -> npt.NDArray[np.int64]:
+        """Number of docs of each list."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def relevance(self) -> npt.NDArray[np.uint8]:
+        """1 for docs whose label is at least `relevant_from`, else 0."""
+        if self.labels is None:
+            raise InputError("this data set has no labels")
+        return _frozen(self.labels >= self.relevant_from, np.uint8)
+
+    @cached_property
+    def rows_in_list(self) -> npt.NDArray[np.int64]:
+        """0-based row of each doc in its list."""
+        return _frozen(
+            np.arange(self.docs) - np.repeat(self.offsets[:-1], self.list_lengths), np.int64
+        )
+
+    @property
+    def doc_names(self) -> IdArray:
+        """The doc ids, or each doc's 0-based row in its list where there are none."""
+        return self.rows_in_list if self.doc_ids is None else self.doc_ids
+
+    def select(self, lists: npt.ArrayLike) -> "RankingDataset":
+        """Return the named lists (indices, a boolean mask, in the order given)."""
+        chosen = np.asarray(lists)
+        if chosen.dtype != bool and chosen.size == 0:
+            chosen = chosen.astype(np.int64)
+        chosen = np.arange(self.lists)[chosen]
+        lengths = self.list_lengths[chosen]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
+        return replace(
+            self,
+            features=self.features[rows],
+            offsets=offsets,
+            query_ids=self.query_ids[chosen],
+            labels=None if self.labels is None else self.labels[rows],
+            doc_ids=None if self.doc_ids is None else self.doc_ids[rows],
+            costs=None if self.costs is None else self.costs[rows],
+        )
+
+
+def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
+    """Put the lists of several data sets behind one another.
+
+    Optional arrays are kept if every part has them. Parts must have the same features and
+    no query id twice; integer ids become strings if any part has string ids.
+    """
+    if not parts:
+        raise InputError("nothing to concatenate")
+    first = parts[0]
+    for part in parts[1:]:
+        if part.feature_names != first.feature_names:
+            raise InputError(
+                f"the parts differ in features: {len(first.feature_names)} and {len(part.feature_names)}"
+            )
+        if part.relevant_from != first.relevant_from:
+            raise InputError("the parts differ in the label from which docs are relevant")
+    ids = joined_ids([part.query_ids for part in parts])
+    if len(np.unique(ids)) < len(ids):
+        values, counts = np.unique(ids, return_counts=True)
+        raise InputError(f"query id {values[counts.argmax()]} is in more than one part")
+    starts = np.cumsum([0, *(part.docs for part in parts)])
+    offsets = [p.offsets[1:] + start for p, start in zip(parts, starts, strict=False)]
+    return RankingDataset(
+        features=np.concatenate([part.features for part in parts]),
+        offsets=np.concatenate([np.zeros(1, np.int64), *offsets]),
+        query_ids=ids,
+        labels=_joined([part.labels for part in parts]),
+        doc_ids=None
+        if any(part.doc_ids is None for part in parts)
+        else joined_ids([part.doc_names for part in parts]),
+        feature_names=first.feature_names,
+        costs=_joined([part.costs for part in parts]),
+        relevant_from=first.relevant_from,
+    )
+
+
+def id_array(values: npt.ArrayLike) -> IdArray:
+    """Return ids as a read-only int64 or string array."""
+    array = np.asarray(values)
+    if array.dtype.kind in "iub" or array.size == 0:
+        return _frozen(array, np.int64)
+    if array.dtype.kind in "OST" and all(isinstance(value, (int, np.integer)) for value in array):
+        return _frozen(array, np.int64)
+    if array.dtype.kind in "OSTU":
+        return _frozen(array, np.str_)
+    raise InputError(f"ids must be integers or strings, not {array.dtype}")
+
+
+def joined_ids(arrays: Sequence[IdArray]) -> IdArray:
+    """Concatenate ids; as strings if any of them are strings."""
+    kinds = {array.dtype.kind for array in arrays}
+    return id_array(np.concatenate([a.astype(np.str_) if "U" in kinds else a for a in arrays]))
+
+
+def _joined(arrays: Sequence[npt.NDArray | None]) -> npt.NDArray | None:
+    present = [array for array in arrays if array is not None]
+    return np.concatenate(present) if len(present) == len(arrays) else None
+
+
+def _frozen(values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray:
+    array = np.ascontiguousarray(np.asarray(values, dtype=dtype)).view()
+    array.flags.writeable = False
+    return array
+
+
+def _sized(array: npt.NDArray, size: int, name: str, of: str) -> npt.NDArray:
+    if array.ndim != 1 or len(array) != size:
+        raise InputError(f"{name} has shape {array.shape}, but there are {size} {of}")
+    return array

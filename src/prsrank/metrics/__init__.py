@@ -1,0 +1,1 @@
+"""Ranking quality, and whether a difference of it is significant."""

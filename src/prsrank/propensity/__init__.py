@@ -1,0 +1,1 @@
+"""Estimators of the observation propensity of each position."""

@@ -1,0 +1,84 @@
+"""Threads for kernels that release the interpreter lock."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice, pairwise
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.errors import InputError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def thread_count(threads: int | None = None) -> int:
+    """Return `threads`, or by default the number of cores this process may use.
+
+    >>> thread_count(3)
+    3
+    """
+    if threads is None:
+        try:
+            return len(os.sched_getaffinity(0))
+        except AttributeError:  # not on macOS and Windows
+            return os.cpu_count() or 1
+    if threads < 1:
+        raise InputError(f"threads must be at least 1, not {threads}")
+    return threads
+
+
+def map_in_order(
+    function: Callable[[Item], Result], items: Iterable[Item], *, threads: int | None = None
+) -> Iterator[Result]:
+    """Apply a function to items in threads; yield results in order.
+
+    At most `threads` + 1 items are under way at a time, so a stream of large items is
+    never held whole.
+    """
+    count = thread_count(threads)
+    if count == 1:
+        yield from map(function, items)
+        return
+    source = iter(items)
+    with ThreadPoolExecutor(count) as pool:
+        pending: list[Future[Result]] = [
+            pool.submit(function, i) for i in islice(source, count + 1)
+        ]
+        while pending:
+            result = pending.pop(0).result()
+            pending.extend(pool.submit(function, i) for i in islice(source, 1))
+            yield result
+
+
+def even_pieces(offsets: npt.NDArray[np.int64], pieces: int) -> list[tuple[int, int]]:
+    """Cut lists 0..n into at most `pieces` runs (start, stop) of about as many docs each.
+
+    >>> even_pieces(np.array([0, 2, 4, 8]), 2)
+    [(0, 2), (2, 3)]
+    """
+    lists = len(offsets) - 1
+    targets = np.linspace(offsets[0], offsets[-1], pieces + 1)[1:-1]
+    cuts = [0, *np.searchsorted(offsets, targets, side="left").tolist(), lists]
+    return [(a, b) for a, b in pairwise(cuts) if a < b]
+
+
+def for_each_piece(
+    kernel: Callable[[int, int], object],
+    offsets: npt.NDArray[np.int64],
+    *,
+    threads: int | None = None,
+) -> None:
+    """Call `kernel(first_list, last_list)` on runs of lists, side by side in threads.
+
+    Small work runs in the calling thread: starting threads would cost more than it saves.
+    """
+    count = thread_count(threads)
+    if count == 1 or offsets[-1] - offsets[0] < 20_000:
+        kernel(0, len(offsets) - 1)
+        return
+    for _ in map_in_order(lambda run: kernel(*run), even_pieces(offsets, count), threads=count):
+        pass
