@@ -28,4 +28,6 @@ class Metric(Protocol):
 
     def __call__(
         self, labels: npt.ArrayLike, scores: npt.ArrayLike, offsets: npt.ArrayLike
-    ) -> Floats: ...
+    ) -> Floats:
+        """Return one value per list."""
+        ...

@@ -1,0 +1,76 @@
+"""The command line: one thin file a command."""
+
+import sys
+import warnings
+from collections.abc import Sequence
+
+import typer
+from typer.exceptions import Abort, TyperException
+
+from prsrank.cli.convert import convert
+from prsrank.cli.demo import demo
+from prsrank.cli.describe import describe
+from prsrank.errors import InputError
+
+app = typer.Typer(
+    name="prsrank",
+    help="Unbiased rankers from biased click logs, by Propensity Ratio Scoring.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+for command in (demo, describe, convert):
+    app.command()(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from prsrank import __version__
+
+        typer.echo(f"prsrank {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Unbiased rankers from biased click logs, by Propensity Ratio Scoring.
+
+    A data set DATA is a file, a collection's folder, or synthetic:SHAPE:LISTS[:SEED].
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line; return the exit code: 0, or 2 for bad input."""
+    warnings.showwarning = _show_warning
+    try:
+        code = app(args=list(arguments), prog_name="prsrank", standalone_mode=False)
+    except (InputError, TyperException) as error:
+        message = error.format_message() if isinstance(error, TyperException) else str(error)
+        return _fail(message)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}")
+    except (KeyboardInterrupt, Abort):
+        typer.echo("prsrank: interrupted", err=True)
+        return 130
+    return int(code or 0)
+
+
+def _fail(message: str) -> int:
+    typer.echo(f"prsrank: error: {' '.join(message.split())}", err=True)
+    return 2
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    typer.echo(f"prsrank: warning: {' '.join(str(message).split())}", err=True)
+
+
+def main() -> None:
+    """Entry point of the `prsrank` command."""
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,34 @@
+"""The command `prsrank convert`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from prsrank.cli.arguments import Data, working
+
+
+def convert(
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the converted copy.")],
+) -> None:
+    r"""Write a copy of a data set that opens at once, whatever its size.
+
+    The copy holds all lists once and the splits of every fold, in the open safetensors
+    layout, and serves wherever DATA is asked for.
+
+    \b
+    Example:
+      prsrank convert MSLR-WEB10K --out web10k.safetensors
+    """
+    from prsrank.data.collections import open_collection
+    from prsrank.data.storage import write_stored
+
+    with working(f"reading {data}"):
+        stored = open_collection(data).stored()
+    with working(f"writing {out}"):
+        write_stored(stored, out)
+    typer.echo(
+        f"{out}: {stored.dataset.lists:,} lists, {stored.dataset.docs:,} docs, "
+        f"{out.stat().st_size / 1e6:,.1f} MB"
+    )

@@ -1,0 +1,34 @@
+"""The command `prsrank describe`."""
+
+import typer
+
+from prsrank.cli.arguments import Data, Json, print_json, working
+
+
+def describe(data: Data, json: Json = False) -> None:
+    r"""Count the lists, docs, features and labels of a data set.
+
+    For a collection, over all its lists once.
+
+    \b
+    Examples:
+      prsrank describe MQ2008
+      prsrank describe synthetic:web10k:100 --json
+    """
+    from prsrank.data.collections import describe as count
+    from prsrank.data.collections import open_collection
+
+    with working(f"reading {data}"):
+        collection = open_collection(data)
+        counts = count(collection.everything())
+    if json:
+        print_json(counts)
+        return
+    lengths = counts["list_length"]
+    typer.echo(f"{collection.name}: {collection.folds} fold{'s' * (collection.folds > 1)}")
+    for name in ("lists", "docs", "features"):
+        typer.echo(f"  {name:<12}{counts[name]:>12,}")
+    typer.echo("  docs per list: " + ", ".join(f"{k} {v:g}" for k, v in lengths.items()))
+    total = max(sum(counts["labels"].values()), 1)
+    for label, number in counts["labels"].items():
+        typer.echo(f"  label {label:<6}{number:>12,}  {number / total:6.1%}")

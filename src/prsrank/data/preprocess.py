@@ -1,0 +1,117 @@
+"""Standardisation and imputation, fitted on the training part and kept with the ranker."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.errors import InputError
+
+Reals = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureScaling:
+    r"""x' = (x - mean) / scale, missing values replaced by the mean, with indicators.
+
+    Attributes:
+        mean: training mean of each feature over its present values.
+        scale: training standard deviation; 1 for a constant feature.
+        indicators: features that had missing values in training; each adds a column that is
+            1 where the value is missing, standardised likewise.
+        indicator_share: share of missing values of those features in training.
+
+    >>> scaling = FeatureScaling.fit(np.array([[1.0], [3.0], [np.nan]]), missing="impute")
+    >>> scaling.transform(np.array([[3.0], [np.nan]])).round(2).tolist()
+    [[1.0, -0.71], [0.0, 1.41]]
+    """
+
+    mean: Doubles
+    scale: Doubles
+    indicators: npt.NDArray[np.int64]
+    indicator_share: Doubles
+
+    @classmethod
+    def fit(cls, features: npt.ArrayLike, *, missing: str = "error") -> "FeatureScaling":
+        """Fit to training features; `missing` is "error" (NaN is refused) or "impute"."""
+        if missing not in ("error", "impute"):
+            raise InputError(f"missing must be 'error' or 'impute', not '{missing}'")
+        values = np.asarray(features)
+        present = np.zeros(values.shape[1])
+        total, squares = np.zeros_like(present), np.zeros_like(present)
+        for block in _blocks(values):
+            there = ~np.isnan(block)
+            present += there.sum(axis=0)
+            total += np.where(there, block, 0).sum(axis=0)
+        mean = total / np.maximum(present, 1)
+        for block in _blocks(values):
+            squares += np.nansum((block - mean) ** 2, axis=0)
+        deviation = np.sqrt(squares / np.maximum(present, 1))
+        indicators = np.flatnonzero(present < len(values))
+        if missing == "error":
+            refuse_missing(values)
+        # A feature that varies only by rounding is constant: dividing would blow that up.
+        constant = deviation <= 1e-7 * np.maximum(np.abs(mean), 1e-30)
+        share = 1 - present[indicators] / max(len(values), 1)
+        return cls(mean, np.where(constant, 1.0, deviation), indicators, share)
+
+    @property
+    def columns(self) -> int:
+        """Number of columns after the transformation."""
+        return len(self.mean) + len(self.indicators)
+
+    def transform(self, features: npt.ArrayLike) -> Doubles:
+        """Return the standardised features with the indicator columns behind them."""
+        values = np.asarray(features)
+        if values.ndim != 2 or values.shape[1] != len(self.mean):
+            raise InputError(f"features have shape {values.shape}; {len(self.mean)} columns belong")
+        if not len(self.indicators):
+            refuse_missing(values)
+        out = np.empty((len(values), self.columns))
+        width = len(self.mean)
+        for start in range(0, len(values), _ROWS):
+            block = values[start : start + _ROWS]
+            rows = out[start : start + _ROWS]
+            np.subtract(block, self.mean, out=rows[:, :width])
+            rows[:, :width] /= self.scale
+            np.nan_to_num(rows[:, :width], copy=False, nan=0.0)
+            share = self.indicator_share
+            spread = np.sqrt(share * (1 - share))
+            rows[:, width:] = (np.isnan(block[:, self.indicators]) - share) / np.where(
+                spread > 0, spread, 1.0
+            )
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, for JSON."""
+        return {name: getattr(self, name).tolist() for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "FeatureScaling":
+        """Rebuild from `to_dict`."""
+        return cls(
+            np.array(values["mean"], np.float64),
+            np.array(values["scale"], np.float64),
+            np.array(values["indicators"], np.int64),
+            np.array(values["indicator_share"], np.float64),
+        )
+
+
+def refuse_missing(features: npt.NDArray) -> None:
+    """Raise an InputError that names the first missing value, if there is one."""
+    for start in range(0, len(features), _ROWS):
+        gaps = np.isnan(features[start : start + _ROWS])
+        if gaps.any():
+            row, column = np.argwhere(gaps)[0]
+            raise InputError(
+                f"feature {column + 1} of doc row {start + row} is missing (NaN); "
+                "missing='impute' would replace it by the training mean and an indicator"
+            )
+
+
+def _blocks(values: npt.NDArray) -> Any:
+    for start in range(0, len(values), _ROWS):
+        yield values[start : start + _ROWS].astype(np.float64)

@@ -1,0 +1,199 @@
+r"""Whether two rankers differ: paired tests over the values of the same queries.
+
+Where each query was measured in several runs, average it over the runs first
+(`average_runs`): runs of one query are not independent, queries are.
+
+>>> ours = average_runs([[0.9, 0.6, 0.7, 0.8], [0.9, 0.8, 0.7, 0.8]])
+>>> result = paired_t_test(ours, [0.8, 0.5, 0.7, 0.6])
+>>> round(result.difference, 3), round(result.p_value, 3), result.queries
+(0.125, 0.08, 4)
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.errors import InputError
+from prsrank.threads import map_in_order
+from prsrank.types import Floats
+
+# Numbers drawn at a time by the bootstrap: bounds its memory, whatever the number of queries.
+_BLOCK = 1 << 18
+# What differs by no more than this, relative to the largest value, differs by rounding only.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """The outcome of a paired test of `first` against `second`.
+
+    Attributes:
+        difference: mean over queries of first - second.
+        low: lower end of the confidence interval of the difference.
+        high: upper end of it.
+        p_value: two-sided; the null hypothesis is that the mean difference is 0.
+        effect_size: Cohen's d of paired values: the mean difference / the standard deviation
+            of the differences (infinite if all queries differ by the same amount).
+        queries: how many queries count.
+        skipped: how many do not, being NaN in `first` or `second`.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    effect_size: float
+    queries: int
+    skipped: int
+
+
+def paired_t_test(
+    first: npt.ArrayLike, second: npt.ArrayLike, *, confidence: float = 0.95
+) -> PairedTest:
+    r"""Student's paired t-test over queries.
+
+    t = mean(d) / (sd(d) / sqrt(n)) with n - 1 degrees of freedom, d = first - second over the
+    n queries that have both values.
+
+    Args:
+        first: value of a metric for each query.
+        second: the other ranker's value for each query, in the same order.
+        confidence: share of the confidence interval.
+
+    Returns:
+        The outcome; p is 1 if no query differs, 0 if all differ by the same amount.
+
+    >>> paired_t_test([0.5, 0.7], [0.5, 0.7]).p_value
+    1.0
+    """
+    differences, skipped = _differences(first, second, confidence)
+    if np.ptp(differences) == 0:
+        same = float(differences[0])
+        return _outcome(differences, skipped, same, same, float(same == 0))
+    from scipy.stats import ttest_1samp
+
+    test = ttest_1samp(differences, 0.0)
+    low, high = test.confidence_interval(confidence)
+    return _outcome(differences, skipped, float(low), float(high), float(test.pvalue))
+
+
+def paired_bootstrap(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    *,
+    samples: int = 10_000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> PairedTest:
+    r"""Paired bootstrap test over queries.
+
+    Each sample draws n of the n differences d = first - second with replacement and takes
+    their mean m. The interval holds the middle `confidence` of the m (percentiles);
+    p = (1 + #{|m - mean(d)| >= |mean(d)|}) / (1 + samples), the m being centred as the null
+    hypothesis has it.
+
+    Args:
+        first: value of a metric for each query.
+        second: the other ranker's value for each query, in the same order.
+        samples: how many samples are drawn.
+        seed: same seed, same outcome, whatever the number of threads.
+        confidence: share of the confidence interval.
+
+    Returns:
+        The outcome; p is 1 if no query differs.
+
+    >>> paired_bootstrap([0.9, 0.8, 0.7], [0.5, 0.5, 0.4], samples=999).p_value
+    0.001
+    """
+    differences, skipped = _differences(first, second, confidence)
+    if samples < 1:
+        raise InputError(f"samples must be at least 1, not {samples}")
+    means = _resampled_means(differences, samples, seed)
+    tail = (1.0 - confidence) / 2.0
+    low, high = np.quantile(means, [tail, 1.0 - tail])
+    mean = differences.mean()
+    margin = _ROUNDING * np.abs(differences).max()
+    extreme = np.count_nonzero(np.abs(means - mean) >= abs(mean) - margin)
+    p_value = float((1 + extreme) / (1 + samples))
+    return _outcome(differences, skipped, float(low), float(high), p_value)
+
+
+def average_runs(values: npt.ArrayLike) -> Floats:
+    """Average each query over runs, before any test.
+
+    Args:
+        values: value of a metric for each run and query (runs x queries).
+
+    Returns:
+        The mean of each query over the runs in which it is not NaN; NaN if it is in all.
+
+    >>> average_runs([[0.5, float("nan")], [1.0, 0.25]])
+    array([0.75, 0.25])
+    """
+    runs = np.asarray(values, dtype=np.float64)
+    if runs.ndim != 2:
+        raise InputError(f"values must be runs x queries, not of shape {runs.shape}")
+    present = ~np.isnan(runs)
+    counts = present.sum(axis=0)
+    sums = np.where(present, runs, 0.0).sum(axis=0)
+    means = np.full(runs.shape[1], np.nan)
+    np.divide(sums, counts, out=means, where=counts > 0)
+    return means
+
+
+def _differences(
+    first: npt.ArrayLike, second: npt.ArrayLike, confidence: float
+) -> tuple[Floats, int]:
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if a.ndim != 1 or a.shape != b.shape:
+        raise InputError(
+            f"a paired test needs two flat arrays over the same queries, not {a.shape} and {b.shape}"
+        )
+    if not 0.0 < confidence < 1.0:
+        raise InputError(f"confidence must be between 0 and 1, not {confidence}")
+    infinite = np.isinf(a) | np.isinf(b)
+    if infinite.any():
+        raise InputError(f"the value of query {int(infinite.argmax())} is infinite")
+    both = ~(np.isnan(a) | np.isnan(b))
+    queries = int(both.sum())
+    if queries < 2:
+        raise InputError(
+            f"a paired test needs at least 2 queries; {queries} of {len(a)} have both values"
+        )
+    return _without_rounding(a[both], b[both]), len(a) - queries
+
+
+def _without_rounding(first: Floats, second: Floats) -> Floats:
+    differences = first - second
+    rounding = _ROUNDING * max(np.abs(first).max(), np.abs(second).max())
+    differences[np.abs(differences) <= rounding] = 0.0
+    if np.ptp(differences) <= rounding:
+        differences[:] = differences[0]
+    return differences
+
+
+def _outcome(
+    differences: Floats, skipped: int, low: float, high: float, p_value: float
+) -> PairedTest:
+    mean = float(differences.mean())
+    if np.ptp(differences) == 0:
+        effect = 0.0 if mean == 0 else float(np.copysign(np.inf, mean))
+    else:
+        effect = mean / float(differences.std(ddof=1))
+    return PairedTest(mean, low, high, p_value, effect, len(differences), skipped)
+
+
+def _resampled_means(differences: Floats, samples: int, seed: int) -> Floats:
+    queries = len(differences)
+    rows = max(1, _BLOCK // queries)
+    sizes = [min(rows, samples - done) for done in range(0, samples, rows)]
+    seeds = np.random.SeedSequence(seed).spawn(len(sizes))
+
+    def block(task: tuple[int, np.random.SeedSequence]) -> Floats:
+        size, own_seed = task
+        drawn = np.random.default_rng(own_seed).integers(queries, size=(size, queries))
+        means: Floats = differences.take(drawn).mean(axis=1)
+        return means
+
+    return np.concatenate(list(map_in_order(block, zip(sizes, seeds, strict=True))))

@@ -1,0 +1,1 @@
+"""Rankers: linear, LambdaMART and their rivals."""

@@ -1,0 +1,76 @@
+import json
+
+import pytest
+
+from prsrank import __version__
+from prsrank.cli import run
+
+
+@pytest.fixture
+def prsrank(capsys):
+    def call(*arguments):
+        code = run([str(a) for a in arguments])
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return call
+
+
+def test_version_and_help(prsrank):
+    assert prsrank("--version") == (0, f"prsrank {__version__}\n", "")
+    code, out, _ = prsrank("--help")
+    assert code == 0
+    for command in ("demo", "describe", "convert"):
+        assert command in out
+        code, out_of_command, _ = prsrank(command, "--help")
+        assert code == 0
+        assert f"prsrank {command}" in out_of_command.split("Example")[1]
+
+
+def test_describe(prsrank, tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_text("2 qid:1 1:1\n0 qid:1 3:1\n")
+    code, out, err = prsrank("describe", path, "--json")
+    assert (code, err) == (0, "")
+    assert list(json.loads(out)) == ["lists", "docs", "features", "labels", "list_length"]
+    assert json.loads(out)["labels"] == {"0": 1, "2": 1}
+    code, out, _ = prsrank("describe", path)
+    assert "lists" in out
+    assert "50.0%" in out
+
+
+def test_convert(prsrank, tmp_path):
+    code, out, err = prsrank("convert", "synthetic:mq2007:10", "--out", tmp_path / "copy")
+    assert (code, err) == (0, "")
+    assert "10 lists" in out
+    before = prsrank("describe", "synthetic:mq2007:10", "--json")
+    assert prsrank("describe", tmp_path / "copy", "--json") == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["describe", "nowhere"], "nowhere: no such file or folder"),
+        (["describe", "synthetic:web11k:10"], "web10k"),
+        (["describe", "--colour", "x"], "No such option"),
+        (["describe"], "Missing argument"),
+        (["unknown"], "No such command"),
+        (["convert", "synthetic:mq2007:10"], "Missing option"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(prsrank, arguments, message):
+    code, out, err = prsrank(*arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("prsrank: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_a_broken_file_leaves_nothing_behind(prsrank, tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_text("2 qid:1 1:1\n0 qid:1 1:oops\n")
+    code, _, err = prsrank("convert", path, "--out", tmp_path / "copy")
+    assert code == 2
+    assert f"{path}:2:11" in err
+    assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
