@@ -11,9 +11,11 @@ from typing import Any
 
 from prsrank.errors import InputError
 
+FileName = str | os.PathLike[str]
+
 
 @contextmanager
-def atomic_output(path: str | os.PathLike[str], *, folder: bool = False) -> Iterator[Path]:
+def atomic_output(path: FileName, *, folder: bool = False) -> Iterator[Path]:
     """Give a temporary path beside `path`; it takes the name `path` if the block succeeds.
 
     Args:
@@ -51,7 +53,7 @@ def _replace(draft: Path, target: Path) -> None:
     os.replace(draft, target)
 
 
-def existing_file(path: str | os.PathLike[str]) -> Path:
+def existing_file(path: FileName) -> Path:
     """Return `path` as a Path if it is a readable file, else raise an InputError."""
     file = Path(path)
     if not file.exists():
@@ -63,7 +65,7 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     return file
 
 
-def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_json(path: FileName) -> dict[str, Any]:
     """Read a JSON object from a file; InputError where it is cut short or is none."""
     file = existing_file(path)
     try:
@@ -75,7 +77,7 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     return value
 
 
-def write_json(path: str | os.PathLike[str], value: dict[str, Any]) -> None:
+def write_json(path: FileName, value: dict[str, Any]) -> None:
     """Write a JSON object to a file, whole or not at all."""
     with atomic_output(path) as draft:
         draft.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

@@ -16,13 +16,12 @@ import numpy.typing as npt
 from prsrank.data import letor_lines as lines
 from prsrank.data.dataset import IdArray, RankingDataset, id_array
 from prsrank.errors import InputError
-from prsrank.files import existing_file
+from prsrank.files import FileName, existing_file
 from prsrank.threads import map_in_order
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float32]
-FileName = str | os.PathLike[str]
 
 _BLOCK = 8 << 20
 _LARGEST = float(np.finfo(np.float32).max)

@@ -1,0 +1,262 @@
+r"""Synthetic collections: lists of docs whose relevance is non-linear in the features.
+
+Every doc has hidden variables z, some of them its query's. Features are noisy views of z (see
+`prsrank.data.synthetic_shapes`); labels come from the utility
+
+$$u = a\,f(z) + b\,s_q + e^{d_q / 3}\,\varepsilon,$$
+
+f a fixed non-linear function per shape and seed, s_q and d_q the list's level and difficulty,
+epsilon noise. A label is u cut at fixed thresholds, chosen once per shape and seed on a
+sample of their own, so that no list depends on the others.
+"""
+
+import difflib
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.data.synthetic_features import FeatureMaker, scale_within_lists
+from prsrank.data.synthetic_shapes import MATCH_LATENTS, QUERY_LATENTS, SHAPES, Latent, Shape
+from prsrank.errors import InputError
+
+Array = npt.NDArray[np.float32]
+Longs = npt.NDArray[np.int64]
+
+_MIN_LISTS = 5  # one for each fold
+_BLOCK_DOCS = 2_000  # small enough for the cache
+_CALIBRATION_DOCS = 100_000
+_BETWEEN_LISTS = 0.1  # share of a doc latent's variance
+_SHARED_MATCH = 0.4  # share of the text matches' variance that they have in common
+_WEIGHTS = np.array([0.8, 1.2, 0.6, 1.2, 0.6, 2.0, 0.8])  # of the terms of f
+_LIST_DRAWS = len(Latent) + 2  # the list's part of each latent, its level, its difficulty
+_DOC_DRAWS = len(Latent) - QUERY_LATENTS + 2  # a doc's own parts, its shared match, label noise
+
+
+def synthetic_dataset(shape: str, lists: int, *, seed: int = 0) -> RankingDataset:
+    """Make up a collection of the shape of a well-known one.
+
+    List i is the same whatever `lists` is. Between machines and NumPy versions values may
+    differ by rounding.
+
+    Args:
+        shape: "yahoo", "web10k", "mq2007" or "personal"; see `SHAPES`.
+        lists: number of lists, at least five.
+        seed: another seed gives other lists, and other weights in the relation of features
+            to relevance.
+
+    Raises:
+        InputError: for an unknown shape, too few lists or a negative seed.
+
+    >>> data = synthetic_dataset("mq2007", 20)
+    >>> data.lists, data.features.shape[1], data.query_ids[:3].tolist()
+    (20, 46, [1, 2, 3])
+    """
+    _check(shape, lists, seed)
+    model = _model(shape, seed)
+    lengths = [_length(model.shape, _generator(model, number)) for number in range(lists)]
+    offsets = _offsets(lengths)
+    features = np.zeros((offsets[-1], model.shape.features), np.float32)
+    labels = np.empty(offsets[-1], np.float32)
+    start = 0
+    for draws in _blocks(model, lists):
+        stop = min(start + len(draws.docs), len(labels))
+        latents = _latents(draws)
+        labels[start:stop] = _labels(model, draws, latents)[: stop - start]
+        features[start:stop, model.maker.places] = _features(model, draws, latents)[: stop - start]
+        start = stop
+    return RankingDataset(
+        features,
+        offsets,
+        query_ids=np.arange(1, lists + 1),
+        labels=labels,
+        feature_names=model.shape.names,
+        relevant_from=model.shape.relevant_from,
+    )
+
+
+def _check(shape: str, lists: int, seed: int) -> None:
+    if shape not in SHAPES:
+        near = difflib.get_close_matches(shape, SHAPES, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise InputError(f"no synthetic shape {shape!r}: {hint}There are {', '.join(SHAPES)}")
+    if lists < _MIN_LISTS:
+        raise InputError(f"a synthetic collection has at least {_MIN_LISTS} lists, not {lists}")
+    if seed < 0:
+        raise InputError(f"the seed of a synthetic collection must be 0 or more, not {seed}")
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """What all lists of a collection share.
+
+    `thresholds` cut the utility into labels; for a shape with `mean_relevant` there is one,
+    the distance from the list's best utility within which docs are relevant.
+    """
+
+    entropy: tuple[int, int]
+    shape: Shape
+    maker: FeatureMaker
+    weights: Array
+    centre: float = 0.0
+    spread: float = 1.0
+    thresholds: Array = field(default_factory=lambda: np.empty(0, np.float32))
+
+
+@dataclass(frozen=True, eq=False)
+class _Draws:
+    """The standard normal numbers behind a run of lists."""
+
+    offsets: Longs
+    lists: Array  # lists x _LIST_DRAWS
+    docs: Array  # docs x (_DOC_DRAWS + groups)
+    features: Array  # docs x columns
+
+
+@lru_cache(maxsize=8)
+def _model(name: str, seed: int) -> _Model:
+    shape, entropy = SHAPES[name], (seed, zlib.crc32(name.encode()))
+    rng = np.random.default_rng([*entropy, 0])
+    weights = rng.uniform(0.85, 1.15, len(_WEIGHTS)) * _WEIGHTS
+    maker = FeatureMaker.of(*shape.columns(rng))
+    return _calibrated(_Model(entropy, shape, maker, weights.astype(np.float32)), rng)
+
+
+def _calibrated(model: _Model, rng: np.random.Generator) -> _Model:
+    """Scale f to mean 0 and variance 1, and choose the thresholds, on lists of their own."""
+    draws = _calibration_draws(model.shape, rng)
+    latents = _latents(draws)
+    raw = _relation(model.weights, latents)
+    model = replace(model, centre=float(raw.mean()), spread=float(raw.std()))
+    utility = _utility(model, draws, latents)
+    if model.shape.mean_relevant is None:
+        thresholds = np.quantile(utility, np.cumsum(model.shape.shares)[:-1])
+    else:
+        gaps = np.sort(_gaps(utility, draws.offsets))
+        thresholds = gaps[[round(model.shape.mean_relevant * len(draws.lists)) - 1]]
+    return replace(model, thresholds=thresholds.astype(np.float32))
+
+
+def _calibration_draws(shape: Shape, rng: np.random.Generator) -> _Draws:
+    if shape.mean_relevant is None:
+        # The thresholds depend on single docs only: the more lists they come from the better.
+        offsets = np.arange(_CALIBRATION_DOCS + 1)
+    else:
+        lists = round(_CALIBRATION_DOCS / shape.mean_length)
+        offsets = _offsets([_length(shape, rng) for _ in range(lists)])
+    return _Draws(
+        offsets,
+        rng.standard_normal((len(offsets) - 1, _LIST_DRAWS), np.float32),
+        rng.standard_normal((offsets[-1], _DOC_DRAWS), np.float32),
+        np.empty((offsets[-1], 0), np.float32),
+    )
+
+
+def _offsets(lengths: list[int]) -> Longs:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+
+
+def _generator(model: _Model, number: int) -> np.random.Generator:
+    return np.random.default_rng([*model.entropy, 1, number])
+
+
+def _length(shape: Shape, rng: np.random.Generator) -> int:
+    probabilities, lengths = zip(*shape.lengths, strict=True)
+    return round(float(np.interp(rng.random(), probabilities, lengths)))
+
+
+def _blocks(model: _Model, lists: int) -> Iterator[_Draws]:
+    """Draw lists in blocks; the last one whole too, so that a list's block is always the same.
+
+    Rounding in vector instructions may depend on where a row lies.
+    """
+    size = max(1, round(_BLOCK_DOCS / model.shape.mean_length))
+    for first in range(0, lists, size):
+        generators = [_generator(model, number) for number in range(first, first + size)]
+        lengths = [_length(model.shape, rng) for rng in generators]
+        yield _drawn(generators, lengths, len(model.maker.group_latents), len(model.maker.places))
+
+
+def _drawn(
+    generators: list[np.random.Generator], lengths: list[int], groups: int, columns: int
+) -> _Draws:
+    offsets = _offsets(lengths)
+    lists = np.empty((len(lengths), _LIST_DRAWS), np.float32)
+    docs = np.empty((offsets[-1], _DOC_DRAWS + groups), np.float32)
+    features = np.empty((offsets[-1], columns), np.float32)
+    for number, rng in enumerate(generators):
+        rows = slice(offsets[number], offsets[number + 1])
+        for part in (lists[number], docs[rows], features[rows]):
+            rng.standard_normal(dtype=np.float32, out=part)
+    return _Draws(offsets, lists, docs, features)
+
+
+def _latents(draws: _Draws) -> Array:
+    """Return docs x latents, each standard normal, matches and the docs of a list correlated."""
+    shared = draws.lists[:, : len(Latent)].repeat(np.diff(draws.offsets), axis=0)
+    own = draws.docs[:, : len(Latent) - QUERY_LATENTS].copy()
+    common = draws.docs[:, len(Latent) - QUERY_LATENTS, None]
+    matches = slice(MATCH_LATENTS[0] - QUERY_LATENTS, MATCH_LATENTS[-1] + 1 - QUERY_LATENTS)
+    own[:, matches] = _mixed(common, own[:, matches], _SHARED_MATCH)
+    shared[:, QUERY_LATENTS:] = _mixed(shared[:, QUERY_LATENTS:], own, _BETWEEN_LISTS)
+    return shared
+
+
+def _mixed(one: Array, other: Array, share: float) -> Array:
+    return np.float32(share**0.5) * one + np.float32((1 - share) ** 0.5) * other
+
+
+def _relation(weights: Array, latents: Array) -> Array:
+    """Return f(z) before scaling.
+
+    Monotone in the text matches, with a step in the title's; the intent decides whether
+    anchors and URL or user behaviour count; a match counts for more in a good doc; medium
+    lengths and depths are best; deep docs without authority are spam; authority and quality
+    count for no more than the lesser of them.
+    """
+    z = dict(zip(Latent, latents.T, strict=True))
+    navigational = 1 / (1 + np.exp(-3 * z[Latent.INTENT]))
+    sought = z[Latent.ANCHOR] + z[Latent.URL]
+    spam = (z[Latent.AUTHORITY] < -0.3) & (z[Latent.DEPTH] > 0.3)
+    terms = (
+        z[Latent.BODY] + 0.5 * z[Latent.TITLE],
+        z[Latent.TITLE] > 0.5,
+        navigational * sought + 1.5 * (1 - navigational) * z[Latent.BEHAVIOUR],
+        z[Latent.BODY] * z[Latent.QUALITY],
+        -np.square(z[Latent.LENGTH] - 0.2) - 0.5 * np.square(z[Latent.DEPTH]),
+        -spam.astype(np.float32),
+        np.minimum(z[Latent.AUTHORITY], z[Latent.QUALITY]),
+    )
+    return np.asarray(sum(w * term for w, term in zip(weights, terms, strict=True)))
+
+
+def _utility(model: _Model, draws: _Draws, latents: Array) -> Array:
+    level, difficulty = draws.lists[:, -2:].repeat(np.diff(draws.offsets), axis=0).T
+    scale = np.float32(model.shape.informative / model.spread)
+    known = scale * (_relation(model.weights, latents) - np.float32(model.centre))
+    noise = np.exp(difficulty / 3) * draws.docs[:, _DOC_DRAWS - 1]
+    return np.asarray(known + np.float32(model.shape.list_spread) * level + noise)
+
+
+def _labels(model: _Model, draws: _Draws, latents: Array) -> npt.NDArray:
+    utility = _utility(model, draws, latents)
+    if model.shape.mean_relevant is None:
+        return np.asarray(np.searchsorted(model.thresholds, utility, side="right"))
+    return _gaps(utility, draws.offsets) <= model.thresholds
+
+
+def _gaps(utility: Array, offsets: Longs) -> Array:
+    """Return how far each doc's utility is below the best of its list."""
+    best = np.maximum.reduceat(utility, offsets[:-1])
+    return np.asarray(best.repeat(np.diff(offsets)) - utility)
+
+
+def _features(model: _Model, draws: _Draws, latents: Array) -> Array:
+    values = model.maker.values(latents, draws.docs[:, _DOC_DRAWS:], draws.features)
+    if model.shape.normalised:
+        scale_within_lists(values, draws.offsets)
+    return values

@@ -1,0 +1,161 @@
+"""What all rankers share: parameters as in scikit-learn, and folders to save them in."""
+
+import hashlib
+import importlib
+import inspect
+import platform
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.errors import InputError
+from prsrank.files import FileName, atomic_output, read_json, write_json
+
+# name on the command line and in saved models -> where the class is
+RANKERS = {
+    "linear": "prsrank.rankers.linear:LinearRanker",
+    "lambdamart": "prsrank.rankers.lambdamart:LambdaMART",
+}
+
+_CARD = "ranker.json"
+_LIBRARIES = ("prsrank", "numpy", "lightgbm", "numba", "torch")
+
+
+class Ranker(ABC):
+    """Base of all rankers.
+
+    The constructor only stores its parameters; `fit` returns self; what is learned ends in
+    an underscore. A subclass defines `fit`, `score`, `_state` and `_restore`.
+
+    Attributes:
+        name: key in RANKERS.
+        about_: what the model was made from (weighting, propensities, ...), kept with it.
+    """
+
+    name: ClassVar[str]
+    about_: Mapping[str, Any]
+
+    @classmethod
+    def _parameter_names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's parameters, as scikit-learn does."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters of the constructor; unknown ones are an InputError."""
+        known = self._parameter_names()
+        for name, value in parameters.items():
+            if name not in known:
+                raise InputError(f"{type(self).__name__} has no parameter '{name}': {known}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({values})"
+
+    @abstractmethod
+    def score(self, features: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the score of each doc (a row of features); a higher score ranks higher."""
+
+    @abstractmethod
+    def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return what was learned: JSON values, and files by name."""
+
+    @abstractmethod
+    def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+        """Take back what `_state` gave."""
+
+    def check_fitted(self) -> None:
+        """Raise an InputError before `fit`."""
+        if not any(name.endswith("_") and not name.startswith("_") for name in vars(self)):
+            raise InputError(f"this {type(self).__name__} is not fitted yet: call fit first")
+
+    def save(self, path: FileName, *, about: Mapping[str, Any] | None = None) -> None:
+        """Write the ranker to a folder in open formats, whole or not at all.
+
+        Args:
+            path: the folder; replaced if it holds a saved ranker.
+            about: JSON values to keep with it, such as weighting, propensities and data.
+        """
+        self.check_fitted()
+        values, files = self._state()
+        card = {
+            "ranker": self.name,
+            "parameters": self.get_params(),
+            "learned": values,
+            "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+            "about": dict(getattr(self, "about_", {}) if about is None else about),
+            "versions": library_versions(),
+        }
+        if Path(path).is_dir() and any(Path(path).iterdir()) and not (Path(path) / _CARD).exists():
+            raise InputError(f"{path}: is a folder with other things in it")
+        with atomic_output(path, folder=True) as draft:
+            for name, content in files.items():
+                (draft / name).write_bytes(content)
+            write_json(draft / _CARD, card)
+
+
+def load_ranker(path: FileName) -> Ranker:
+    """Read a ranker that `save` wrote; its scores are identical."""
+    folder = Path(path)
+    if not (folder / _CARD).is_file():
+        raise InputError(f"{folder}: is not a saved ranker (no {_CARD} in it)")
+    card = read_json(folder / _CARD)
+    try:
+        ranker = ranker_class(card["ranker"])(**card["parameters"])
+        contents = {name: _checked_file(folder / name, sha) for name, sha in card["files"].items()}
+        ranker._restore(card["learned"], contents)
+        ranker.about_ = card["about"]
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{folder / _CARD}: is not a whole ranker card: {error!r}") from error
+    return ranker
+
+
+def ranker_class(name: str) -> type[Ranker]:
+    """Return the class of a name of RANKERS."""
+    if name not in RANKERS:
+        raise InputError(f"no ranker '{name}': one of {', '.join(RANKERS)}")
+    module, _, attribute = RANKERS[name].partition(":")
+    found: type[Ranker] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that shape a model."""
+    versions = {"python": platform.python_version()}
+    for library in _LIBRARIES:
+        try:
+            versions[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def checked_features(features: npt.ArrayLike, columns: int) -> npt.NDArray:
+    """Return features as a matrix; an InputError if the number of columns differs."""
+    values = np.asarray(features)
+    if values.ndim != 2 or values.shape[1] != columns:
+        raise InputError(
+            f"features have shape {values.shape}, but the ranker was trained on {columns} columns"
+        )
+    return values
+
+
+def _checked_file(path: Path, sha256: str) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise InputError(f"{path}: is damaged or cut short (its checksum differs)")
+    return content
