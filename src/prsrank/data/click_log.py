@@ -1,17 +1,20 @@
 """Click logs: which rankings were shown, in which sessions, and what was clicked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from prsrank.data.dataset import IdArray, RankingDataset, id_array
 from prsrank.errors import InputError
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
+Time = int | str | datetime | np.datetime64
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,16 @@ class ClickLog:
         session_ids: the sessions' own ids, if known; else 0, 1, 2, ...
         session_times: microseconds since 1970, if known (sessions).
         contexts: further columns with one value per session.
+
+    >>> log = ClickLog.from_frame({
+    ...     "query_id": np.array([7, 7, 7, 7]), "session_id": np.array([1, 1, 2, 2]),
+    ...     "doc_id": np.array([30, 40, 30, 40]), "position": np.array([1, 2, 1, 2]),
+    ...     "click": np.array([True, False, True, True])})
+    >>> log.sessions, log.rankings, log.clicks.tolist()
+    (2, 1, [0, 0, 1])
+    >>> shown, clicked = log.position_counts()
+    >>> (clicked / shown).tolist()
+    [1.0, 0.5]
     """
 
     query_ids: IdArray
@@ -77,14 +90,14 @@ class ClickLog:
     contexts: Mapping[str, Context] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.ranking_design is None:
+        if getattr(self, "ranking_design", None) is None:
             object.__setattr__(self, "ranking_design", np.zeros(len(self.ranking_query), np.int32))
         for name in ("query_ids", "doc_ids", "session_ids"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, id_array(getattr(self, name)))
         for name, dtype in _DTYPES.items():
             if getattr(self, name) is not None:
-                array = np.ascontiguousarray(getattr(self, name), dtype=dtype).view()
+                array: npt.NDArray = np.ascontiguousarray(getattr(self, name), dtype=dtype).view()
                 array.flags.writeable = False
                 object.__setattr__(self, name, array)
         self._check_sizes()
@@ -135,6 +148,95 @@ class ClickLog:
         """The lowest place at which any doc was shown; 0 for an empty log."""
         return int(self.ranking_positions.max(initial=0))
 
+    @classmethod
+    def from_frame(cls, frame: object, *, contexts: Sequence[str] = ()) -> "ClickLog":
+        """Make a log of a frame of events, one row per shown doc.
+
+        See `prsrank.data.events.from_frame`, which this calls.
+        """
+        from prsrank.data.events import from_frame
+
+        return from_frame(frame, contexts=contexts)
+
+    def slot_statistics(self) -> tuple[Longs, Longs]:
+        """Return how often each slot of each ranking was shown, and clicked (slots each).
+
+        Every statistic that needs no session of its own is a sum of these: per position by
+        `ranking_positions`, per (query, doc) by `ranking_docs`.
+        """
+        sessions = np.zeros(self.rankings, np.int64)
+        clicked = np.zeros(len(self.ranking_docs), np.int64)
+        _count_kernel(
+            self.session_ranking,
+            self.session_clicks,
+            self.clicks,
+            self.ranking_offsets,
+            sessions,
+            clicked,
+        )
+        return np.repeat(sessions, np.diff(self.ranking_offsets)), clicked
+
+    def position_counts(self) -> tuple[Longs, Longs]:
+        """Return how many docs were shown, and clicked, at positions 1, 2, ..., max_position."""
+        shown, clicked = self.slot_statistics()
+        place, size = self.ranking_positions - 1, self.max_position
+        # sums of integers in floating point are exact below 2^53
+        return (
+            np.bincount(place, shown, size).astype(np.int64),
+            np.bincount(place, clicked, size).astype(np.int64),
+        )
+
+    def select(self, sessions: npt.ArrayLike) -> "ClickLog":
+        """Return the named sessions (indices in the order given, or a boolean mask).
+
+        Rankings, queries and docs that none of them shows are left out.
+        """
+        from prsrank.data.click_log_parts import select
+
+        return select(self, sessions)
+
+    def split_by_query(self, share: float, *, seed: int = 0) -> tuple["ClickLog", "ClickLog"]:
+        """Return the sessions of `share` of the queries, drawn at random, and the others.
+
+        All sessions of a query are on one side; each side has a query.
+        """
+        from prsrank.data.click_log_parts import split_by_query
+
+        return split_by_query(self, share, seed=seed)
+
+    def split_by_time(
+        self, *, at: Time | None = None, share: float | None = None
+    ) -> tuple["ClickLog", "ClickLog"]:
+        """Return the sessions before a time, and those at or after it.
+
+        Args:
+            at: the time: microseconds since 1970, a datetime, or text such as "2026-01-31".
+            share: instead of `at`: the share of sessions, earliest first, that the first
+                part gets. Sessions of equal time stay together.
+        """
+        from prsrank.data.click_log_parts import split_by_time
+
+        return split_by_time(self, at=at, share=share)
+
+    def equals(self, other: "ClickLog") -> bool:
+        """Tell whether two logs say the same: same sessions in the same order.
+
+        How queries, docs and rankings are numbered does not matter, nor does what no
+        session shows.
+        """
+        from prsrank.data.click_log_parts import same
+
+        return same(self, other)
+
+    def name_slot(self, slot: int) -> str:
+        """Return words that name a slot, for messages: position, doc and query."""
+        doc = int(self.ranking_docs[slot])
+        query = int(np.searchsorted(self.doc_offsets, doc, side="right")) - 1
+        return (
+            f"position {self.ranking_positions[slot]} (doc {self.doc_ids[doc]} "
+            f"of query {self.query_ids[query]})"
+        )
+
     def doc_rows(self, dataset: RankingDataset) -> Longs:
         """Return the row in `dataset` of each (query, doc) of the log.
 
@@ -147,7 +249,7 @@ class ClickLog:
         lengths = np.diff(self.doc_offsets)
         list_of_doc = np.repeat(lists, lengths)
         if dataset.doc_ids is None:
-            rows = self.doc_ids.astype(np.int64) if self.doc_ids.dtype.kind != "i" else self.doc_ids
+            rows = self._doc_numbers()
             bad = (rows < 0) | (rows >= dataset.list_lengths[list_of_doc])
             if bad.any():
                 self._raise_unknown_doc(int(bad.argmax()))
@@ -162,7 +264,15 @@ class ClickLog:
         bad = known_keys[order][place] != keys
         if bad.any():
             self._raise_unknown_doc(int(bad.argmax()))
-        return order[place]
+        return np.asarray(order[place])
+
+    def _doc_numbers(self) -> Longs:
+        try:
+            return self.doc_ids.astype(np.int64)
+        except ValueError:
+            raise InputError(
+                "the log names docs by strings, but the data set has no doc ids to match"
+            ) from None
 
     def _raise_unknown_doc(self, doc: int) -> None:
         query = int(np.searchsorted(self.doc_offsets, doc, side="right")) - 1
@@ -185,6 +295,17 @@ _DTYPES: dict[str, type] = {
     "session_times": np.int64,
     "clicks": np.int32,
 }
+
+
+@njit(cache=True, nogil=True)
+def _count_kernel(ranking, session_clicks, clicks, offsets, sessions, clicked):  # type: ignore[no-untyped-def]
+    click = 0
+    for session in range(len(ranking)):
+        sessions[ranking[session]] += 1
+        first = offsets[ranking[session]]
+        for _ in range(session_clicks[session]):
+            clicked[first + clicks[click]] += 1
+            click += 1
 
 
 def _same_kind(one: IdArray, other: IdArray) -> tuple[IdArray, IdArray]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -285,7 +286,7 @@ def _file(path: Path, published: _Published | None) -> Path:
     raise InputError(f"{path}: no such file{where}")
 
 
-def describe(data: RankingDataset) -> dict[str, object]:
+def describe(data: RankingDataset) -> dict[str, Any]:
     """Count what a data set holds: lists, docs, features, labels, list lengths."""
     lengths: npt.NDArray[np.int64] = data.list_lengths
     values, counts = np.unique(
