@@ -1,0 +1,87 @@
+"""Which docs were observed in the sessions of a simulated log."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from prsrank.clicks.models import ClickModel
+from prsrank.data.click_log import ClickLog, Longs
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.types import Floats
+
+
+class ExaminationModel(ClickModel, Protocol):
+    """A click model whose users examine each position for itself."""
+
+    def examination(self, depth: int) -> Floats:
+        """Return P(examined) of positions 1 to `depth`."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """One entry for each doc shown, session after session, in the order shown.
+
+    Attributes:
+        offsets: where each session's docs begin, and the end (sessions + 1).
+        observed: whether the user examined the doc.
+        clicked: whether the user clicked it; only if observed.
+        relevant: whether the doc is relevant.
+        positions: 1-based position at which it was shown.
+    """
+
+    offsets: Longs
+    observed: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    clicked: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    relevant: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    positions: np.ndarray[tuple[int], np.dtype[np.int32]]
+
+
+def simulate_observations(
+    log: ClickLog, dataset: RankingDataset, model: ExaminationModel, *, seed: int = 0
+) -> Observations:
+    r"""Draw which docs were observed, given the clicks of a simulated log.
+
+    With p the examination probability of the position and c = p q that of a click, a clicked
+    doc was observed, and a non-clicked one with P(observed | no click) = (p - c) / (1 - c).
+    Clicks and observations together so have exactly the law of the model. Meant for small
+    logs: the result has an entry for every doc shown in every session.
+
+    Args:
+        log: a log that `simulate_clicks` drew from this data set with this model.
+        dataset: the data set.
+        model: the position-based or the trust-bias model.
+        seed: seed of the observations.
+
+    >>> from prsrank.clicks.position_based import PositionBasedModel
+    >>> from prsrank.clicks.simulate import simulate_clicks
+    >>> data = RankingDataset(np.eye(3), np.array([0, 3]), labels=np.array([0, 0, 1]))
+    >>> model = PositionBasedModel(eta=1, mu=0)
+    >>> log = simulate_clicks(data, [0.1, 0.2, 0.9], model, sessions=2)
+    >>> seen = simulate_observations(log, data, model)
+    >>> seen.clicked.tolist(), seen.observed[[0, 3]].tolist()
+    ([True, False, False, True, False, False], [True, True])
+    """
+    if not hasattr(model, "examination"):
+        raise InputError(f"{type(model).__name__} has no examination of single positions")
+    offsets, slots = _session_slots(log)
+    positions = log.ranking_positions[slots]
+    relevant = dataset.relevance[log.doc_rows(dataset)[log.ranking_docs[slots]]].astype(np.int64)
+    depth = log.max_position
+    examined = model.examination(depth)[positions - 1]
+    click = model.tables(depth).click[relevant, positions - 1]
+    missed = np.maximum(1 - click, np.finfo(np.float64).tiny)
+    observed = np.random.default_rng(seed).random(len(slots)) < (examined - click) / missed
+    clicked = np.zeros(len(slots), bool)
+    clicked[np.repeat(offsets[:-1], log.session_clicks) + log.clicks] = True
+    return Observations(offsets, observed | clicked, clicked, relevant.astype(bool), positions)
+
+
+def _session_slots(log: ClickLog) -> tuple[Longs, Longs]:
+    """Return where each session's docs begin and, for each doc shown, its slot in the log."""
+    lengths = np.diff(log.ranking_offsets)[log.session_ranking]
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    starts = log.ranking_offsets[log.session_ranking] - offsets[:-1]
+    return offsets, np.arange(offsets[-1]) + np.repeat(starts, lengths)

@@ -1,0 +1,95 @@
+"""The position-based click model: a click needs a look, and a look depends on the position."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.clicks.walk import (
+    WalkTables,
+    check_cutoff,
+    check_share,
+    depth_of,
+    marginal_clicks,
+)
+from prsrank.errors import InputError
+from prsrank.types import Floats
+
+
+@dataclass(frozen=True)
+class PositionBasedModel:
+    r"""Clicks of users who examine each position k with its own probability p_k.
+
+    P(click at k) = p_k q, with p_k = (1/k)^eta or curve[k - 1], and q = 1 - mu for a relevant
+    doc, mu for an irrelevant one. Clicks of one session are independent.
+
+    Args:
+        eta: severity of the position bias; 0 is none.
+        mu: noise, in [0, 0.5).
+        curve: p_k for k = 1, 2, ... instead of (1/k)^eta.
+        cutoff: show only the first `cutoff` docs.
+
+    >>> model = PositionBasedModel(eta=1, mu=0.1)
+    >>> model.click_probabilities([1, 0, 1], [1, 2, 3]).round(3).tolist()
+    [0.9, 0.05, 0.3]
+
+    References:
+        Joachims, Swaminathan, Schnabel: Unbiased learning-to-rank with biased feedback.
+        WSDM 2017.
+    """
+
+    eta: float = 1.0
+    mu: float = 0.1
+    curve: Sequence[float] | None = None
+    cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        check_share("mu", self.mu, below=0.5)
+        check_cutoff(self.cutoff)
+        object.__setattr__(self, "curve", checked_curve(self.eta, self.curve))
+
+    def examination(self, depth: int) -> Floats:
+        """Return p_k for k = 1 to `depth`."""
+        return examination_curve(depth, eta=self.eta, curve=self.curve)
+
+    def tables(self, depth: int) -> WalkTables:
+        """Return what a user does at positions 1 to `depth`."""
+        attraction = np.array([[self.mu], [1 - self.mu]])
+        return WalkTables.independent(attraction * self.examination(depth))
+
+    def click_probabilities(self, relevance: npt.ArrayLike, positions: npt.ArrayLike) -> Floats:
+        """Return P(click) of each slot of a ranking; see `ClickModel`."""
+        return marginal_clicks(self.tables(depth_of(positions)), relevance, positions)
+
+
+def examination_curve(
+    depth: int, *, eta: float = 1.0, curve: Sequence[float] | None = None
+) -> Floats:
+    """Return (1/k)^eta, or the given curve, for positions k = 1 to `depth`.
+
+    >>> examination_curve(4, eta=2).tolist()
+    [1.0, 0.25, 0.1111111111111111, 0.0625]
+    """
+    if curve is None:
+        return np.asarray(np.arange(1, depth + 1, dtype=np.float64) ** -eta)
+    if len(curve) < depth:
+        raise InputError(
+            f"the curve covers {len(curve)} positions, but {depth} are shown; "
+            f"give a longer one or cutoff={len(curve)}"
+        )
+    return np.array(curve[:depth], dtype=np.float64)
+
+
+def checked_curve(eta: float, curve: Sequence[float] | None) -> tuple[float, ...] | None:
+    """Return the curve as a tuple; InputError for a bad eta or a bad probability."""
+    if not (np.isfinite(eta) and eta >= 0):
+        raise InputError(f"eta must be finite and not negative, not {eta}")
+    if curve is None:
+        return None
+    values = tuple(float(p) for p in curve)
+    if not values:
+        raise InputError("the curve is empty")
+    for position, p in enumerate(values, start=1):
+        check_share(f"the curve at position {position}", p)
+    return values

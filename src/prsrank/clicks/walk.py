@@ -1,0 +1,84 @@
+"""The one form that click models share: a user walks down the slots of a ranking."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.errors import InputError
+from prsrank.types import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class WalkTables:
+    """What a user does at each position, by relevance (row 0: irrelevant, row 1: relevant).
+
+    A user who reaches position k clicks there with probability click[r, k - 1]. The walk then
+    ends with probability stop_after_click[r, k - 1] or stop_after_skip[r, k - 1], and else
+    goes on to position k + 1. A walk that never ends makes the clicks independent.
+
+    Attributes:
+        click: P(click | position reached) (2 x positions).
+        stop_after_click: P(walk ends | clicked) (2 x positions).
+        stop_after_skip: P(walk ends | reached, not clicked) (2 x positions).
+    """
+
+    click: Floats
+    stop_after_click: Floats
+    stop_after_skip: Floats
+
+    @classmethod
+    def independent(cls, click: Floats) -> "WalkTables":
+        """Return the tables of a user who looks at each slot for itself."""
+        return cls(click, np.zeros_like(click), np.zeros_like(click))
+
+
+def marginal_clicks(
+    tables: WalkTables, relevance: npt.ArrayLike, positions: npt.ArrayLike
+) -> Floats:
+    r"""Return the probability of a click at each slot of a ranking.
+
+    With reach_1 = 1 and reach_{s+1} = reach_s (c_s (1 - a_s) + (1 - c_s)(1 - b_s)), where c is
+    `click`, a `stop_after_click` and b `stop_after_skip` at slot s: P(click at s) = reach_s c_s.
+
+    Args:
+        tables: the model's tables, at least as many positions as the last of `positions`.
+        relevance: 0 or 1 for each slot, in the order shown.
+        positions: 1-based position of each slot, rising.
+    """
+    row = _checked_relevance(relevance)
+    column = np.asarray(positions, dtype=np.int64) - 1
+    if column.shape != row.shape:
+        raise InputError(f"{row.size} relevances for {column.size} positions")
+    if column.size and (column[0] < 0 or np.any(np.diff(column) <= 0)):
+        raise InputError("positions must start at 1 or later and rise")
+    click = tables.click[row, column]
+    stay = click * (1 - tables.stop_after_click[row, column])
+    stay += (1 - click) * (1 - tables.stop_after_skip[row, column])
+    reach = np.concatenate([[1.0], np.cumprod(stay[:-1])])[: len(click)]
+    return np.asarray(reach * click)
+
+
+def _checked_relevance(relevance: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    values = np.asarray(relevance)
+    if values.ndim != 1 or not np.isin(values, (0, 1)).all():
+        raise InputError("relevance must be a flat array of 0 and 1")
+    return values.astype(np.int64)
+
+
+def depth_of(positions: npt.ArrayLike) -> int:
+    """Return the lowest place among 1-based positions, 0 if there are none."""
+    return int(np.max(np.asarray(positions, dtype=np.int64), initial=0))
+
+
+def check_share(name: str, value: float, *, below: float | None = None) -> None:
+    """Raise an InputError unless 0 <= value <= 1 (or value < `below`)."""
+    if not 0 <= value <= 1 or (below is not None and value >= below):
+        limits = "[0, 1]" if below is None else f"[0, {below:g})"
+        raise InputError(f"{name} must be in {limits}, not {value}")
+
+
+def check_cutoff(cutoff: int | None) -> None:
+    """Raise an InputError unless at least one position is shown."""
+    if cutoff is not None and cutoff < 1:
+        raise InputError(f"cutoff must be at least 1, not {cutoff}")
