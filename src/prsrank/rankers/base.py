@@ -8,13 +8,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output, read_json, write_json
+
+if TYPE_CHECKING:
+    from prsrank.data.click_log import ClickLog
+    from prsrank.data.dataset import RankingDataset
+    from prsrank.shown_lists import PropensitySource
 
 # name on the command line and in saved models -> where the class is
 RANKERS = {
@@ -39,6 +44,27 @@ class Ranker(ABC):
 
     name: ClassVar[str]
     about_: Mapping[str, Any]
+
+    @property
+    def pair_options(self) -> dict[str, Any]:
+        """Options with which this ranker's pairs are made from a log or from labels."""
+        return {}
+
+    def pairs(
+        self,
+        log: "ClickLog",
+        dataset: "RankingDataset",
+        propensities: "PropensitySource" = None,
+        weighting: str = "prs",
+        *,
+        parameters: Mapping[str, float] | None = None,
+    ) -> Any:
+        """Fold a log into what `fit` takes; the arguments are those of `PairSet.from_log`."""
+        from prsrank.pairs import PairSet
+
+        return PairSet.from_log(
+            log, dataset, propensities, weighting, parameters=parameters, **self.pair_options
+        )
 
     @classmethod
     def _parameter_names(cls) -> list[str]:

@@ -1,0 +1,72 @@
+"""Weighted pairs for other people's trainers: LightGBM, XGBoost and CatBoost."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.lambda_loss import LambdaObjective
+from prsrank.pairs import PairSet
+
+Gradients = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
+
+
+def prs_objective(
+    pairs: PairSet,
+    *,
+    sigma: float = 1.0,
+    truncation: int | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Callable[[npt.NDArray, Any], Gradients]:
+    r"""Return an objective for `lightgbm.train` and `xgboost.train(obj=...)`.
+
+    Its gradients are those of `LambdaMART`:
+    $\lambda_{ij} = -\sigma W_{ij} |\Delta Z_{ij}| / (1 + e^{\sigma (s_i - s_j)})$, the metric Z
+    being the one that the pairs were made for (`normalise="ndcg"` or `"arp"`).
+
+    Args:
+        pairs: pairs over the rows of the training matrix, in the data set's order.
+        sigma: steepness of the logistic function.
+        truncation: only pairs with a doc in the top ranks count; None: all.
+        seed: of the order in which tied docs count as ranked.
+        threads: default one per core.
+
+    >>> from prsrank.data.dataset import RankingDataset
+    >>> data = RankingDataset(np.eye(2), np.array([0, 2]), labels=np.array([1, 0]))
+    >>> objective = prs_objective(PairSet.from_labels(data, normalise="arp"))
+    >>> gradient, hessian = objective(np.zeros(2), None)
+    >>> gradient.tolist()
+    [-0.25, 0.25]
+    """
+    gradients = LambdaObjective(
+        pairs,
+        metric=pairs.normalise or "ndcg",
+        sigma=sigma,
+        truncation=truncation,
+        seed=seed,
+        threads=threads,
+    )
+
+    def objective(scores: npt.NDArray, _data: Any = None) -> Gradients:
+        gradient, hessian = gradients(np.ravel(scores))
+        return gradient.copy(), hessian.copy()
+
+    return objective
+
+
+def catboost_pairs(pairs: PairSet) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return (winner, loser) rows and their weights, as CatBoost's `PairLogit` takes them.
+
+    >>> from prsrank.data.dataset import RankingDataset
+    >>> data = RankingDataset(np.eye(3), np.array([0, 3]), labels=np.array([0, 1, 0]))
+    >>> catboost_pairs(PairSet.from_labels(data))[0].tolist()
+    [[1, 0], [1, 2]]
+    """
+    lengths = np.diff(pairs.weight_offsets)
+    begin = pairs.offsets[pairs.winner_list]
+    winners = np.repeat(begin + pairs.winner_row, lengths)
+    losers = np.arange(len(pairs.weights)) + np.repeat(begin - pairs.weight_offsets[:-1], lengths)
+    there = np.flatnonzero(pairs.weights)
+    return np.stack([winners[there], losers[there]], axis=1), pairs.weights[there].astype(float)

@@ -1,0 +1,261 @@
+"""LambdaMART: gradient boosted trees on lambda gradients of weighted pairs, grown by LightGBM."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import DataWarning, InputError
+from prsrank.rankers.base import Ranker, checked_features
+from prsrank.rankers.lightgbm_library import import_lightgbm
+from prsrank.threads import thread_count
+
+if TYPE_CHECKING:
+    from prsrank.click_sets import ClickSets
+    from prsrank.data.click_log import ClickLog
+    from prsrank.pairs import PairSet
+    from prsrank.shown_lists import PropensitySource
+
+SET_METRICS = ("map", "mrr")
+
+Quality = Callable[[npt.NDArray[np.float64]], float]
+Validation = RankingDataset | tuple[RankingDataset, Quality]
+Progress = Callable[[int, float | None], object]
+
+
+class LambdaMART(Ranker):
+    r"""Trees fitted to $\lambda_i = \sum_j \lambda_{ij} - \sum_j \lambda_{ji}$ of weighted pairs.
+
+    $\lambda_{ij} = -\sigma W_{ij} |\Delta Z_{ij}| / (1 + e^{\sigma (s_i - s_j)})$, with
+    $\Delta Z$ the change of the metric when i and j change places in the current ranking
+    (Burges 2010); W holds the weighting of clicks, propensity ratios for PRS (Wang et al.
+    2021). Cost depends on the docs and the distinct pairs, not on the number of clicks.
+
+    Args:
+        trees: the most trees to grow.
+        learning_rate: of each tree.
+        leaves: the most leaves of a tree.
+        min_docs_in_leaf: the fewest docs of a leaf.
+        metric: "ndcg" or "arp", which take a PairSet; "map" or "mrr", which take ClickSets.
+        sigma: steepness of the logistic function.
+        truncation: only pairs with a doc in the top ranks count; None: all.
+        patience: with `validation`, stop after so many trees without a better value.
+        seed: of LightGBM and of the order in which tied docs count as ranked.
+        threads: default one per core. The result does not depend on it.
+        parameters: LightGBM's own parameters, passed through; they win over the above.
+
+    Attributes:
+        booster_: the LightGBM booster.
+        best_value_: the best value on the validation lists, if any.
+        history_: the value after each tree.
+        feature_names_: names of the features.
+
+    >>> from prsrank.data.synthetic import synthetic_dataset
+    >>> from prsrank.pairs import PairSet
+    >>> data = synthetic_dataset("mq2007", 20)
+    >>> ranker = LambdaMART(trees=5)
+    >>> scores = ranker.fit(data, PairSet.from_labels(data, **ranker.pair_options)).score(data.features)
+    >>> scores.shape == (data.docs,)
+    True
+    """
+
+    name: ClassVar[str] = "lambdamart"
+    booster_: Any
+
+    def __init__(
+        self,
+        *,
+        trees: int = 500,
+        learning_rate: float = 0.05,
+        leaves: int = 31,
+        min_docs_in_leaf: int = 20,
+        metric: str = "ndcg",
+        sigma: float = 1.0,
+        truncation: int | None = None,
+        patience: int = 50,
+        seed: int = 0,
+        threads: int | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.trees = trees
+        self.learning_rate = learning_rate
+        self.leaves = leaves
+        self.min_docs_in_leaf = min_docs_in_leaf
+        self.metric = metric
+        self.sigma = sigma
+        self.truncation = truncation
+        self.patience = patience
+        self.seed = seed
+        self.threads = threads
+        self.parameters = parameters
+
+    @property
+    def pair_options(self) -> dict[str, Any]:
+        """Options for `PairSet.from_log` and `from_labels`: the session constant of the metric."""
+        return {"normalise": self.metric, "truncation": self.truncation, "dtype": np.float32}
+
+    def pairs(
+        self,
+        log: "ClickLog",
+        dataset: RankingDataset,
+        propensities: "PropensitySource" = None,
+        weighting: str = "prs",
+        *,
+        parameters: Mapping[str, float] | None = None,
+    ) -> Any:
+        """Fold a log into a PairSet, or for MAP and MRR into ClickSets."""
+        if self.metric not in SET_METRICS:
+            return super().pairs(log, dataset, propensities, weighting, parameters=parameters)
+        from prsrank.click_sets import ClickSets
+
+        return ClickSets.from_log(log, dataset, propensities, weighting, parameters=parameters)
+
+    def fit(
+        self,
+        dataset: RankingDataset,
+        pairs: "PairSet | ClickSets",
+        *,
+        validation: Validation | None = None,
+        init_model: "LambdaMART | None" = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Grow the trees.
+
+        Args:
+            dataset: the lists that the pairs are of.
+            pairs: weighted pairs made with this ranker's `pair_options`, or ClickSets.
+            validation: lists with labels, for early stopping by NDCG@10 on relevance; or lists
+                and a function of their scores (higher is better), such as a
+                `CounterfactualMetric` on held-out clicks.
+            init_model: a fitted LambdaMART to grow further trees on.
+            progress: is told the number of trees and the validation value after each tree.
+        """
+        lightgbm = import_lightgbm()
+        self._check(dataset, pairs)
+        objective = self._objective(pairs)
+        training = lightgbm.Dataset(dataset.features, free_raw_data=False)
+        options = self._options() | {"objective": lambda scores, _: objective(scores)}
+        history: list[float] = []
+        valid_sets, quality = self._validation(lightgbm, training, validation)
+        callbacks = [_recorder(history, progress)]
+        if quality is not None:
+            callbacks.append(lightgbm.early_stopping(self.patience, verbose=False))
+        booster = lightgbm.train(
+            options,
+            training,
+            num_boost_round=self.trees,
+            valid_sets=valid_sets,
+            feval=None if quality is None else lambda scores, _: ("quality", quality(scores), True),
+            init_model=None if init_model is None else init_model.booster_,
+            callbacks=callbacks,
+        )
+        self.history_ = history
+        self.best_value_ = max(history) if history else None
+        text = booster.model_to_string(num_iteration=booster.best_iteration or -1)
+        self.booster_ = lightgbm.Booster(model_str=text)
+        self.feature_names_ = dataset.feature_names
+        return self
+
+    def score(self, features: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the sum of the trees' values for each doc."""
+        self.check_fitted()
+        values = checked_features(features, len(self.feature_names_))
+        scores = self.booster_.predict(values, num_threads=thread_count(self.threads))
+        return np.asarray(scores, np.float64)
+
+    def feature_importance(self, *, kind: str = "gain") -> dict[str, float]:
+        """Return each feature's total gain, or number of splits (`kind="split"`), largest first."""
+        if kind not in ("gain", "split"):
+            raise InputError(f"kind must be 'gain' or 'split', not '{kind}'")
+        self.check_fitted()
+        values = self.booster_.feature_importance(importance_type=kind)
+        order = np.argsort(-values, kind="stable")
+        return {self.feature_names_[i]: float(values[i]) for i in order}
+
+    def _check(self, dataset: RankingDataset, pairs: "PairSet | ClickSets") -> None:
+        if not np.array_equal(dataset.offsets, pairs.offsets):
+            raise InputError("the pairs are of other lists than the data set's")
+        if self.trees < 1 or self.patience < 1:
+            raise InputError("trees and patience must be at least 1")
+        made_for = getattr(pairs, "normalise", "map or mrr")
+        if self.metric != made_for and not (
+            self.metric in SET_METRICS and made_for == "map or mrr"
+        ):
+            raise InputError(
+                f"these pairs are made for {made_for or 'no metric'}, not {self.metric}: make them "
+                "by ranker.pairs(log, dataset, ...) or pass **ranker.pair_options"
+            )
+
+    def _objective(self, pairs: Any) -> Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]]:
+        from prsrank.click_set_loss import ClickSetObjective
+        from prsrank.lambda_loss import LambdaObjective
+
+        kind: Any = ClickSetObjective if self.metric in SET_METRICS else LambdaObjective
+        objective: Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]] = kind(
+            pairs,
+            metric=self.metric,
+            sigma=self.sigma,
+            truncation=self.truncation,
+            seed=self.seed,
+            threads=self.threads,
+        )
+        return objective
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.leaves,
+            "min_data_in_leaf": self.min_docs_in_leaf,
+            "num_threads": thread_count(self.threads),
+            "seed": self.seed,
+            "deterministic": True,
+            "force_row_wise": True,
+            "feature_pre_filter": False,
+            "metric": "None",
+            "verbosity": -1,
+        } | dict(self.parameters or {})
+
+    @staticmethod
+    def _validation(
+        lightgbm: Any, training: Any, validation: Validation | None
+    ) -> tuple[list[Any], Quality | None]:
+        if validation is None:
+            return [], None
+        lists, quality = (
+            validation if isinstance(validation, tuple) else (validation, ndcg_of(validation))
+        )
+        return [lightgbm.Dataset(lists.features, reference=training)], quality
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        values = {"feature_names": list(self.feature_names_), "history": self.history_}
+        return values, {"model.txt": self.booster_.model_to_string().encode()}
+
+    def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+        self.booster_ = import_lightgbm().Booster(model_str=files["model.txt"].decode())
+        self.feature_names_ = tuple(values["feature_names"])
+        self.history_ = list(values["history"])
+        self.best_value_ = max(self.history_) if self.history_ else None
+
+
+def ndcg_of(lists: RankingDataset, *, k: int = 10) -> Quality:
+    """Return the function from scores of these lists to their mean NDCG@k on relevance."""
+    from prsrank.metrics.ranking import average, ndcg
+
+    relevance = lists.relevance
+    if not relevance.any():
+        warnings.warn("no validation list has a relevant doc", DataWarning, stacklevel=3)
+    return lambda scores: average(ndcg(relevance, scores, lists.offsets, k=k)).mean
+
+
+def _recorder(history: list[float], progress: Progress | None) -> Callable[[Any], None]:
+    def record(state: Any) -> None:
+        value = state.evaluation_result_list[0][2] if state.evaluation_result_list else None
+        if value is not None:
+            history.append(float(value))
+        if progress is not None:
+            progress(state.iteration + 1, value)
+
+    return record
