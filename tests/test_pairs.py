@@ -132,6 +132,30 @@ def test_weights_equal_single_sessions(name, rng, constant):
     assert_same(dense(pairs), raw_dense(data, log, rule, at, CONSTANTS[constant]))
 
 
+@pytest.mark.parametrize("name", ["prs", "pns_oracle"])
+def test_lists_longer_than_a_byte_can_count(name):
+    docs = 300
+    data = RankingDataset(np.eye(docs, 2), [0, docs], labels=np.arange(docs) % 2)
+    log = ClickLog(
+        query_ids=[0],
+        doc_offsets=[0, docs],
+        doc_ids=np.arange(docs),
+        ranking_query=[0],
+        ranking_offsets=[0, docs],
+        ranking_docs=np.arange(docs),
+        ranking_positions=np.arange(1, docs + 1),
+        session_ranking=[0],
+        session_clicks=[1],
+        clicks=[280],
+    )
+    weighting = WEIGHTINGS[name]
+    relevance = data.relevance.astype(float) if weighting.takes_relevance else None
+    p = CURVE.at(np.arange(1, docs + 1))
+    expected = np.array(weighting(np.full(docs, p[280]), p, relevance=relevance))
+    expected[280] = 0
+    assert np.allclose(PairSet.from_log(log, data, CURVE, name).row(0), expected, rtol=1e-12)
+
+
 @settings(max_examples=20)
 @given(rng=rngs, name=st.sampled_from(["ips", "prs", "pns_oracle", "ips_oracle", "ips_all"]))
 def test_many_distinct_propensities(rng, name):

@@ -141,12 +141,12 @@ class LogOnLists:
         if len(levels) > MOST_LEVELS:
             return None
         relevance = np.repeat([0, 1], len(levels)) if weighting.takes_relevance else None
-        columns = codes + len(levels) * self.relevance * bool(weighting.takes_relevance)
+        columns = codes.astype(np.int64)
+        if weighting.takes_relevance:
+            columns += len(levels) * self.relevance.astype(np.int64)
         others = np.tile(levels, 2) if weighting.takes_relevance else levels
         table, clipped = _weigh(weighting, levels[:, None], others[None, :], relevance)
-        return WeightRows(
-            codes.astype(np.int64) * len(others), columns.astype(np.int64), table, clipped
-        )
+        return WeightRows(codes.astype(np.int64) * len(others), columns, table, clipped)
 
     def own_rows(self, weighting: Weighting, first: int, last: int) -> WeightRows:
         """Return a row of weights per clicked slot of the lists first to last - 1."""

@@ -10,6 +10,11 @@ from typer.exceptions import Abort, TyperException
 from prsrank.cli.convert import convert
 from prsrank.cli.demo import demo
 from prsrank.cli.describe import describe
+from prsrank.cli.evaluate import evaluate
+from prsrank.cli.propensity import propensity
+from prsrank.cli.rank import rank
+from prsrank.cli.simulate import simulate
+from prsrank.cli.train import train
 from prsrank.errors import InputError
 
 app = typer.Typer(
@@ -21,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (demo, describe, convert):
+for command in (demo, describe, convert, simulate, propensity, train, evaluate, rank):
     app.command()(command)
 
 

@@ -15,6 +15,12 @@ Data = Annotated[
         help="A file (LETOR or converted), a collection's folder, or synthetic:SHAPE:LISTS[:SEED].",
     ),
 ]
+NamedData = Annotated[str, typer.Option("--data", metavar="DATA", help="The data set.")]
+Log = Annotated[
+    str, typer.Argument(metavar="LOG", help="A click log: Parquet or CSV of events, or compact.")
+]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder that train wrote.")]
+Split = Annotated[str, typer.Option(help="train, validation or test.")]
 Fold = Annotated[int, typer.Option(min=1, help="The fold of the collection.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
