@@ -1,0 +1,331 @@
+r"""How good would another ranking have been? Estimates from held-out clicks.
+
+A click on doc i, shown where the propensity is $p_i$, weighs $w_i = 1 / \max(p_i, \tau)$; a new
+ranker would have put the doc at rank $r_i$ *among the docs of that session*, which are the same
+for every ranker: docs that were not shown have no clicks to judge them by. With N sessions:
+
+| metric        | value v of rank r                     | estimate                                |
+| ------------- | ------------------------------------- | --------------------------------------- |
+| dcg, dcg@k    | 1 / log2(1 + r); 0 below rank k       | sum of w v over all clicks / N          |
+| arp           | (r - 1) / number of docs shown        | sum of w v over all clicks / N          |
+| wmrr          | 1 / r                                 | sum of w v / sum of w                   |
+| arp_mean_rank | r                                     | sum of w v / sum of w                   |
+
+Estimator "ips" is the table as it stands. Without clip (tau = 0), with true propensities and
+clicks on every observed relevant doc and no other, its dcg and arp are unbiased: they expect
+the mean over sessions of the sum of v over the list's relevant docs (0 for a list without
+any). Noise adds the same sum over irrelevant docs, times their share of false clicks.
+Propensities that are known up to a factor only (p_1 = 1 by convention) change the estimate by
+that factor, but no ratio of two rankers.
+
+Estimator "snips", self-normalised, divides every metric by the sum of w instead of N: the value
+per relevant doc. What the sum of w would be on average is not known without labels, so it
+cannot be turned back into a value per session. It is consistent, not unbiased; factors cancel;
+and a ratio of two rankers is the same by both estimators. wmrr and arp_mean_rank are
+self-normalised by definition.
+
+Docs of equal score count by the expectation over all their orders.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.click_log import ClickLog
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.metrics.click_statistics import ClickStatistics
+from prsrank.metrics.counterfactual_results import (
+    ALL,
+    AT_OTHERS,
+    AT_TOP,
+    LOGGED,
+    CounterfactualEvaluation,
+    Difference,
+    Estimate,
+)
+from prsrank.metrics.query_bootstrap import RatioIntervals, ratio_intervals
+from prsrank.metrics.rank_values import RankValue, find_rank_value
+from prsrank.metrics.weight_diagnostics import weight_diagnostics
+from prsrank.shown_lists import PropensitySource
+from prsrank.types import Floats
+
+Longs = npt.NDArray[np.int64]
+
+ESTIMATORS = ("ips", "snips")
+
+# Differences below this, relative to the values, are rounding.
+_ROUNDING = 1e-12
+
+
+class CounterfactualMetric:
+    """An estimate of one metric, prepared so that scoring a ranker costs milliseconds.
+
+    Args:
+        log: held-out sessions.
+        dataset: the lists that rankers score; None for scores per doc of the log.
+        propensities: as for `PairSet.from_log`: a curve with `at(positions)`, one number per
+            shown doc, or None for those in the log.
+        metric: a name of the module's table, with a cut-off where it takes one: "dcg@10".
+        estimator: "ips" or "snips".
+        tau: propensities are raised to at least this, so weights are at most 1 / tau; this
+            trades bias for variance. 0 is no clip.
+        context: context column whose values have curves of their own.
+
+    Attributes:
+        higher_is_better: whether a ranker should have a higher value.
+        sessions: number of sessions.
+        clicks: number of clicks.
+
+    >>> from prsrank.propensity.curve import PowerLaw
+    >>> log = ClickLog.from_frame({
+    ...     "query_id": np.array([7, 7, 7, 7]), "session_id": np.array([1, 1, 2, 2]),
+    ...     "doc_id": np.array([30, 40, 30, 40]), "position": np.array([1, 2, 1, 2]),
+    ...     "click": np.array([True, False, False, True])})
+    >>> metric = CounterfactualMetric(log, None, PowerLaw(1), metric="dcg@1")
+    >>> metric([0.9, 0.1]), metric([0.1, 0.9]), metric([0.5, 0.5])
+    (0.5, 1.0, 0.75)
+    """
+
+    def __init__(
+        self,
+        log: ClickLog,
+        dataset: RankingDataset | None,
+        propensities: PropensitySource = None,
+        *,
+        metric: str = "dcg@10",
+        estimator: str = "ips",
+        tau: float = 0.0,
+        context: str | None = None,
+    ) -> None:
+        form = find_rank_value(metric)
+        _check_estimators([estimator])
+        statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
+        clicks, sessions = statistics.counts()
+        pools, weights = statistics.pools, statistics.weights * clicks
+        ratio = form.self_normalised or estimator == "snips"
+        total = weights.sum() if ratio else sessions.sum()
+        self.name = metric
+        self.higher_is_better = form.higher_is_better
+        self.sessions, self.clicks = int(sessions.sum()), int(clicks.sum())
+        self._pools = pools
+        self._rank_values = form.of_ranks(pools.longest)
+        summed = np.bincount(statistics.clicked_doc, weights, len(pools.clicked))
+        self._weights = summed / (form.divisors(pools.lengths) * total)
+
+    def __call__(self, scores: npt.ArrayLike, *, threads: int | None = None) -> float:
+        """Return the estimate for a ranker.
+
+        Args:
+            scores: score of each doc of the data set (or of the log), flat; higher is better.
+            threads: default: all cores. The value does not depend on it.
+        """
+        values = self._pools.expected_values(self._rank_values, scores, threads=threads)
+        return float((self._weights * values).sum())
+
+
+def evaluate_counterfactual(
+    log: ClickLog,
+    dataset: RankingDataset | None,
+    propensities: PropensitySource,
+    rankers: Mapping[str, npt.ArrayLike],
+    *,
+    against: str | Sequence[str] = LOGGED,
+    metrics: Sequence[str] = ("dcg@10", "wmrr", "arp"),
+    estimators: Sequence[str] = ESTIMATORS,
+    tau: float = 0.0,
+    context: str | None = None,
+    by: str | None = None,
+    samples: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> CounterfactualEvaluation:
+    """Estimate metrics of new rankers and of the logged ranking, and compare them.
+
+    Parts: all clicks; those at position 1 ("clicked at top") and the others, which under
+    "ips" add up to all for dcg and arp; and the sessions of each value of a context column.
+    Intervals are bootstrapped over queries (see `prsrank.metrics.query_bootstrap`).
+
+    Args:
+        log: held-out sessions.
+        dataset: as for `CounterfactualMetric`, like `propensities`, `tau` and `context`.
+        propensities: where clicks were likely.
+        rankers: scores of each ranker, by name.
+        against: with which to compare each ranker: "logged", another's name, or several.
+        metrics: names of the module's table.
+        estimators: "ips", "snips" or both.
+        tau: clip of the weights.
+        context: context column whose values have propensity curves of their own.
+        by: context column to make parts of.
+        samples: number of bootstrap samples.
+        seed: their seed.
+        confidence: share of the intervals.
+
+    Raises:
+        InputError: if queries or docs of the log are not in the data set, a click has
+            propensity 0, scores are missing or NaN, or there are no clicks.
+
+    >>> from prsrank.propensity.curve import PowerLaw
+    >>> log = ClickLog.from_frame({
+    ...     "query_id": np.repeat(np.arange(50), 2), "session_id": np.repeat(np.arange(50), 2),
+    ...     "doc_id": np.tile([3, 4], 50), "position": np.tile([1, 2], 50),
+    ...     "click": np.tile([False, True, True, False, False, True], 17)[:100]})
+    >>> result = evaluate_counterfactual(log, None, PowerLaw(1), {"new": np.tile([0, 1], 50)})
+    >>> gain = result.difference("new", "dcg@10")
+    >>> round(gain.difference, 3), gain.p_value < 0.01  # (33 * 2 - 17) (1 - 1 / log2(3)) / 50
+    (0.362, True)
+    """
+    others = [against] if isinstance(against, str) else list(against)
+    comparison = _Comparison.of(list(rankers), others, metrics, estimators)
+    statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
+    values = [
+        [_slot_values(statistics, form, scores) for scores in (None, *rankers.values())]
+        for form in comparison.forms.values()
+    ]
+    estimates: list[Estimate] = []
+    differences: list[Difference] = []
+    diagnostics = []
+    for part, clicks, sessions in _parts(statistics, by):
+        diagnostics.append(weight_diagnostics(statistics, part, clicks, sessions))
+        weights = statistics.weights * clicks
+        sums = [[_by_query(statistics, weights * v) for v in row] for row in values]
+        divisors = {"ips": sessions, "snips": _by_query(statistics, weights)}
+        for estimator, chosen in comparison.estimates().items():
+            columns = [column for m in chosen for column in comparison.columns(sums[m])]
+            found = ratio_intervals(
+                np.stack(columns, axis=1)[sessions > 0],
+                divisors[estimator][sessions > 0],
+                samples=samples,
+                seed=seed,
+                confidence=confidence,
+            )
+            more = comparison.results(part, estimator, chosen, found)
+            estimates += more[0]
+            differences += more[1]
+    return CounterfactualEvaluation(
+        tuple(estimates),
+        tuple(differences),
+        tuple(diagnostics),
+        tau=float(tau),
+        samples=samples,
+        seed=seed,
+        confidence=confidence,
+    )
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Which rankers are measured by what, and which are compared."""
+
+    names: list[str]
+    pairs: list[tuple[str, str]]
+    forms: dict[str, RankValue]
+    estimators: list[str]
+
+    @classmethod
+    def of(
+        cls,
+        rankers: list[str],
+        others: list[str],
+        metrics: Sequence[str],
+        estimators: Sequence[str],
+    ) -> "_Comparison":
+        if LOGGED in rankers:
+            raise InputError(f"'{LOGGED}' names the rankings as shown: call the ranker otherwise")
+        names = [LOGGED, *rankers]
+        for name in others:
+            if name not in names:
+                raise InputError(
+                    f"no ranker '{name}' to compare with: there are {', '.join(names)}"
+                )
+        _check_estimators(estimators)
+        pairs = [(one, other) for other in others for one in rankers if one != other]
+        return cls(names, pairs, {m: find_rank_value(m) for m in metrics}, list(estimators))
+
+    def estimates(self) -> dict[str, list[int]]:
+        """Return the indices of the metrics that each estimator estimates."""
+        forms = list(self.forms.values())
+        chosen = {
+            "ips": [
+                m for m, f in enumerate(forms) if "ips" in self.estimators and not f.self_normalised
+            ],
+            "snips": [
+                m for m, f in enumerate(forms) if "snips" in self.estimators or f.self_normalised
+            ],
+        }
+        return {estimator: found for estimator, found in chosen.items() if found}
+
+    def columns(self, sums: list[Floats]) -> list[Floats]:
+        """Return the sums of each ranker, then the difference of each pair."""
+        of_name = dict(zip(self.names, sums, strict=True))
+        return [*sums, *(_less(of_name[one], of_name[other]) for one, other in self.pairs)]
+
+    def results(
+        self, part: str, estimator: str, chosen: list[int], found: RatioIntervals
+    ) -> tuple[list[Estimate], list[Difference]]:
+        """Name what `columns` of the chosen metrics became."""
+        estimates, differences = [], []
+        table = np.stack([found.values, found.low, found.high, found.p_values], axis=1)
+        rows = iter(table.tolist())
+        for metric in (list(self.forms)[m] for m in chosen):
+            values = {}
+            for name in self.names:
+                values[name], low, high, _ = next(rows)
+                estimates.append(Estimate(part, metric, estimator, name, values[name], low, high))
+            for one, other in self.pairs:
+                gain, low, high, p = next(rows)
+                lift = gain / values[other] if values[other] else float("nan")
+                differences.append(
+                    Difference(part, metric, estimator, one, other, gain, low, high, p, lift)
+                )
+        return estimates, differences
+
+
+def _slot_values(
+    statistics: ClickStatistics, form: RankValue, scores: npt.ArrayLike | None
+) -> Floats:
+    """Return the value of each clicked slot's rank by the scores, or as shown if None."""
+    pools = statistics.pools
+    rank_values = form.of_ranks(pools.longest)
+    lengths = pools.lengths[statistics.clicked_doc]
+    if scores is None:
+        values = rank_values[statistics.shown_rank - 1]
+    else:
+        values = pools.expected_values(rank_values, scores)[statistics.clicked_doc]
+    return np.asarray(values / form.divisors(lengths))
+
+
+def _by_query(statistics: ClickStatistics, values: Floats) -> Floats:
+    return np.asarray(np.bincount(statistics.query, values, statistics.log.queries), np.float64)
+
+
+def _less(one: Floats, other: Floats) -> Floats:
+    difference = one - other
+    difference[np.abs(difference) <= _ROUNDING * np.maximum(np.abs(one), np.abs(other))] = 0.0
+    return difference
+
+
+def _parts(statistics: ClickStatistics, by: str | None) -> Iterator[tuple[str, Longs, Longs]]:
+    """Yield each part's name, its clicks in each slot and its sessions of each query."""
+    clicks, sessions = statistics.counts()
+    top = statistics.position == 1
+    yield ALL, clicks, sessions
+    yield AT_TOP, clicks * top, sessions
+    yield AT_OTHERS, clicks * ~top, sessions
+    if by is None:
+        return
+    contexts = statistics.log.contexts
+    if by not in contexts:
+        raise InputError(
+            f"context {by!r} is not in the log (it has: {', '.join(contexts) or 'none'})"
+        )
+    for code, value in enumerate(contexts[by].values):
+        yield f"{by}={value}", *statistics.counts(contexts[by].codes == code)
+
+
+def _check_estimators(estimators: Sequence[str]) -> None:
+    for name in estimators:
+        if name not in ESTIMATORS:
+            raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)}, not '{name}'")
