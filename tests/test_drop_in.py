@@ -9,7 +9,7 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
-from prsrank.drop_in import catboost_pairs, prs_objective
+from prsrank.drop_in import prs_objective
 from prsrank.pairs import PairSet
 from prsrank.propensity.curve import PowerLaw
 from prsrank.rankers.lambdamart import LambdaMART, ndcg_of
@@ -62,7 +62,7 @@ def test_xgboost_learns_from_our_objective(clicked, held_out):
 def test_catboost_pairs_are_the_pairs(clicked):
     part, log = clicked
     pairs = PairSet.from_log(log, part, PowerLaw(1.0), "prs")
-    rows, weights = catboost_pairs(pairs)
+    rows, weights = pairs.to_catboost()
     assert (weights > 0).all()
     assert weights.sum() == pytest.approx(pairs.weights.sum())
     winner = 5

@@ -1,4 +1,4 @@
-"""Weighted pairs for other people's trainers: LightGBM, XGBoost and CatBoost."""
+"""Lambda gradients of weighted pairs for other trainers: LightGBM and XGBoost."""
 
 from collections.abc import Callable
 from typing import Any
@@ -54,19 +54,3 @@ def prs_objective(
         return gradient.copy(), hessian.copy()
 
     return objective
-
-
-def catboost_pairs(pairs: PairSet) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return (winner, loser) rows and their weights, as CatBoost's `PairLogit` takes them.
-
-    >>> from prsrank.data.dataset import RankingDataset
-    >>> data = RankingDataset(np.eye(3), np.array([0, 3]), labels=np.array([0, 1, 0]))
-    >>> catboost_pairs(PairSet.from_labels(data))[0].tolist()
-    [[1, 0], [1, 2]]
-    """
-    lengths = np.diff(pairs.weight_offsets)
-    begin = pairs.offsets[pairs.winner_list]
-    winners = np.repeat(begin + pairs.winner_row, lengths)
-    losers = np.arange(len(pairs.weights)) + np.repeat(begin - pairs.weight_offsets[:-1], lengths)
-    there = np.flatnonzero(pairs.weights)
-    return np.stack([winners[there], losers[there]], axis=1), pairs.weights[there].astype(float)

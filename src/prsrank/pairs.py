@@ -239,6 +239,21 @@ class PairSet:
         constant = SessionConstant(first.normalise, first.truncation)
         return _finished(draft, first.query_ids, constant, dtype)
 
+    def to_catboost(self) -> tuple[Longs, Floats]:
+        """Return (winner, loser) rows of the data set and weights, as CatBoost's `PairLogit` takes.
+
+        >>> data = RankingDataset(np.eye(3), np.array([0, 3]), labels=np.array([0, 1, 0]))
+        >>> PairSet.from_labels(data).to_catboost()[0].tolist()
+        [[1, 0], [1, 2]]
+        """
+        lengths = np.diff(self.weight_offsets)
+        begin = self.offsets[self.winner_list]
+        winners = np.repeat(begin + self.winner_row, lengths)
+        losers = np.arange(len(self.weights)) + np.repeat(begin - self.weight_offsets[:-1], lengths)
+        there = np.flatnonzero(self.weights)
+        rows = np.stack([winners[there], losers[there]], axis=1)
+        return rows, self.weights[there].astype(np.float64)
+
     def diagnostics(self, *, heaviest: int = 5) -> PairDiagnostics:
         """Count and sum up the pairs; name the `heaviest` lists."""
         sums = self.totals.sum(axis=0)

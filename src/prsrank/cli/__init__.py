@@ -11,6 +11,7 @@ from prsrank.cli.convert import convert
 from prsrank.cli.demo import demo
 from prsrank.cli.describe import describe
 from prsrank.cli.evaluate import evaluate
+from prsrank.cli.plan_experiment import plan_experiment
 from prsrank.cli.propensity import propensity
 from prsrank.cli.rank import rank
 from prsrank.cli.simulate import simulate
@@ -26,7 +27,17 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (demo, describe, convert, simulate, propensity, train, evaluate, rank):
+for command in (
+    demo,
+    describe,
+    convert,
+    simulate,
+    propensity,
+    plan_experiment,
+    train,
+    evaluate,
+    rank,
+):
     app.command()(command)
 
 

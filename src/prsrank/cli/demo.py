@@ -73,7 +73,8 @@ def demo(
             with working(f"training {title}"):
                 model = _best(ranker, weighting, log, lists, curve, validation, seed)
             rows[title] = model.score(test.features)
-    table = {title: _measure(test, values) for title, values in rows.items()}
+    shown_first = rows["production"]
+    table = {title: _measure(test, values, shown_first) for title, values in rows.items()}
     _show(table)
     out.mkdir(parents=True, exist_ok=True)
     plot_propensities({"randomised": curve}, out / "propensities.html")
@@ -94,7 +95,7 @@ def _best(
         model: Any = LinearRanker(missing="impute")
         options: dict[str, Any] = {}
         if ranker == "lambdamart":
-            model = LambdaMART(trees=200, patience=30, seed=seed)
+            model = LambdaMART(trees=150, learning_rate=0.1, patience=20, seed=seed)
             options["validation"] = validation
         pairs = model.pairs(log, lists, curve, weighting, parameters=parameters)
         model.fit(lists, pairs, **options)
@@ -102,15 +103,28 @@ def _best(
     return max(models, key=lambda pair: pair[0])[1]
 
 
-def _measure(test: Any, scores: Any) -> dict[str, float]:
+def _measure(test: Any, scores: Any, production: Any) -> dict[str, float]:
     from prsrank.metrics.ranking import average, metric
+    from prsrank.metrics.significance import paired_bootstrap
 
-    return {
-        name: average(metric(name)(test.relevance, scores, test.offsets)).mean for name in _METRICS
-    }
+    values = {n: metric(n)(test.relevance, scores, test.offsets) for n in _METRICS}
+    gain = paired_bootstrap(
+        values["ndcg@10"], metric("ndcg@10")(test.relevance, production, test.offsets)
+    )
+    means = {name: average(value).mean for name, value in values.items()}
+    return means | {"gain": gain.difference, "gain_low": gain.low, "gain_high": gain.high}
 
 
 def _show(table: dict[str, dict[str, float]]) -> None:
-    typer.echo(f"\n{'on the test part':<30}" + "".join(f"{name:>9}" for name in _METRICS))
+    typer.echo(
+        f"\n{'on the test part':<30}"
+        + "".join(f"{name:>9}" for name in _METRICS)
+        + "   gain in ndcg@10 (95 % interval)"
+    )
     for title, values in table.items():
-        typer.echo(f"{title:<30}" + "".join(f"{values[name]:9.4f}" for name in _METRICS))
+        gain = f"   {values['gain']:+.3f} ({values['gain_low']:+.3f} to {values['gain_high']:+.3f})"
+        typer.echo(
+            f"{title:<30}"
+            + "".join(f"{values[name]:9.4f}" for name in _METRICS)
+            + gain * (title != "production")
+        )

@@ -110,10 +110,14 @@ def _event_files(place: Path) -> list[Path]:
             raise InputError(f"{place}: the folder holds no Parquet files")
         return files
     file = existing_file(place)
-    if not file.name.lower().endswith(_CSV + _PARQUET):
-        raise InputError(f"{place}: not a click log: its name ends in none of .parquet, .csv, .tsv")
     if file.stat().st_size == 0:
         raise InputError(f"{place}: the file is empty")
+    with file.open("rb") as stream:
+        is_parquet = stream.read(4) == b"PAR1"
+    if not is_parquet and not file.name.lower().endswith(_CSV + _PARQUET):
+        raise InputError(
+            f"{place}: not a click log: neither Parquet nor named .parquet, .csv or .tsv"
+        )
     return [file]
 
 

@@ -1,0 +1,60 @@
+"""The command `prsrank plan-experiment`."""
+
+from typing import Annotated
+
+import typer
+
+from prsrank.cli.arguments import Json, Log, print_json, working
+
+
+def plan_experiment(
+    log: Log,
+    position: Annotated[int, typer.Option(min=2, help="The position k to know p_k / p_1 of.")],
+    precision: Annotated[
+        float, typer.Option(help="Wanted half-width of its interval, as a share: 0.1 is 10 %.")
+    ] = 0.1,
+    design: Annotated[str, typer.Option(help="uniform, top-k, adjacent or pivot.")] = "top-k",
+    design_k: Annotated[
+        int, typer.Option(min=2, help="Last position that the design changes (not for uniform).")
+    ] = 10,
+    confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95,
+    propensity: Annotated[
+        str, typer.Option(metavar="FILE|power:ETA", help="The propensities as far as known.")
+    ] = "power:1",
+    json: Json = False,
+) -> None:
+    r"""Say how many randomised sessions a wanted precision takes, and what they cost.
+
+    From the click-through rates of a log, for one design; compare several designs.
+
+    \b
+    Example:
+      prsrank plan-experiment log.parquet --position 5 --precision 0.1 --design pivot
+    """
+    from prsrank.data.click_log_files import read_click_log
+    from prsrank.propensity.curve import parse_propensity
+    from prsrank.propensity.planner import plan_experiment as plan_for
+
+    curve = parse_propensity(propensity)
+    with working(f"reading {log}"):
+        clicks = read_click_log(log)
+    plan = plan_for(
+        clicks,
+        position=position,
+        precision=precision,
+        design=design,
+        k=design_k,
+        confidence=confidence,
+        curve=curve,
+    )
+    if json:
+        print_json(plan.to_json_dict())
+        return
+    typer.echo(
+        f"{plan.sessions:,} sessions of the design {plan.design} give p_{position} / p_1 "
+        f"within {precision:.1%} ({confidence:.0%} interval)"
+    )
+    typer.echo(
+        f"they cost about {plan.clicks_lost:,.0f} clicks, {plan.share_lost:.1%} of the clicks "
+        f"that as many sessions as logged would have ({plan.clicks_per_session:.2f} each)"
+    )

@@ -1,0 +1,133 @@
+"""The command `prsrank train`."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from prsrank.cli.arguments import Fold, Log, NamedData, Seed, working
+from prsrank.errors import InputError
+
+if TYPE_CHECKING:
+    from prsrank.data.click_log import ClickLog
+    from prsrank.data.dataset import RankingDataset
+
+_STOPS = ("labels", "clicks", "none")
+
+
+def train(
+    log: Log,
+    data: NamedData,
+    out: Annotated[Path, typer.Option(metavar="MODEL", help="Folder to write the model to.")],
+    ranker: Annotated[str, typer.Option(help="linear or lambdamart.")] = "lambdamart",
+    weighting: Annotated[
+        str,
+        typer.Option(help="naive, ips, pns, prs, ips_all, ips_oracle, pns_oracle or labels."),
+    ] = "prs",
+    propensity: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|power:ETA",
+            help="The propensities: a file that 'prsrank propensity --out' wrote, or "
+            "(1/k)^ETA. Default: those in the log.",
+        ),
+    ] = None,
+    gamma: Annotated[float | None, typer.Option(help="Clip of prs; default 1.")] = None,
+    tau: Annotated[
+        float | None, typer.Option(help="Least propensity of a click, for ips and prs.")
+    ] = None,
+    l2: Annotated[float | None, typer.Option(help="Regularisation of the linear ranker.")] = None,
+    trees: Annotated[int | None, typer.Option(min=1, help="Most trees of lambdamart.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Learning rate of lambdamart.")
+    ] = None,
+    leaves: Annotated[int | None, typer.Option(min=2, help="Most leaves of a tree.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="What lambdamart improves: ndcg, arp, map or mrr.")
+    ] = None,
+    missing: Annotated[
+        str, typer.Option(help="Missing values in the linear ranker: error or impute.")
+    ] = "impute",
+    stop_on: Annotated[
+        str,
+        typer.Option(
+            help="lambdamart stops early on the validation part's labels, on the clicks of a "
+            "held-out tenth of the queries (clicks), or not at all (none)."
+        ),
+    ] = "labels",
+    fold: Fold = 1,
+    seed: Seed = 0,
+) -> None:
+    r"""Train a ranker on the clicks of a log.
+
+    \b
+    Examples:
+      prsrank train log.parquet --data synthetic:web10k:500 --propensity power:1 --out model
+      prsrank train log --data MQ2008 --ranker linear --weighting ips --tau 0.05 \
+          --propensity propensity.json --out model
+    """
+    from prsrank.data.click_log_files import read_click_log
+    from prsrank.data.collections import load_dataset
+    from prsrank.propensity.curve import parse_propensity
+    from prsrank.rankers.base import ranker_class
+
+    if stop_on not in _STOPS:
+        raise InputError(f"--stop-on must be one of {', '.join(_STOPS)}, not '{stop_on}'")
+    model = ranker_class(ranker)()
+    settings: dict[str, Any] = {
+        "l2": l2,
+        "trees": trees,
+        "learning_rate": learning_rate,
+        "leaves": leaves,
+    }
+    settings |= {"metric": metric, "missing": missing if ranker == "linear" else None}
+    settings["seed"] = seed if "seed" in model.get_params() else None
+    model.set_params(**{name: value for name, value in settings.items() if value is not None})
+    curve = None if propensity is None else parse_propensity(propensity)
+    with working(f"reading {data} and {log}"):
+        lists = load_dataset(data, "train", fold=fold)
+        clicks = read_click_log(log)
+    options: dict[str, Any] = {}
+    if ranker == "lambdamart" and stop_on != "none":
+        if stop_on == "labels":
+            options["validation"] = load_dataset(data, "validation", fold=fold)
+        else:
+            clicks, options["validation"] = _hold_out(clicks, lists, curve, seed)
+    parameters = {k: v for k, v in (("gamma", gamma), ("tau", tau)) if v is not None}
+    with working("folding the clicks into pairs"):
+        pairs = model.pairs(clicks, lists, curve, weighting, parameters=parameters)
+    with _training(model, options):
+        model.fit(lists, pairs, **options)  # type: ignore[attr-defined]
+    about = {"data": data, "fold": fold, "log": str(log), "weighting": weighting}
+    about |= {"weighting_parameters": parameters, "propensity": _description(curve, propensity)}
+    model.save(out, about=about | {"seed": seed, "stop_on": stop_on})
+    typer.echo(f"{out}: {ranker}, weighting {weighting}, {len(clicks.clicks):,} clicks")
+
+
+def _hold_out(
+    log: "ClickLog", lists: "RankingDataset", curve: Any, seed: int
+) -> tuple["ClickLog", Any]:
+    from prsrank.metrics.counterfactual import CounterfactualMetric
+
+    kept, held_out = log.split_by_query(0.9, seed=seed)
+    quality = CounterfactualMetric(held_out, lists, curve, metric="dcg@10")
+    return kept, (lists, quality)
+
+
+def _description(curve: Any, text: str | None) -> Any:
+    return curve.to_json_dict() if hasattr(curve, "to_json_dict") else text
+
+
+def _training(model: Any, options: dict[str, Any]) -> Any:
+    """Show the trees and the validation value as they come, on a terminal."""
+    if model.name != "lambdamart" or not sys.stderr.isatty():
+        return working("training")
+    from rich.progress import Progress, TextColumn
+
+    bar = Progress(*Progress.get_default_columns(), TextColumn("{task.fields[value]}"))
+    task = bar.add_task("training", total=model.trees, value="")
+    options["progress"] = lambda tree, value: bar.update(
+        task, completed=tree, value="" if value is None else f"{value:.4f}"
+    )
+    return bar
