@@ -1,0 +1,155 @@
+r"""Intervals for curves, by a bootstrap of the estimators' linear terms.
+
+Every estimator here is a smooth function of sums over independent units (sessions, or
+queries), so its logarithm moves by the sum of the units' *influences* when units are drawn
+again: log p* = log p + sum_u (n_u - 1) influence_u, with n_u how often unit u was drawn.
+A replicate costs one product of matrices, never another pass over the log.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import t as student
+
+from prsrank.data.click_log import ClickLog
+from prsrank.errors import InputError
+from prsrank.propensity.curve import Propensities
+from prsrank.propensity.shapes import SHAPES, check_shape
+from prsrank.propensity.verdict import verdict_of
+from prsrank.types import Floats
+
+Longs = npt.NDArray[np.int64]
+
+MOST_UNITS = 2000
+"""More units than this are joined at random: their sums are as good, and small."""
+
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveOptions:
+    """What all estimators from logs share.
+
+    Args:
+        positions: estimate positions 1 to this one; default all that were shown.
+        shape: "monotone" or "power": fit the curve, and every replicate, to this shape.
+        replicates: number of bootstrap replicates behind the intervals.
+    """
+
+    positions: int | None = None
+    shape: str | None = None
+    replicates: int = 200
+
+    def __post_init__(self) -> None:
+        if self.positions is not None and self.positions < 1:
+            raise InputError(f"positions must be at least 1, not {self.positions}")
+        if self.replicates < 20:
+            raise InputError(f"replicates must be at least 20, not {self.replicates}")
+        check_shape(self.shape)
+
+    def depth(self, log: ClickLog) -> int:
+        """Return the last position to estimate; an error if the log has nothing to say."""
+        if log.sessions == 0 or log.max_position == 0:
+            raise InputError("the log has no sessions")
+        if log.clicks.size == 0:
+            raise InputError("the log has no clicks at all: propensities cannot be estimated")
+        return min(self.positions or log.max_position, log.max_position)
+
+
+@dataclass(frozen=True, eq=False)
+class RawCurve:
+    """An estimate before intervals.
+
+    Attributes:
+        log_p: log(p_k / p_1); -inf for no clicks, NaN where the log says nothing.
+        influence: effect of each unit of resampling on log p (units x positions).
+        clicks: clicks behind each position.
+        why_unknown: why positions are NaN, and what would help.
+        zero_high: upper end of the interval where p is 0.
+    """
+
+    log_p: Floats
+    influence: Floats
+    clicks: Longs
+    why_unknown: str
+    zero_high: Floats | None = None
+
+
+def curve_with_intervals(
+    raw: RawCurve, *, options: CurveOptions, method: str, seed: int
+) -> Propensities:
+    """Return the curve with intervals from bootstrap replicates, shaped if asked.
+
+    Intervals are p_k exp(± t s_k): s_k is the standard deviation of log p over the
+    replicates, t Student's quantile with as many degrees of freedom as the units' influences
+    amount to: few where few units carry the estimate.
+    """
+    log_p = raw.log_p
+    replicates = replicate_curves(raw, replicates=options.replicates, seed=seed)
+    deviation = _deviation(replicates, log_p)
+    if options.shape is not None and np.isfinite(log_p[1:]).any():
+        fit = SHAPES[options.shape]
+        log_p = fit(log_p, deviation)
+        replicates = np.array([fit(row, deviation) for row in replicates])
+        deviation = _deviation(replicates, log_p)
+    reach = student.ppf((1 + _LEVEL) / 2, degrees_of_freedom(raw.influence)) * deviation
+    with np.errstate(invalid="ignore", over="ignore"):
+        low, p, high = np.exp(log_p - reach), np.exp(log_p), np.exp(log_p + reach)
+    zero = log_p == -np.inf
+    low[zero] = 0.0
+    high[zero] = np.nan if raw.zero_high is None else raw.zero_high[zero]
+    high[np.isinf(high)] = np.nan
+    p[0] = low[0] = high[0] = 1.0
+    verdict = verdict_of(p, low, high, why_unknown=raw.why_unknown)
+    return Propensities(p, low, high, raw.clicks, verdict, method)
+
+
+def replicate_curves(raw: RawCurve, *, replicates: int, seed: int) -> Floats:
+    """Return bootstrap replicates of log p (replicates x positions)."""
+    units = len(raw.influence)
+    if units < 2:
+        return np.full((replicates, len(raw.log_p)), np.nan)
+    rng = np.random.default_rng(seed)
+    drawn = rng.multinomial(units, np.full(units, 1 / units), size=replicates)
+    moves = (drawn - 1.0) @ np.nan_to_num(raw.influence)
+    return np.asarray(raw.log_p + moves * np.sqrt(units / (units - 1)))
+
+
+def degrees_of_freedom(influence: Floats) -> Floats:
+    r"""Return how many independent terms each position's variance amounts to.
+
+    $3 (\sum_u v_u^2)^2 / \sum_u v_u^4$ (Satterthwaite's, for normal influences v), never
+    below 3.
+    """
+    squares = np.nan_to_num(influence) ** 2
+    fourth = (squares**2).sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        degrees = 3 * squares.sum(axis=0) ** 2 / fourth
+    return np.asarray(np.maximum(np.nan_to_num(degrees, nan=3.0), 3.0))
+
+
+def join_units(units: npt.ArrayLike) -> tuple[Longs, int]:
+    """Return a number from 0 to n - 1 for each entry's unit, and n, at most MOST_UNITS.
+
+    >>> join_units([7, 7, 9])
+    (array([0, 0, 1]), 2)
+    """
+    names, numbers = np.unique(np.asarray(units), return_inverse=True)
+    count = max(min(len(names), MOST_UNITS), 1)
+    return np.asarray(numbers % count, dtype=np.int64), count
+
+
+def not_identified(depth: int, clicks: Longs, *, method: str, why: str) -> Propensities:
+    """Return the curve that is unknown beyond position 1."""
+    curve = np.full(depth, np.nan)
+    curve[:1] = 1.0
+    if depth < 2:
+        why = "only position 1 was shown; nothing can be compared with it"
+    return Propensities(curve, curve, curve, clicks, f"not identified: {why}", method)
+
+
+def _deviation(replicates: Floats, log_p: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):
+        deviation = replicates.std(axis=0, ddof=1)
+    return np.where(np.isfinite(log_p), deviation, np.nan)

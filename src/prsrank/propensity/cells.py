@@ -1,0 +1,143 @@
+"""A click log folded into counts per (query, doc, position)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.data.click_log import ClickLog
+from prsrank.types import Floats
+
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """How often each doc was shown and clicked at each position, doc after doc.
+
+    Attributes:
+        offsets: where each doc's cells begin, and the end (docs + 1).
+        positions: 1-based position of each cell, rising within a doc.
+        shown: number of sessions with the doc at the position.
+        clicked: number of those with a click on it.
+        doc_query: index of each doc's query (docs).
+        depth: the last position that is kept.
+    """
+
+    offsets: Longs
+    positions: Longs
+    shown: Floats
+    clicked: Floats
+    doc_query: Longs
+    depth: int
+
+    @property
+    def docs(self) -> int:
+        """Number of (query, doc) pairs."""
+        return len(self.offsets) - 1
+
+    @property
+    def cell_docs(self) -> Longs:
+        """The doc of each cell."""
+        return np.repeat(np.arange(self.docs), np.diff(self.offsets))
+
+    @property
+    def clicks_at(self) -> Longs:
+        """Number of clicks at each position, index 0 being position 1."""
+        counts = np.bincount(self.positions - 1, self.clicked, self.depth)
+        return counts.round().astype(np.int64)
+
+    def keep_docs(self, keep: npt.NDArray[np.bool_]) -> "Cells":
+        """Return the cells of some of the docs."""
+        chosen = keep[self.cell_docs]
+        lengths = np.diff(self.offsets)[keep]
+        return Cells(
+            np.concatenate([[0], np.cumsum(lengths)]),
+            self.positions[chosen],
+            self.shown[chosen],
+            self.clicked[chosen],
+            self.doc_query[keep],
+            self.depth,
+        )
+
+    def units(self) -> Longs:
+        """Return the unit of resampling of each doc: its query, or itself if queries are few.
+
+        Docs of one query share sessions, so a query is the honest unit; but a handful of
+        queries cannot show how much chance there is between them.
+        """
+        queries = len(np.unique(self.doc_query))
+        return self.doc_query if queries >= _ENOUGH_QUERIES else np.arange(self.docs)
+
+
+_ENOUGH_QUERIES = 40
+
+
+def count_cells(log: ClickLog, *, depth: int | None = None) -> Cells:
+    """Fold a log into counts per (query, doc, position), up to position `depth`.
+
+    Its cost is that of one pass over the rankings' slots, however many sessions there were.
+    """
+    last = log.max_position if depth is None else min(depth, log.max_position)
+    shown, clicked = log.slot_statistics()
+    docs = int(log.doc_offsets[-1])
+    starts, order = _slots_by_doc(log.ranking_docs, docs)
+    offsets, positions, at_shown, at_clicked = _count_kernel(
+        starts, order, log.ranking_positions, shown, clicked, last
+    )
+    doc_query = np.repeat(np.arange(log.queries), np.diff(log.doc_offsets))
+    return Cells(offsets, positions, at_shown, at_clicked, doc_query, last)
+
+
+@njit(cache=True, nogil=True)
+def _slots_by_doc(slot_docs, docs):  # type: ignore[no-untyped-def]
+    starts = np.zeros(docs + 1, np.int64)
+    for doc in slot_docs:
+        starts[doc + 1] += 1
+    for doc in range(docs):
+        starts[doc + 1] += starts[doc]
+    place = starts[:-1].copy()
+    order = np.empty(len(slot_docs), np.int64)
+    for slot in range(len(slot_docs)):
+        doc = slot_docs[slot]
+        order[place[doc]] = slot
+        place[doc] += 1
+    return starts, order
+
+
+@njit(cache=True, nogil=True)
+def _count_kernel(starts, order, slot_positions, shown, clicked, depth):  # type: ignore[no-untyped-def]
+    docs = len(starts) - 1
+    at_shown = np.zeros(depth + 1)
+    at_clicked = np.zeros(depth + 1)
+    touched = np.empty(depth + 1, np.int64)
+    offsets = np.zeros(docs + 1, np.int64)
+    room = 0
+    for doc in range(docs):
+        room += min(starts[doc + 1] - starts[doc], depth)
+    positions = np.empty(room, np.int64)
+    out_shown = np.empty(room)
+    out_clicked = np.empty(room)
+    filled = 0
+    for doc in range(docs):
+        count = 0
+        for i in range(starts[doc], starts[doc + 1]):
+            slot = order[i]
+            k = slot_positions[slot]
+            if k > depth or shown[slot] == 0:
+                continue
+            if at_shown[k] == 0:
+                touched[count] = k
+                count += 1
+            at_shown[k] += shown[slot]
+            at_clicked[k] += clicked[slot]
+        for k in np.sort(touched[:count]):
+            positions[filled] = k
+            out_shown[filled] = at_shown[k]
+            out_clicked[filled] = at_clicked[k]
+            at_shown[k] = 0
+            at_clicked[k] = 0
+            filled += 1
+        offsets[doc + 1] = filled
+    return offsets, positions[:filled], out_shown[:filled], out_clicked[:filled]

@@ -1,0 +1,288 @@
+r"""Steps of expectation-maximisation for the position-based model, on counts.
+
+The model: P(click) = p_k r_d for doc d at position k. With w sessions and c clicks in a cell,
+a step adds up what single events would give: c certain events and w - c non-clicks with
+P(seen) = p (1 - r) / (1 - p r) and P(relevant) = r (1 - p) / (1 - p r).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from prsrank.propensity.cells import Cells
+from prsrank.propensity.links import linked_to_first, solve_grounded
+from prsrank.types import Floats
+
+_FRESH = 4
+
+
+class Step(NamedTuple):
+    """What one step of expectation-maximisation gives.
+
+    Attributes:
+        propensity: the mean P(seen) of each position (positions).
+        relevance: the mean P(relevant) of each doc (docs).
+        log_likelihood: of the counts under the parameters that the step began with.
+    """
+
+    propensity: Floats
+    relevance: Floats
+    log_likelihood: float
+
+
+def em_step(cells: Cells, p: Floats, r: Floats) -> Step:
+    """Return the new p, the new r per doc, and the likelihood of the old ones.
+
+    Args:
+        cells: counts per (doc, position).
+        p: propensity of each position (positions).
+        r: relevance of each doc (docs).
+    """
+    return Step(*_step_kernel(cells.offsets, cells.positions, cells.shown, cells.clicked, p, r))
+
+
+def fit_relevance_per_doc(
+    cells: Cells, *, tolerance: float = 1e-6, iterations: int = 60
+) -> tuple[Floats, Floats]:
+    """Return the p (p_1 = 1) and the r, one per doc, at which EM steps would come to rest.
+
+    That is the maximum of the likelihood. EM creeps towards it for thousands of steps;
+    Newton's method on log p, with the best r for each p, takes about ten.
+    """
+    p: Floats = np.arange(1, cells.depth + 1, dtype=np.float64) ** -0.5
+    p[cells.clicks_at == 0] = 0.0
+    r, reached = best_relevance_per_doc(cells, p)
+    unit = np.zeros(cells.docs, np.int64)
+    for iteration in range(iterations):
+        # the curvature changes little near the end, and is the costly part
+        if iteration < _FRESH or iteration % _FRESH == 0:
+            information = profile_information(cells, p, r)
+            linked = linked_to_first(information)
+        score = profile_scores(cells, p, r, unit, 1)
+        move = np.nan_to_num(solve_grounded(information, score, linked)[0])
+        move = np.clip(move, -1.0, 1.0)
+        p, r, height = _uphill(cells, p, r, reached, move)
+        gained, reached = height - reached, height
+        if np.abs(move).max(initial=0.0) < tolerance or gained < 1e-12 * abs(reached):
+            break
+    return p, r
+
+
+def _uphill(
+    cells: Cells, p: Floats, r: Floats, reached: float, move: Floats
+) -> tuple[Floats, Floats, float]:
+    for halving in range(8):
+        trial = np.asarray(p * np.exp(move * 0.5**halving))
+        trial_r, height = best_relevance_per_doc(cells, trial)
+        if height > reached:
+            return trial, trial_r, height
+    return p, r, reached
+
+
+def best_relevance_per_doc(cells: Cells, p: Floats) -> tuple[Floats, float]:
+    """Return the most likely r of each doc given p, and the log-likelihood there.
+
+    r may reach 1 / max p over the doc's positions: only p r is a probability.
+    """
+    r = np.empty(cells.docs)
+    height = _relevance_kernel(
+        cells.offsets, cells.positions, cells.shown, cells.clicked, np.ascontiguousarray(p), r
+    )
+    return r, float(height)
+
+
+def propensity_given_relevance(
+    cells: Cells, p: Floats, r: Floats, *, tolerance: float = 1e-4
+) -> Floats:
+    """Return the p at which the steps' p would come to rest if r stayed as it is.
+
+    Newton's method on log p, each position for itself.
+    """
+    for _ in range(20):
+        score, information = position_scores(cells, p, r)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            move = np.clip(np.where(information > 0, score / information, 0.0), -0.7, 0.7)
+        p = p * np.exp(move)
+        if np.abs(move[cells.clicks_at > 0]).max(initial=0.0) < tolerance:
+            break
+    return np.asarray(p)
+
+
+def position_scores(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floats]:
+    """Return the likelihood's first and negative second derivative by log p, r given."""
+    score, information = np.zeros(cells.depth), np.zeros(cells.depth)
+    _position_kernel(
+        cells.offsets, cells.positions, cells.shown, cells.clicked, p, r, score, information
+    )
+    return score, information
+
+
+def relevance_gradient(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floats]:
+    r"""Return first and second derivative of the loss by the logit of each doc's r.
+
+    The first is w (r - mean P(relevant)), what an M step descends. The second is that of the
+    log-likelihood, $(1-r)^2 \sum w p r / (1 - p r)$, without the part that EM guesses: a doc
+    far down carries little information, and so moves as fast as one at the top.
+    """
+    gradient, curvature = np.zeros(cells.docs), np.zeros(cells.docs)
+    _gradient_kernel(
+        cells.offsets, cells.positions, cells.shown, cells.clicked, p, r, gradient, curvature
+    )
+    return gradient, curvature
+
+
+def profile_information(cells: Cells, p: Floats, r: Floats) -> Floats:
+    r"""Return how strongly docs tie each two positions together, their r being free.
+
+    With $I_{dk} = w p r / (1 - p r)$: $\sum_d I_{dk} I_{dk'} / \sum_j I_{dj}$, the negative
+    second derivative of the likelihood by log p_k and log p_k', r at its best (the upper
+    triangle).
+    """
+    information = np.zeros((cells.depth, cells.depth))
+    _information_kernel(cells.offsets, cells.positions, cells.shown, p, r, information)
+    return information
+
+
+def profile_scores(cells: Cells, p: Floats, r: Floats, unit: np.ndarray, units: int) -> Floats:
+    """Return each unit's derivative of the likelihood by log p, r free (units x positions)."""
+    scores = np.zeros((units, cells.depth))
+    _score_kernel(cells.offsets, cells.positions, cells.shown, cells.clicked, p, r, unit, scores)
+    return scores
+
+
+@njit(cache=True, nogil=True)
+def _step_kernel(offsets, positions, shown, clicked, p, r):  # type: ignore[no-untyped-def]
+    seen_at = np.zeros(len(p))
+    shown_at = np.zeros(len(p))
+    relevance = r.copy()
+    total = 0.0
+    for doc in range(len(r)):
+        relevant = 0.0
+        sessions = 0.0
+        for i in range(offsets[doc], offsets[doc + 1]):
+            k = positions[i] - 1
+            both = min(p[k] * r[doc], 1 - 1e-15)
+            missed = (shown[i] - clicked[i]) / (1 - both)
+            seen_at[k] += clicked[i] + missed * (p[k] - both)
+            shown_at[k] += shown[i]
+            relevant += clicked[i] + missed * (r[doc] - both)
+            sessions += shown[i]
+            if clicked[i] > 0:
+                total += clicked[i] * np.log(max(both, 1e-300))
+            if missed > 0:
+                total += (shown[i] - clicked[i]) * np.log1p(-both)
+        if sessions > 0:
+            relevance[doc] = relevant / sessions
+    propensity = p.copy()
+    for k in range(len(p)):
+        if shown_at[k] > 0:
+            propensity[k] = seen_at[k] / shown_at[k]
+    return propensity, relevance, total
+
+
+@njit(cache=True, nogil=True)
+def _information_kernel(offsets, positions, shown, p, r, information):  # type: ignore[no-untyped-def]
+    own = np.empty(len(p))
+    for doc in range(len(r)):
+        start, stop = offsets[doc], offsets[doc + 1]
+        total = 0.0
+        for i in range(start, stop):
+            both = min(p[positions[i] - 1] * r[doc], 1 - 1e-6)
+            own[i - start] = shown[i] * both / (1 - both)
+            total += own[i - start]
+        if total <= 0:
+            continue
+        for i in range(start, stop):
+            share = own[i - start] / total
+            k = positions[i] - 1
+            for j in range(i + 1, stop):
+                information[k, positions[j] - 1] += share * own[j - start]
+
+
+@njit(cache=True, nogil=True)
+def _score_kernel(offsets, positions, shown, clicked, p, r, unit, scores):  # type: ignore[no-untyped-def]
+    for doc in range(len(r)):
+        total = 0.0
+        surplus = 0.0
+        for i in range(offsets[doc], offsets[doc + 1]):
+            both = min(p[positions[i] - 1] * r[doc], 1 - 1e-6)
+            total += shown[i] * both / (1 - both)
+            surplus += (clicked[i] - shown[i] * both) / (1 - both)
+        if total <= 0:
+            continue
+        for i in range(offsets[doc], offsets[doc + 1]):
+            k = positions[i] - 1
+            both = min(p[k] * r[doc], 1 - 1e-6)
+            own = (clicked[i] - shown[i] * both) / (1 - both)
+            share = shown[i] * both / (1 - both) / total
+            scores[unit[doc], k] += own - share * surplus
+
+
+@njit(cache=True, nogil=True)
+def _relevance_kernel(offsets, positions, shown, clicked, p, r):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for doc in range(len(r)):
+        start, stop = offsets[doc], offsets[doc + 1]
+        clicks = 0.0
+        exposure = 0.0
+        most = 0.0
+        for i in range(start, stop):
+            clicks += clicked[i]
+            exposure += shown[i] * p[positions[i] - 1]
+            most = max(most, p[positions[i] - 1])
+        if clicks == 0:
+            r[doc] = 0.0
+            continue
+        low, high = 0.0, (1 - 1e-9) / most
+        value = min(clicks / exposure, 0.5 * high)
+        for _ in range(100):
+            slope = clicks
+            curvature = 0.0
+            for i in range(start, stop):
+                both = value * p[positions[i] - 1]
+                odds = both / (1 - both)
+                slope -= (shown[i] - clicked[i]) * odds
+                curvature += (shown[i] - clicked[i]) * odds / (1 - both)
+            if slope > 0:
+                low = value
+            else:
+                high = value
+            step = value * np.exp(min(slope / curvature, 1.0)) if curvature > 0 else high
+            if not low < step < high:
+                step = 0.5 * (low + high)
+            moved = abs(step - value)
+            value = step
+            if moved < 1e-12 * value:
+                break
+        r[doc] = value
+        for i in range(start, stop):
+            both = value * p[positions[i] - 1]
+            if clicked[i] > 0:
+                total += clicked[i] * np.log(both)
+            if shown[i] > clicked[i]:
+                total += (shown[i] - clicked[i]) * np.log1p(-both)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _position_kernel(  # type: ignore[no-untyped-def]
+    offsets, positions, shown, clicked, p, r, score, information
+):
+    for doc in range(len(r)):
+        for i in range(offsets[doc], offsets[doc + 1]):
+            k = positions[i] - 1
+            both = min(p[k] * r[doc], 1 - 1e-6)
+            score[k] += (clicked[i] - shown[i] * both) / (1 - both)
+            information[k] += shown[i] * both / (1 - both)
+
+
+@njit(cache=True, nogil=True)
+def _gradient_kernel(  # type: ignore[no-untyped-def]
+    offsets, positions, shown, clicked, p, r, gradient, curvature
+):
+    for doc in range(len(r)):
+        for i in range(offsets[doc], offsets[doc + 1]):
+            both = min(p[positions[i] - 1] * r[doc], 1 - 1e-6)
+            gradient[doc] -= (clicked[i] - shown[i] * both) / (1 - both) * (1 - r[doc])
+            curvature[doc] += shown[i] * both / (1 - both) * (1 - r[doc]) ** 2

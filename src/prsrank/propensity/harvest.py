@@ -1,0 +1,231 @@
+"""Propensities from docs that different rankings showed at different positions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.data.click_log import ClickLog
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.propensity.bootstrap import (
+    CurveOptions,
+    RawCurve,
+    curve_with_intervals,
+    join_units,
+    not_identified,
+)
+from prsrank.propensity.cells import Cells, count_cells
+from prsrank.propensity.curve import Propensities
+from prsrank.propensity.links import linked_to_first, solve_grounded
+from prsrank.types import Floats
+
+FORMS = ("all-pairs", "adjacent-chain")
+
+_NONE = (
+    "every doc was only ever shown at one position; log sessions of a second ranker "
+    "or randomise a share"
+)
+_UNKNOWN = "no clicked docs link them to position 1"
+_NEARLY_1 = 1 - 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarvestEstimator(CurveOptions):
+    r"""Intervention harvesting: docs that rankings showed at both k and k'.
+
+    With w(q, d, k) the number of sessions with d at k, $\hat c_k(k, k')$ sums clicks at k / w
+    over the docs shown at both k and k', and N(k, k') counts those docs.
+
+    - "adjacent-chain": $p_{k+1} / p_k = \hat c_{k+1}(k, k+1) / \hat c_k(k, k+1)$, multiplied.
+    - "all-pairs": maximises $\sum_{k \ne k'} \hat c_k \log(p_k r_{kk'}) +
+      (N - \hat c_k) \log(1 - p_k r_{kk'})$, with $r_{kk'} = r_{k'k}$ of every pair its own.
+
+    Every ranking counts, randomised or not. Queries are the units of the bootstrap (docs, if
+    queries are few): for each of them the two sides of every comparison agree but for chance,
+    however relevant its docs are.
+
+    Args:
+        form: "all-pairs" or "adjacent-chain".
+
+    References:
+        Agarwal, Zaitsev, Wang, Li, Najork, Joachims: Estimating position bias without
+        intrusive interventions. WSDM 2019.
+    """
+
+    form: str = "all-pairs"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.form not in FORMS:
+            raise InputError(
+                f"unknown form '{self.form}' of harvest; there are: {', '.join(FORMS)}"
+            )
+
+    def estimate(
+        self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
+    ) -> Propensities:
+        """Return the curve of the log; see `Estimator`."""
+        depth = self.depth(log)
+        cells = count_cells(log, depth=depth)
+        cells = cells.keep_docs(np.diff(cells.offsets) > 1)
+        clicks = cells.clicks_at
+        if not cells.docs:
+            return not_identified(depth, clicks, method="harvest", why=_NONE)
+        rates, docs = pair_statistics(cells)
+        fit = _FITS[self.form](rates, docs)
+        flows = _unit_flows(cells, fit.gain)
+        log_p = np.log(fit.propensity)
+        influence = solve_grounded(fit.conductance, flows, fit.linked)
+        raw = RawCurve(log_p, influence, clicks, _UNKNOWN)
+        return curve_with_intervals(raw, options=self, method="harvest", seed=seed)
+
+
+@dataclass(frozen=True, eq=False)
+class PairFit:
+    """A curve fitted to pairs of positions, and what its influences need.
+
+    Attributes:
+        propensity: p_k, with p_1 = 1 (positions).
+        linked: which positions comparisons link to position 1.
+        conductance: precision of each comparison (positions x positions, symmetric).
+        gain: by how much a doc's rate of clicks at k moves the flow from k to k'
+            (positions x positions).
+    """
+
+    propensity: Floats
+    linked: npt.NDArray[np.bool_]
+    conductance: Floats
+    gain: Floats
+
+
+def pair_statistics(cells: Cells) -> tuple[Floats, Floats]:
+    r"""Return $\hat c_k(k, k')$ at [k - 1, k' - 1], and the number of docs behind it."""
+    rates = np.zeros((cells.depth, cells.depth))
+    docs = np.zeros((cells.depth, cells.depth))
+    _pair_kernel(cells.offsets, cells.positions, cells.clicked / cells.shown, rates, docs)
+    return rates, docs
+
+
+def adjacent_chain(rates: Floats, docs: Floats) -> PairFit:
+    """Multiply the ratios of neighbouring positions; stop where one has no clicks.
+
+    >>> rates = np.array([[0, 0.8, 0], [0.4, 0, 0.6], [0, 0.2, 0]])
+    >>> adjacent_chain(rates, np.ones((3, 3))).propensity.round(3).tolist()
+    [1.0, 0.5, 0.167]
+    """
+    depth = len(rates)
+    usable = np.minimum(rates, rates.T) > 0
+    neighbours = np.abs(np.subtract.outer(np.arange(depth), np.arange(depth))) == 1
+    usable &= neighbours
+    with np.errstate(divide="ignore", invalid="ignore"):
+        steps = np.diagonal(rates, -1) / np.diagonal(rates, 1)
+        gain = np.where(usable, 1 / rates, 0.0)
+        curve = np.concatenate([[1.0], np.cumprod(steps)])
+    linked = linked_to_first(usable.astype(np.float64))
+    return PairFit(np.where(linked, curve, np.nan), linked, np.triu(usable.astype(float)), gain)
+
+
+def all_pairs(rates: Floats, docs: Floats) -> PairFit:
+    """Maximise the likelihood of all pairs of positions over log p, given the best r of each.
+
+    The best r of a pair solves a quadratic, so only the curve itself is left to search.
+    """
+    from scipy.optimize import minimize
+
+    linked = linked_to_first(np.minimum(rates, rates.T))
+    usable = (np.minimum(rates, rates.T) > 0) & np.logical_and.outer(linked, linked)
+    k, other = np.nonzero(np.triu(usable))
+    pairs = _Pairs(k, other, rates[k, other], rates[other, k], docs[k, other])
+    free = np.flatnonzero(linked)[1:]
+    log_p = np.zeros(len(rates))
+    if free.size:
+        start = -0.5 * np.log(free + 1.0)
+        best = minimize(
+            lambda x: _loss(x, free, pairs, len(rates)),
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30},
+        )
+        log_p[free] = best.x
+    p = np.exp(log_p)
+    one, two = (np.minimum(p[ends] * best_relevance(p, pairs), _NEARLY_1) for ends in (k, other))
+    information_one, information_two = (pairs.docs * x / (1 - x) for x in (one, two))
+    flow = 1 / ((1 - one) * (1 - two) * (one / (1 - one) + two / (1 - two)))
+    conductance, gain = np.zeros(rates.shape), np.zeros(rates.shape)
+    conductance[k, other] = information_one * information_two / (information_one + information_two)
+    gain[k, other], gain[other, k] = flow * two, flow * one
+    return PairFit(np.where(linked, p, np.nan), linked, conductance, gain)
+
+
+_FITS = {"all-pairs": all_pairs, "adjacent-chain": adjacent_chain}
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    k: npt.NDArray[np.int64]
+    other: npt.NDArray[np.int64]
+    rate: Floats
+    other_rate: Floats
+    docs: Floats
+
+
+def best_relevance(p: Floats, pairs: _Pairs) -> Floats:
+    r"""Return the r of each pair that maximises its part of the likelihood.
+
+    The smaller root of $2 N p p' r^2 - (c p' + c' p + N p + N p') r + c + c' = 0$.
+    """
+    one, two = p[pairs.k], p[pairs.other]
+    a = 2 * pairs.docs * one * two
+    b = pairs.rate * two + pairs.other_rate * one + pairs.docs * (one + two)
+    c = pairs.rate + pairs.other_rate
+    return np.asarray(2 * c / (b + np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))))
+
+
+def _loss(
+    log_free: Floats, free: npt.NDArray[np.int64], pairs: _Pairs, depth: int
+) -> tuple[float, Floats]:
+    log_p = np.zeros(depth)
+    log_p[free] = log_free
+    p = np.exp(log_p)
+    r = best_relevance(p, pairs)
+    total = pairs.docs.sum()
+    loss, gradient = 0.0, np.zeros(depth)
+    for ends, rate in ((pairs.k, pairs.rate), (pairs.other, pairs.other_rate)):
+        x = np.minimum(p[ends] * r, 1 - 1e-12)
+        loss -= float((rate * np.log(x) + (pairs.docs - rate) * np.log1p(-x)).sum())
+        gradient -= np.bincount(ends, (rate - pairs.docs * x) / (1 - x), depth)
+    return loss / total, gradient[free] / total
+
+
+def _unit_flows(cells: Cells, gain: Floats) -> Floats:
+    unit, units = join_units(cells.units())
+    flows = np.zeros((units, cells.depth))
+    rate = cells.clicked / cells.shown
+    _flow_kernel(cells.offsets, cells.positions, rate, gain, unit, flows)
+    return flows
+
+
+@njit(cache=True, nogil=True)
+def _pair_kernel(offsets, positions, rate, rates, docs):  # type: ignore[no-untyped-def]
+    for doc in range(len(offsets) - 1):
+        for i in range(offsets[doc], offsets[doc + 1]):
+            k = positions[i] - 1
+            for j in range(offsets[doc], offsets[doc + 1]):
+                if i != j:
+                    rates[k, positions[j] - 1] += rate[i]
+                    docs[k, positions[j] - 1] += 1
+
+
+@njit(cache=True, nogil=True)
+def _flow_kernel(offsets, positions, rate, gain, unit, flows):  # type: ignore[no-untyped-def]
+    for doc in range(len(offsets) - 1):
+        for i in range(offsets[doc], offsets[doc + 1]):
+            k = positions[i] - 1
+            for j in range(i + 1, offsets[doc + 1]):
+                other = positions[j] - 1
+                flow = gain[k, other] * rate[i] - gain[other, k] * rate[j]
+                flows[unit[doc], k] += flow
+                flows[unit[doc], other] -= flow

@@ -1,0 +1,234 @@
+"""How many randomised sessions a wanted precision takes, and what they cost."""
+
+from dataclasses import asdict, dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from prsrank.data.click_log import ClickLog
+from prsrank.errors import InputError
+from prsrank.propensity.curve import PowerLaw, PropensityCurve
+from prsrank.types import Floats
+
+
+@dataclass(frozen=True)
+class ExperimentPlan:
+    """What an experiment takes.
+
+    Attributes:
+        sessions: number of randomised sessions needed.
+        position: the position k whose p_k / p_1 is wanted.
+        precision: wanted relative half-width of its interval.
+        design: how sessions are randomised.
+        k: last position that the design changes; None for "uniform".
+        confidence: of the interval.
+        clicks_at_position: expected clicks at the position in those sessions that count.
+        clicks_per_session: expected clicks of a session as logged.
+        clicks_lost: expected clicks that the experiment costs.
+        share_lost: the same as a share of the clicks of as many sessions as logged.
+    """
+
+    sessions: int
+    position: int
+    precision: float
+    design: str
+    k: int | None
+    confidence: float
+    clicks_at_position: float
+    clicks_per_session: float
+    clicks_lost: float
+    share_lost: float
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """Return the plan as a plain dict."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """Rankings as logged: relevance by slot, relative to p_1 = 1, and each one's share.
+
+    Slots are padded to the depth; `present` says where there is one.
+    """
+
+    relevance: Floats
+    present: npt.NDArray[np.bool_]
+    share: Floats
+    p: Floats
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Of one randomised session: expected clicks at two positions, both, and clicks lost."""
+
+    here: float
+    first: float
+    both: float
+
+    @property
+    def variance(self) -> float:
+        """Variance of log(clicks here / clicks at first) times the number of sessions."""
+        if self.here <= 0 or self.first <= 0:
+            raise InputError("no clicks are to be expected at that position: no number is enough")
+        return 1 / self.here + 1 / self.first - 2 * self.both / (self.here * self.first)
+
+
+def plan_experiment(
+    log_or_ctr: ClickLog | npt.ArrayLike,
+    *,
+    position: int,
+    precision: float,
+    design: str = "uniform",
+    k: int = 10,
+    confidence: float = 0.95,
+    curve: PropensityCurve | None = None,
+) -> ExperimentPlan:
+    r"""Return how many randomised sessions give p_k / p_1 a wanted relative precision.
+
+    The estimate is a ratio of clicks, so by the delta method the variance of its logarithm
+    over n sessions is $E[(c_k / a_k - c_1 / a_1)^2] / n$, with c the clicks of a session at
+    the two positions and a their means; a chain of adjacent swaps adds one such term for
+    every link. The means come from the relevance at each position, CTR_k / p_k. Designs:
+    "uniform" and "top-k" shuffles, and swaps ("adjacent" or "pivot") of which each session
+    draws one of the k - 1 at random.
+
+    Args:
+        log_or_ctr: a log (its sessions that were not randomised), or the click-through rate
+            at positions 1, 2, ... of lists of that length.
+        position: the position k.
+        precision: wanted half-width of the interval, as a share of p_k / p_1.
+        design: "uniform", "top-k", "adjacent" or "pivot".
+        k: last position that the design changes; of no meaning for "uniform".
+        confidence: of the interval.
+        curve: the propensities as far as known; default (1/k)^1.
+
+    >>> plan = plan_experiment([0.4, 0.1], position=2, precision=0.1, design="pivot", k=2)
+    >>> plan.sessions, round(plan.clicks_lost, 1)
+    (3159, 157.9)
+    """
+    _check(position, precision, design, k, confidence)
+    shown = _shown(log_or_ctr, PowerLaw(1.0) if curve is None else curve)
+    if position > len(shown.p):
+        raise InputError(f"position {position} was never shown: the last is {len(shown.p)}")
+    last = len(shown.p) if design == "uniform" else min(k, len(shown.p))
+    if position > last:
+        raise InputError(f"design '{design}' with k={k} does not reach position {position}")
+    terms, links = _DESIGNS[design](shown, position, last)
+    variance = sum(term.variance for term in terms) * links
+    sessions = ceil((float(ndtri((1 + confidence) / 2)) / precision) ** 2 * variance)
+    logged = float(shown.share @ (shown.relevance * shown.p).sum(axis=1))
+    lost = logged - _clicks_under(shown, design, last)
+    return ExperimentPlan(
+        sessions=sessions,
+        position=position,
+        precision=precision,
+        design=design,
+        k=None if design == "uniform" else k,
+        confidence=confidence,
+        clicks_at_position=sessions * terms[-1].here / links,
+        clicks_per_session=logged,
+        clicks_lost=sessions * lost,
+        share_lost=lost / logged if logged else 0.0,
+    )
+
+
+def _shuffle(shown: _Shown, position: int, last: int) -> tuple[list[_Moments], int]:
+    present = shown.present[:, :last]
+    relevance = shown.relevance[:, :last]
+    # only lists with positions 1 and k count
+    share = shown.share * present[:, 0] * present[:, position - 1]
+    docs = present.sum(axis=1)
+    mean = relevance.sum(axis=1) / np.maximum(docs, 1)
+    others = relevance.sum(axis=1) ** 2 - (relevance**2).sum(axis=1)
+    both = others / np.maximum(docs * (docs - 1), 1)
+    p_k, p_1 = shown.p[position - 1], shown.p[0]
+    moments = _Moments(p_k * (share @ mean), p_1 * (share @ mean), p_k * p_1 * (share @ both))
+    return [moments], 1
+
+
+def _swap(shown: _Shown, one: int, other: int) -> _Moments:
+    share = shown.share * shown.present[:, one - 1] * shown.present[:, other - 1]
+    first, second = shown.relevance[:, one - 1], shown.relevance[:, other - 1]
+    p_1, p_2 = shown.p[one - 1], shown.p[other - 1]
+    mean = float(share @ (first + second)) / 2
+    return _Moments(p_2 * mean, p_1 * mean, p_1 * p_2 * float(share @ (first * second)))
+
+
+def _adjacent(shown: _Shown, position: int, last: int) -> tuple[list[_Moments], int]:
+    return [_swap(shown, j, j + 1) for j in range(1, position)], last - 1
+
+
+def _pivot(shown: _Shown, position: int, last: int) -> tuple[list[_Moments], int]:
+    return [_swap(shown, 1, position)], last - 1
+
+
+_DESIGNS = {"uniform": _shuffle, "top-k": _shuffle, "adjacent": _adjacent, "pivot": _pivot}
+
+
+def _clicks_under(shown: _Shown, design: str, last: int) -> float:
+    """Return the expected clicks of a randomised session."""
+    logged = (shown.relevance * shown.p).sum(axis=1)
+    if design in ("uniform", "top-k"):
+        docs = np.maximum(shown.present[:, :last].sum(axis=1), 1)
+        p = shown.p[:last] * shown.present[:, :last]
+        top = shown.relevance[:, :last]
+        change = p.sum(axis=1) * top.sum(axis=1) / docs - (top * p).sum(axis=1)
+        return float(shown.share @ (logged + change))
+    pairs = [(1 if design == "pivot" else j - 1, j) for j in range(2, last + 1)]
+    change = np.zeros(len(logged))
+    for one, other in pairs:
+        present = shown.present[:, one - 1] & shown.present[:, other - 1]
+        gap = shown.relevance[:, one - 1] - shown.relevance[:, other - 1]
+        change -= present * (shown.p[one - 1] - shown.p[other - 1]) * gap / 2
+    return float(shown.share @ (logged + change / max(len(pairs), 1)))
+
+
+def _shown(log_or_ctr: ClickLog | npt.ArrayLike, curve: PropensityCurve) -> _Shown:
+    if isinstance(log_or_ctr, ClickLog):
+        return _from_log(log_or_ctr, curve)
+    ctr = np.asarray(log_or_ctr, dtype=np.float64)
+    if ctr.ndim != 1 or not ctr.size or not ((ctr >= 0) & (ctr <= 1)).all():
+        raise InputError("click-through rates must be a list of numbers between 0 and 1")
+    p = _positive(curve, len(ctr))
+    return _Shown((ctr / p)[None, :], np.ones((1, len(ctr)), bool), np.ones(1), p)
+
+
+def _from_log(log: ClickLog, curve: PropensityCurve) -> _Shown:
+    shown, clicked = log.slot_statistics()
+    used = (np.array(log.designs)[log.ranking_design] == "") & (np.diff(log.ranking_offsets) > 0)
+    slot_used = np.repeat(used, np.diff(log.ranking_offsets)) & (shown > 0)
+    if not slot_used.any():
+        raise InputError("the log has no sessions without randomisation to plan from")
+    ranking = np.repeat(np.arange(log.rankings), np.diff(log.ranking_offsets))[slot_used]
+    rows, row = np.unique(ranking, return_inverse=True)
+    place = log.ranking_positions[slot_used] - 1
+    p = _positive(curve, int(place.max()) + 1)
+    relevance = np.zeros((len(rows), len(p)))
+    present = np.zeros(relevance.shape, bool)
+    relevance[row, place] = clicked[slot_used] / shown[slot_used] / p[place]
+    present[row, place] = True
+    sessions = np.bincount(log.session_ranking, minlength=log.rankings)[rows]
+    return _Shown(relevance, present, sessions / sessions.sum(), p)
+
+
+def _positive(curve: PropensityCurve, depth: int) -> Floats:
+    p = curve.at(np.arange(1, depth + 1))
+    if (p <= 0).any():
+        raise InputError(f"the curve is 0 at position {int((p <= 0).argmax()) + 1}")
+    return p
+
+
+def _check(position: int, precision: float, design: str, k: int, confidence: float) -> None:
+    if position < 2:
+        raise InputError(f"position must be at least 2, not {position}: p_1 is 1 by definition")
+    if not 0 < precision < 1:
+        raise InputError(f"precision must be between 0 and 1, not {precision}")
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence must be between 0 and 1, not {confidence}")
+    if design not in _DESIGNS:
+        raise InputError(f"unknown design '{design}'; there are: {', '.join(_DESIGNS)}")
+    if k < 2:
+        raise InputError(f"k must be at least 2, not {k}")

@@ -1,0 +1,132 @@
+"""Propensities from sessions that showed docs in random order."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.data.click_log import ClickLog
+from prsrank.data.dataset import RankingDataset
+from prsrank.propensity.bootstrap import (
+    MOST_UNITS,
+    CurveOptions,
+    RawCurve,
+    curve_with_intervals,
+    not_identified,
+)
+from prsrank.propensity.curve import Propensities
+from prsrank.types import Floats
+
+_NONE = (
+    "no session is marked as shuffled; show a share of the sessions in random order "
+    "(design 'uniform' or 'top-k')"
+)
+_UNKNOWN = "no shuffled list reaches them with clicks at position 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomisedEstimator(CurveOptions):
+    r"""The ratio of click-through rates in shuffled sessions.
+
+    Shuffling gives every position docs of the same mean relevance, so
+    $p_k / p_1 = \mathrm{CTR}_k / \mathrm{CTR}_1$ over the same sessions: those shuffled at
+    least down to k, of lists that have positions 1 and k. Uses sessions marked "uniform" and,
+    for k up to K, "top-k:K". Sessions are the units of the bootstrap.
+
+    References:
+        Joachims, Swaminathan, Schnabel: Unbiased learning-to-rank with biased feedback.
+        WSDM 2017.
+    """
+
+    def estimate(
+        self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
+    ) -> Propensities:
+        """Return the curve of the log; see `Estimator`."""
+        depth = self.depth(log)
+        here, first = shuffled_clicks(log, depth=depth)
+        if not len(here):
+            none = np.zeros(depth, np.int64)
+            return not_identified(depth, none, method="randomised", why=_NONE)
+        clicks, at_first = here.sum(axis=0), first.sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_p = np.where(at_first > 0, np.log(clicks / at_first), np.nan)
+            influence = here / clicks - first / at_first
+            # no click among n: with 95 % confidence fewer than 3.0 were expected
+            zero_high = -np.log(0.05) / at_first
+        raw = RawCurve(log_p, influence, clicks.astype(np.int64), _UNKNOWN, zero_high)
+        return curve_with_intervals(raw, options=self, method="randomised", seed=seed)
+
+
+def shuffled_clicks(log: ClickLog, *, depth: int) -> tuple[Floats, Floats]:
+    """Count clicks of shuffled sessions at each position k, and at 1 where k was shown.
+
+    Returns:
+        Clicks at position k, and clicks at position 1 of the sessions that showed k, both of
+        sessions shuffled down to k at least, in up to MOST_UNITS groups of sessions
+        (groups x depth).
+    """
+    reach = np.array([_reach(mark) for mark in log.designs], dtype=np.int64)
+    ranking_reach = np.minimum(reach[log.ranking_design], depth)
+    # only lists shown from position 1 can be compared with it
+    ranking_reach[~_starts_at_one(log)] = 0
+    sessions = np.flatnonzero(ranking_reach[log.session_ranking] > 0)
+    groups = min(len(sessions), MOST_UNITS)
+    here, first = np.zeros((groups, depth)), np.zeros((groups, depth))
+    if groups:
+        _count_kernel(
+            sessions,
+            log.session_ranking,
+            log.click_offsets,
+            log.clicks,
+            log.ranking_offsets,
+            log.ranking_positions,
+            ranking_reach,
+            here,
+            first,
+        )
+    return here, first
+
+
+def _reach(mark: str) -> int:
+    if mark == "uniform":
+        return np.iinfo(np.int32).max
+    return int(mark.removeprefix("top-k:")) if mark.startswith("top-k:") else 0
+
+
+def _starts_at_one(log: ClickLog) -> npt.NDArray[np.bool_]:
+    filled = np.diff(log.ranking_offsets) > 0
+    starts = np.zeros(log.rankings, bool)
+    starts[filled] = log.ranking_positions[log.ranking_offsets[:-1][filled]] == 1
+    return starts
+
+
+@njit(cache=True, nogil=True)
+def _count_kernel(  # type: ignore[no-untyped-def]
+    sessions,
+    session_ranking,
+    click_offsets,
+    clicks,
+    ranking_offsets,
+    ranking_positions,
+    ranking_reach,
+    here,
+    first,
+):
+    groups = len(here)
+    for i in range(len(sessions)):
+        session = sessions[i]
+        ranking = session_ranking[session]
+        start = ranking_offsets[ranking]
+        group = i % groups
+        for c in range(click_offsets[session], click_offsets[session + 1]):
+            k = ranking_positions[start + clicks[c]]
+            if k > ranking_reach[ranking]:
+                break
+            here[group, k - 1] += 1
+            if k == 1:
+                for slot in range(start, ranking_offsets[ranking + 1]):
+                    shown = ranking_positions[slot]
+                    if shown > ranking_reach[ranking]:
+                        break
+                    first[group, shown - 1] += 1

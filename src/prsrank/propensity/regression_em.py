@@ -1,0 +1,189 @@
+"""Propensities by expectation-maximisation, with relevance from features or free."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.click_log import ClickLog
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.propensity.bootstrap import (
+    CurveOptions,
+    RawCurve,
+    curve_with_intervals,
+    join_units,
+    not_identified,
+)
+from prsrank.propensity.cells import Cells, count_cells
+from prsrank.propensity.curve import Propensities
+from prsrank.propensity.em_steps import (
+    fit_relevance_per_doc,
+    profile_information,
+    profile_scores,
+    propensity_given_relevance,
+    relevance_gradient,
+)
+from prsrank.propensity.links import linked_to_first, solve_grounded
+from prsrank.threads import thread_count
+from prsrank.types import Floats
+
+_MANY_DOCS = 200_000
+_METHOD = "regression-em"
+_NONE = (
+    "every doc was only ever shown at one position, so nothing tells relevance from position; "
+    "give the data set's features, log sessions of a second ranker or randomise a share"
+)
+_UNKNOWN = "no clicked docs link them to position 1"
+_BY_FEATURES = (
+    "every doc was only ever shown at one position, so that only the features tell relevance "
+    "from position; log sessions of a second ranker or randomise a share"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionEM(CurveOptions):
+    r"""Regression EM: P(click) = p_k r, both estimated in turns.
+
+    E: for a non-click P(seen) = $p_k (1-r)/(1-p_k r)$ and P(relevant) =
+    $r (1-p_k)/(1-p_k r)$; for a click both are 1. M: p_k is the mean of P(seen) at k; r is
+    refitted on P(relevant). Steps work on counts per (query, doc, position).
+
+    With a data set, r(x) is a function of its features: boosted trees, to which every M step
+    adds a few, so that each begins where the last ended. Without, every (query, doc) has its
+    own r, and the steps' limit is found at once by Newton's method; docs shown at one
+    position only, or never clicked, say nothing about p and are left out. Only the product
+    p r is a probability: the scale of p floats until p_1 = 1 is set at the end. Trees that fit relevance imperfectly bias the curve: where the ranker puts
+    docs better than the trees think on top, the curve comes out too steep. The intervals hold
+    chance only, not this bias, and take r(x) as given.
+
+    Queries are the units of the bootstrap (docs, if queries are few).
+
+    Args:
+        steps: number of EM steps with a data set.
+        trees_per_step: how many trees an M step adds.
+        leaves: most leaves of a tree.
+        learning_rate: shrinkage of a tree.
+
+    References:
+        Wang, Golbandi, Bendersky, Metzler, Najork: Position bias estimation for unbiased
+        learning to rank in personal search. WSDM 2018.
+    """
+
+    steps: int = 40
+    trees_per_step: int = 3
+    leaves: int = 63
+    learning_rate: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, least in (("steps", 1), ("trees_per_step", 1), ("leaves", 2)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if not 0 < self.learning_rate <= 1:
+            raise InputError(f"learning_rate must be in (0, 1], not {self.learning_rate}")
+
+    def estimate(
+        self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
+    ) -> Propensities:
+        """Return the curve of the log; see `Estimator`."""
+        cells = count_cells(log, depth=self.depth(log))
+        if dataset is None:
+            return self._free(cells, seed)
+        return self._by_features(cells, dataset.features[log.doc_rows(dataset)], seed)
+
+    def _free(self, cells: Cells, seed: int) -> Propensities:
+        clicked = np.bincount(cells.cell_docs, cells.clicked, cells.docs) > 0
+        cells = cells.keep_docs(clicked & (np.diff(cells.offsets) > 1))
+        clicks = cells.clicks_at
+        if not cells.docs:
+            return not_identified(cells.depth, clicks, method=_METHOD, why=_NONE)
+        p, r = fit_relevance_per_doc(cells)
+        information = profile_information(cells, p, r)
+        information[clicks == 0] = information[:, clicks == 0] = 0.0
+        linked = linked_to_first(information)
+        scores = profile_scores(cells, p, r, *join_units(cells.units()))
+        influence = solve_grounded(information, scores, linked)
+        with np.errstate(divide="ignore"):
+            log_p = np.where(linked, np.log(p / p[0]), np.nan)
+        raw = RawCurve(log_p, influence, clicks, _UNKNOWN)
+        return curve_with_intervals(raw, options=self, method=_METHOD, seed=seed)
+
+    def _by_features(
+        self, cells: Cells, features: npt.NDArray[np.float32], seed: int
+    ) -> Propensities:
+        shown = np.diff(cells.offsets)
+        cells, features = cells.keep_docs(shown > 0), features[shown > 0]
+        clicks = cells.clicks_at
+        if clicks[0] == 0:
+            why = "no doc at position 1 was clicked; nothing can be compared with it"
+            return not_identified(cells.depth, clicks, method=_METHOD, why=why)
+        p, r = self._fit_trees(cells, features, seed)
+        with np.errstate(divide="ignore"):
+            log_p = np.where(clicks > 0, np.log(p / p[0]), np.nan)
+        raw = RawCurve(log_p, _influence_given_relevance(cells, p, r), clicks, "no clicks")
+        curve = curve_with_intervals(raw, options=self, method=_METHOD, seed=seed)
+        if (shown < 2).all() and cells.depth > 1:
+            return replace(curve, verdict=f"weak: positions 2-{cells.depth}: {_BY_FEATURES}")
+        return curve
+
+    def _fit_trees(
+        self, cells: Cells, features: npt.NDArray[np.float32], seed: int
+    ) -> tuple[Floats, Floats]:
+        import lightgbm
+
+        top = cells.positions == 1
+        share = np.clip(cells.clicked[top].sum() / cells.shown[top].sum(), 0.01, 0.5)
+        start = np.full(cells.docs, np.log(share / (1 - share)))
+        data = lightgbm.Dataset(
+            features, init_score=start, params={"feature_pre_filter": False, "verbose": -1}
+        )
+        booster = lightgbm.Booster(self._tree_parameters(seed, cells.docs > _MANY_DOCS), data)
+        # LightGBM hands the current scores to the objective, so EM steps happen inside it
+        p: Floats = 0.9 * np.arange(1, cells.depth + 1, dtype=np.float64) ** -0.5
+        r, calls = start, 0
+
+        def objective(scores: Floats, _: object) -> tuple[npt.NDArray, npt.NDArray]:
+            nonlocal p, r, calls
+            r = 1 / (1 + np.exp(-scores))
+            if calls % self.trees_per_step == 0:
+                p = propensity_given_relevance(cells, p, r)
+            calls += 1
+            gradient, curvature = relevance_gradient(cells, p, r)
+            return gradient.astype(np.float32), curvature.astype(np.float32)
+
+        for _ in range(self.steps * self.trees_per_step + 1):
+            booster.update(fobj=objective)
+        return p, r
+
+    def _tree_parameters(self, seed: int, many: bool) -> dict[str, object]:
+        return {
+            "objective": "none",
+            "num_leaves": self.leaves,
+            "learning_rate": self.learning_rate,
+            "min_data_in_leaf": 5,
+            "min_sum_hessian_in_leaf": 1.0,
+            "lambda_l2": 1.0,
+            "num_threads": thread_count() if many else 1,
+            "seed": seed,
+            "deterministic": True,
+            "force_col_wise": True,
+            "feature_pre_filter": False,
+            "verbose": -1,
+        }
+
+
+def _influence_given_relevance(cells: Cells, p: Floats, r: Floats) -> Floats:
+    """Return each unit's effect on log(p_k / p_1), r being given (units x positions)."""
+    doc, place = cells.cell_docs, cells.positions - 1
+    both = np.minimum(p[place] * r[doc], 1 - 1e-6)
+    information = np.bincount(place, cells.shown * both / (1 - both), cells.depth)
+    unit, units = join_units(cells.units())
+    scores = np.bincount(
+        unit[doc] * cells.depth + place,
+        (cells.clicked - cells.shown * both) / (1 - both),
+        units * cells.depth,
+    ).reshape(units, cells.depth)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moves = scores / information
+    return np.asarray(moves - moves[:, :1])

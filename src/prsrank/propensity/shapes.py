@@ -1,0 +1,87 @@
+"""Shapes that an estimated curve may be fitted to."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.errors import InputError
+from prsrank.types import Floats
+
+Shape = Callable[[Floats, Floats], Floats]
+"""Takes log p and its standard deviation (positions); returns the fitted log p."""
+
+
+def monotone_shape(log_p: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
+    """Return the most likely falling curve, with log p_1 = 0.
+
+    Each position counts as clicks among looks, as many looks as give its p its precision:
+    1 / (p deviation^2). Positions that violate the order are pooled; positions without a
+    click join the block above them, so that no p is 0 where docs may still be clicked.
+    Positions that nothing is known of (NaN) stay so.
+
+    >>> np.exp(monotone_shape(np.log([1.0, 0.4, 0.5]), [0.0, 0.25, 0.2])).round(4).tolist()
+    [1.0, 0.4556, 0.4556]
+    """
+    from scipy.optimize import isotonic_regression
+
+    curve = np.array(log_p, dtype=np.float64)
+    known = np.flatnonzero(~np.isnan(curve))
+    p = np.exp(curve[known])
+    if np.count_nonzero(p) < 2:
+        return curve
+    looks = _looks(p, np.asarray(deviation, dtype=np.float64)[known])
+    fitted = np.minimum(isotonic_regression(p, weights=looks, increasing=False).x, 1.0)
+    last = fitted[fitted > 0].min()
+    if fitted[-1] == 0 and last < 1:
+        joined = fitted <= last
+        fitted[joined] = np.average(fitted[joined], weights=looks[joined])
+    fitted[0] = 1.0
+    with np.errstate(divide="ignore"):
+        curve[known] = np.log(fitted)
+    return curve
+
+
+def power_shape(log_p: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
+    r"""Return log of $(1/k)^\eta$ at every position, also those without a finite log p.
+
+    $\eta$ minimises the squares of log p_k + eta log k, weighted by precision.
+
+    >>> power_shape(np.log([1, 0.25, np.nan, 0.0625]), [0, 0.1, 0.1, 0.1]).round(3).tolist()
+    [0.0, -1.386, -2.197, -2.773]
+    """
+    curve = np.asarray(log_p, dtype=np.float64)
+    log_k = np.log(np.arange(1, len(curve) + 1))
+    known = np.isfinite(curve)
+    known[0] = False
+    weights = _precision(np.asarray(deviation, dtype=np.float64))[known]
+    steepness = (weights * log_k[known] ** 2).sum()
+    eta = -(weights * log_k[known] * curve[known]).sum() / steepness if steepness else 0.0
+    return np.asarray(0.0 - eta * log_k)
+
+
+SHAPES: dict[str, Shape] = {"monotone": monotone_shape, "power": power_shape}
+
+
+def check_shape(shape: str | None) -> None:
+    """Raise an InputError unless `shape` is None or a known one."""
+    if shape is not None and shape not in SHAPES:
+        raise InputError(f"unknown shape '{shape}'; there are: {', '.join(SHAPES)}")
+
+
+def _looks(p: Floats, deviation: Floats) -> Floats:
+    usable = np.isfinite(deviation) & (deviation > 0) & (p > 0)
+    if not usable.any():
+        return np.ones(len(p))
+    place = np.arange(len(p))
+    looks = np.interp(place, place[usable], 1 / (p[usable] * deviation[usable] ** 2))
+    # position 1 is 1 by definition: nothing may move it
+    looks[0] = 1e6 * looks.max()
+    return np.asarray(looks)
+
+
+def _precision(deviation: Floats) -> Floats:
+    # position 1 is 1 by definition: its deviation is 0, and no weight may be infinite
+    positive = deviation[np.isfinite(deviation) & (deviation > 0)]
+    least = positive.min() * 1e-3 if positive.size else 1.0
+    return np.asarray(np.where(np.isfinite(deviation), np.maximum(deviation, least), 1e3) ** -2.0)

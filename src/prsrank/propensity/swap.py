@@ -1,0 +1,161 @@
+"""Propensities from sessions in which two docs may have changed places."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.data.click_log import ClickLog
+from prsrank.data.dataset import RankingDataset
+from prsrank.propensity.bootstrap import (
+    MOST_UNITS,
+    CurveOptions,
+    RawCurve,
+    curve_with_intervals,
+    not_identified,
+)
+from prsrank.propensity.curve import Propensities
+from prsrank.propensity.links import linked_to_first, solve_grounded
+from prsrank.types import Floats
+
+Longs = npt.NDArray[np.int64]
+
+_NONE = (
+    "no session is marked as a swap of two positions; swap a share of the sessions at random "
+    "(design 'adjacent' or 'pivot')"
+)
+_UNKNOWN = "no swaps with clicks link them to position 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwapEstimator(CurveOptions):
+    r"""The ratio of click-through rates of swapped docs at their two positions.
+
+    In sessions marked "swap:A:B" the two docs change places with probability 1/2, so both
+    positions get docs of the same mean relevance and $p_B / p_A = C_B / C_A$, C being clicks.
+    A chain of adjacent swaps multiplies up, a swap with position 1 counts directly; where
+    swaps offer several ways from position 1 to k, log p minimises the squared distance to all
+    log ratios, each weighted by its precision $C_A C_B / (C_A + C_B)$. Sessions are the
+    units of the bootstrap.
+
+    References:
+        Joachims, Swaminathan, Schnabel: Unbiased learning-to-rank with biased feedback.
+        WSDM 2017. Wang et al.: Position bias estimation for unbiased learning to rank in
+        personal search. WSDM 2018.
+    """
+
+    def estimate(
+        self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
+    ) -> Propensities:
+        """Return the curve of the log; see `Estimator`."""
+        depth = self.depth(log)
+        pairs, counts = swapped_clicks(log, depth=depth)
+        clicks = np.zeros(depth)
+        np.add.at(clicks, pairs - 1, counts.sum(axis=0))
+        behind = clicks.astype(np.int64)
+        if not len(counts):
+            return not_identified(depth, behind, method="swap", why=_NONE)
+        log_p, influence = curve_of_pairs(pairs, counts, depth=depth)
+        raw = RawCurve(log_p, influence, behind, _UNKNOWN)
+        return curve_with_intervals(raw, options=self, method="swap", seed=seed)
+
+
+def curve_of_pairs(pairs: Longs, counts: Floats, *, depth: int) -> tuple[Floats, Floats]:
+    """Return log p and the groups' influences from clicks of swapped docs.
+
+    Args:
+        pairs: the two positions A, B of each kind of swap (pairs x 2).
+        counts: clicks at A and at B, per group of sessions (groups x pairs x 2).
+        depth: number of positions.
+    """
+    total = counts.sum(axis=0)
+    usable = (total > 0).all(axis=1)
+    ends, total, counts = pairs[usable] - 1, total[usable], counts[:, usable]
+    weight = total.prod(axis=1) / total.sum(axis=1)
+    ratios = np.log(total[:, 0]) - np.log(total[:, 1])
+    moves = counts[:, :, 0] / total[:, 0] - counts[:, :, 1] / total[:, 1]
+    conductance = np.zeros((depth, depth))
+    np.add.at(conductance, (ends[:, 0], ends[:, 1]), weight)
+    linked = linked_to_first(conductance)
+    flows = np.zeros((len(counts) + 1, depth))
+    weighted = np.vstack([ratios, moves]) * weight
+    np.add.at(flows.T, ends[:, 0], weighted.T)
+    np.add.at(flows.T, ends[:, 1], -weighted.T)
+    solved = solve_grounded(conductance, flows, linked)
+    return solved[0], solved[1:]
+
+
+def swapped_clicks(log: ClickLog, *, depth: int) -> tuple[Longs, Floats]:
+    """Count the clicks at both positions of every kind of swap, in groups of sessions.
+
+    Returns:
+        The positions A, B (pairs x 2), and clicks at A and B of the sessions that had docs at
+        both (groups x pairs x 2), in up to MOST_UNITS groups.
+    """
+    pairs, pair_of_design = swap_pairs(log.designs, depth=depth)
+    ranking_pair = pair_of_design[log.ranking_design]
+    sessions = np.flatnonzero(ranking_pair[log.session_ranking] >= 0)
+    counts = np.zeros((min(len(sessions), MOST_UNITS), len(pairs), 2))
+    if len(counts):
+        _count_kernel(
+            sessions,
+            log.session_ranking,
+            log.click_offsets,
+            log.clicks,
+            log.ranking_offsets,
+            log.ranking_positions,
+            ranking_pair,
+            pairs,
+            counts,
+        )
+    return pairs, counts
+
+
+def swap_pairs(designs: tuple[str, ...], *, depth: int) -> tuple[Longs, Longs]:
+    """Return the swapped positions (pairs x 2), and each design's pair or -1.
+
+    >>> swap_pairs(("", "swap:1:2", "uniform", "swap:2:1"), depth=5)
+    (array([[1, 2]]), array([-1,  0, -1,  0]))
+    """
+    known: dict[tuple[int, int], int] = {}
+    pair_of_design = np.full(len(designs), -1, np.int64)
+    for number, mark in enumerate(designs):
+        if mark.startswith("swap:"):
+            one, other = sorted(int(part) for part in mark.split(":")[1:])
+            if other <= depth:
+                pair_of_design[number] = known.setdefault((one, other), len(known))
+    return np.array(list(known), dtype=np.int64).reshape(-1, 2), pair_of_design
+
+
+@njit(cache=True, nogil=True)
+def _count_kernel(  # type: ignore[no-untyped-def]
+    sessions,
+    session_ranking,
+    click_offsets,
+    clicks,
+    ranking_offsets,
+    ranking_positions,
+    ranking_pair,
+    pairs,
+    counts,
+):
+    for i in range(len(sessions)):
+        session = sessions[i]
+        ranking = session_ranking[session]
+        pair = ranking_pair[ranking]
+        start = ranking_offsets[ranking]
+        found = 0
+        for slot in range(start, ranking_offsets[ranking + 1]):
+            k = ranking_positions[slot]
+            if k == pairs[pair, 0] or k == pairs[pair, 1]:
+                found += 1
+            if k >= pairs[pair, 1]:
+                break
+        if found < 2:
+            continue
+        for c in range(click_offsets[session], click_offsets[session + 1]):
+            k = ranking_positions[start + clicks[c]]
+            for end in range(2):
+                if k == pairs[pair, end]:
+                    counts[i % len(counts), pair, end] += 1

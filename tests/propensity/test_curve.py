@@ -1,0 +1,102 @@
+import json
+
+import numpy as np
+import pytest
+
+from prsrank.errors import InputError
+from prsrank.propensity.curve import PowerLaw, Propensities, parse_propensity, power_law
+
+
+def curve(p=(1.0, 0.5, np.nan), **changes):
+    values = {
+        "propensity": p,
+        "low": [1.0, 0.4, np.nan],
+        "high": [1.0, 0.7, np.nan],
+        "clicks": [30, 12, 0],
+        "verdict": "weak: positions 3: no clicks",
+        "method": "swap",
+    }
+    return Propensities(**{**values, **changes})
+
+
+def test_at_takes_positions_not_indices():
+    assert curve().at([[2, 1], [1, 2]]).tolist() == [[0.5, 1.0], [1.0, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("positions", "message"),
+    [
+        ([1, 4], "ends at position 3: position 4"),
+        ([3], "position 3 is not known"),
+        ([0], "a position is 0"),
+        ([1.5], "a position is 1.5"),
+        ([-1], "a position is -1"),
+    ],
+)
+def test_at_names_the_position_it_lacks(positions, message):
+    with pytest.raises(InputError, match=message):
+        curve().at(positions)
+
+
+def test_at_uses_the_curve_of_a_context_and_else_the_shared_one():
+    both = curve(contexts={"mobile": curve(p=(1.0, 0.3, 0.1))})
+    assert both.at([2], context="mobile").tolist() == [0.3]
+    assert both.at([2], context="desktop").tolist() == [0.5]
+    assert both.at([2]).tolist() == [0.5]
+
+
+def test_json_has_exactly_the_promised_keys_and_null_for_unknown():
+    value = json.loads(json.dumps(curve().to_json_dict()))
+    assert list(value) == ["propensity", "low", "high", "clicks", "verdict"]
+    assert value["propensity"] == [1.0, 0.5, None]
+    assert value["clicks"] == [30, 12, 0]
+
+
+def test_save_and_load_give_the_same_curve(tmp_path):
+    before = curve(contexts={"mobile": curve(p=(1.0, 0.3, 0.1))})
+    before.save(tmp_path / "p.json")
+    after = Propensities.load(tmp_path / "p.json")
+    assert after.to_json_dict() == before.to_json_dict()
+    assert parse_propensity(str(tmp_path / "p.json")).to_json_dict() == before.to_json_dict()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{}", "has no 'propensity'"),
+        ('{"propensity": []}', "empty"),
+        ('{"propensity": 3}', "empty or not a list"),
+        ('{"propensity": [1, "x"]}', "must be a list of numbers"),
+        ('{"propensity": [1, -0.5]}', "position 2 is negative"),
+        ('{"propensity": [1, 1e999]}', "position 2 is infinite"),
+        ('{"propensity": [0.5, 0.2]}', "position 1 is 0.5"),
+        ('{"propensity": [1, 0.5], "low": [1]}', "1 entries for 2"),
+        ('{"propensity": [1, 0.5], "clicks": [1.5, 2]}', "whole numbers"),
+        ('{"propensity": [1], "contexts": [1]}', "'contexts'"),
+        ('{"propensity": [1], "contexts": {"a": {"propensity": [2]}}}', "context a"),
+        ("[1]", "no JSON object"),
+    ],
+)
+def test_bad_files_give_one_clear_error(tmp_path, content, message):
+    (tmp_path / "p.json").write_text(content)
+    with pytest.raises(InputError, match=message):
+        Propensities.load(tmp_path / "p.json")
+
+
+def test_a_file_with_the_curve_alone_is_enough(tmp_path):
+    (tmp_path / "p.json").write_text('{"propensity": [1, 0.5]}')
+    loaded = Propensities.load(tmp_path / "p.json")
+    assert loaded.at([2]).tolist() == [0.5]
+    assert np.isnan(loaded.low).all()
+
+
+def test_power_law():
+    assert power_law(2, [1, 2, 3]).tolist() == [1, 1 / 4, 1 / 9]
+    assert parse_propensity("power:0.5") == PowerLaw(0.5)
+    assert PowerLaw(1).at([10_000], context="any").tolist() == [1e-4]
+
+
+@pytest.mark.parametrize("text", ["power:x", "power:", "power:-1", "power:inf", "power:nan"])
+def test_bad_power_laws(text):
+    with pytest.raises(InputError):
+        parse_propensity(text)

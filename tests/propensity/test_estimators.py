@@ -1,0 +1,62 @@
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from prsrank.errors import InputError
+from prsrank.propensity.estimators import ESTIMATORS, estimator
+from prsrank.propensity.known import KnownPropensity
+
+TRUTH = np.array([1, 0.6, 0.4, 0.3])
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_what_all_estimators_share(simulated_log, name):
+    swaps = [(1, 2), (2, 3), (3, 4)] if name == "swap" else []
+    log = simulated_log(
+        TRUTH,
+        sessions=20_000,
+        rankers=3,
+        design="uniform" if name == "randomised" else "",
+        swaps=swaps,
+    )
+    one, two = (estimator(name).estimate(log, seed=7) for _ in range(2))
+    assert one.positions == log.max_position == 4
+    assert one.propensity[0] == one.low[0] == one.high[0] == 1
+    assert (one.low <= one.propensity).all()
+    assert (one.propensity <= one.high).all()
+    assert one.to_json_dict() == two.to_json_dict()
+    assert one.verdict.split(":")[0] in ("identified", "weak", "not identified")
+    if name != "known":
+        # clicks behind a position are clicks of the log
+        assert (one.clicks[1:] > 0).all()
+        assert (one.clicks <= log.position_counts()[1]).all()
+        other = estimator(name).estimate(log, seed=8)
+        assert other.propensity.tolist() == one.propensity.tolist()
+        assert other.low[1:].tolist() != one.low[1:].tolist()
+    with pytest.raises((FrozenInstanceError, TypeError)):
+        ESTIMATORS[name].positions = 3
+
+
+def test_unknown_method():
+    with pytest.raises(InputError, match="unknown propensity method 'guess'; there are: known"):
+        estimator("guess")
+
+
+def test_known_curves(simulated_log):
+    log = simulated_log(TRUTH, sessions=50)
+    assert KnownPropensity(eta=2).estimate(log).propensity.tolist() == [1, 1 / 4, 1 / 9, 1 / 16]
+    given = KnownPropensity(curve=[0.5, 0.25, 0.125, 0, 0]).estimate(log)
+    assert given.propensity.tolist() == given.low.tolist() == [1, 0.5, 0.25, 0]
+    assert given.verdict == "identified"
+    with pytest.raises(InputError, match="ends at position 2, but 4 are shown"):
+        KnownPropensity(curve=[1, 0.5]).estimate(log)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"eta": -1}, {"curve": []}, {"curve": [0, 1]}, {"curve": [1, -1]}, {"curve": [1, np.nan]}],
+)
+def test_bad_known_curves(options):
+    with pytest.raises(InputError):
+        KnownPropensity(**options)
