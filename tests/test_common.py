@@ -42,7 +42,7 @@ def fitted(request, world):
     lists, _, log = world
     make = ranker_class(request.param)
     ranker = make(**QUICK.get(request.param, {}))
-    pairs = ranker.pairs(log, lists, PowerLaw(1.0))
+    pairs = ranker.pairs(log, lists, PowerLaw(1.0) if ranker.takes_propensities else None)
     return ranker, ranker.fit(lists, pairs), pairs
 
 

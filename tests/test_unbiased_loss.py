@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prsrank.click_counts import ClickCounts
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.click_log import ClickLog
@@ -12,12 +13,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.lambda_loss import LambdaObjective, lambda_definition
 from prsrank.pairs import PairSet
-from prsrank.unbiased_loss import (
-    LEAST_BIAS,
-    ClickCounts,
-    UnbiasedObjective,
-    unbiased_definition,
-)
+from prsrank.unbiased_loss import LEAST_BIAS, UnbiasedObjective, unbiased_definition
 
 
 def collection(seed, *, lists=8, longest=15):
@@ -68,7 +64,7 @@ def test_one_step_equals_the_sessions(metric, truncation, randomised):
     log = simulated(data, 2, randomised=randomised, rankers=2)
     counts = ClickCounts(log, data, normalise=metric, truncation=truncation)
     options = {"metric": metric, "truncation": truncation, "sigma": 1.3, "seed": 4}
-    objective = UnbiasedObjective(counts, p=0.5, **options)
+    objective = UnbiasedObjective(counts, p=0.5, per_showing=False, **options)
     biases = some_biases(objective, 3)
     scores = np.random.default_rng(5).normal(size=data.docs)
     expected = unbiased_definition(scores, log, data, biases, **options)
@@ -123,7 +119,7 @@ def pad(biases, log):
 def test_steps_follow_one_another():
     data, rng = collection(10), np.random.default_rng(11)
     log = simulated(data, 12, randomised=0.2)
-    objective = UnbiasedObjective(ClickCounts(log, data), p=1.0)
+    objective = UnbiasedObjective(ClickCounts(log, data), p=1.0, per_showing=False)
     biases = objective.click_biases, objective.non_click_biases
     for _ in range(4):
         scores = rng.normal(size=data.docs)
@@ -156,7 +152,8 @@ def test_large_p_is_naive_lambdamart():
 def test_no_regularisation_evens_out_the_positions():
     # with p = 0 and t- = 1 the reweighted loss of every position is that of position 1
     data = collection(16)
-    objective = UnbiasedObjective(ClickCounts(simulated(data, 17), data), p=0.0)
+    counts = ClickCounts(simulated(data, 17), data)
+    objective = UnbiasedObjective(counts, p=0.0, per_showing=False)
     scores = np.random.default_rng(18).normal(size=data.docs)
     plus = objective.exact(scores)[2]
     objective(scores)
@@ -201,12 +198,42 @@ def test_shared_positions_take_the_mean_loss():
     data = collection(26)
     log = simulated(data, 27)
     scores = np.random.default_rng(28).normal(size=data.docs)
-    apart = UnbiasedObjective(ClickCounts(log, data), p=0)
-    shared = UnbiasedObjective(ClickCounts(log, data), p=0, positions=4)
-    losses = apart.exact(scores)[2]
-    shared(scores)
-    means = np.append(losses[:3], losses[3:].mean())
-    np.testing.assert_allclose(shared.click_biases, means / means[0])
+    losses = UnbiasedObjective(ClickCounts(log, data)).exact(scores)[2]
+    shown = log.position_counts()[0]
+    for per_showing, sizes in ((False, np.ones(len(losses))), (True, shown)):
+        shared = UnbiasedObjective(
+            ClickCounts(log, data), p=0, positions=4, per_showing=per_showing
+        )
+        shared(scores)
+        means = np.append(losses[:3] / sizes[:3], losses[3:].sum() / sizes[3:].sum())
+        np.testing.assert_allclose(shared.click_biases, means / means[0])
+
+
+def test_loss_per_showing():
+    data = collection(31)
+    log = simulated(data, 32, randomised=0.3)
+    scores = np.random.default_rng(33).normal(size=data.docs)
+    objective = UnbiasedObjective(ClickCounts(log, data), p=1.0)
+    _, _, plus, minus = unbiased_definition(scores, log, data, (np.ones(14), np.ones(14)))
+    shown = log.position_counts()[0]
+    objective(scores)
+    for biases, losses in ((objective.click_biases, plus), (objective.non_click_biases, minus)):
+        means = (losses[: len(shown)] / shown)[losses[: len(shown)] > 0]
+        np.testing.assert_allclose(
+            biases[losses[: len(shown)] > 0], np.sqrt(means / means[0]), rtol=1e-10
+        )
+
+
+def test_lists_of_one_length_need_no_count_of_showings():
+    offsets = np.arange(0, 61, 6)
+    labels = np.random.default_rng(34).random(60) < 0.3
+    data = RankingDataset(np.zeros((60, 1)), offsets, labels=labels)
+    counts = ClickCounts(simulated(data, 35), data)
+    one, other = (UnbiasedObjective(counts, per_showing=choice) for choice in (True, False))
+    scores = np.random.default_rng(36).normal(size=60)
+    for _ in range(3):
+        assert_same(one(scores), other(scores), 1e-6)
+    assert_same(one.steps[-1], other.steps[-1], 1e-12)
 
 
 def test_bias_has_a_floor():

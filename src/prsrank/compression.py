@@ -117,7 +117,7 @@ def fold_log(
     slot_docs = dataset.offsets[placed.list_of_slot] + placed.shown.slot_rows
     won[slot_docs[clicked]] = True
     draft = PairDraft(dataset.offsets, won)
-    units, unit = _units(log, placed, constant)
+    units, unit = session_units(log, placed, constant)
     factors = unit * constant.of_lists(dataset.list_lengths)
     slot_offsets = placed.shown.slot_offsets
     clicked_before = np.concatenate([[0], np.cumsum(clicked)])
@@ -193,7 +193,9 @@ def fold_labels(
     return draft
 
 
-def _units(log: ClickLog, placed: LogOnLists, constant: SessionConstant) -> tuple[Longs, float]:
+def session_units(
+    log: ClickLog, placed: LogOnLists, constant: SessionConstant
+) -> tuple[Longs, float]:
     """Return the session constants as whole numbers of a unit, and the unit's value.
 
     The unit is the smallest power of 2 at which no sum over a showing's sessions overflows.

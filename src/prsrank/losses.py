@@ -217,12 +217,12 @@ def _near_row(  # type: ignore[no-untyped-def]
         lesser, greater = (ei, e[j]) if above else (e[j], ei)
         z = lesser / (2 * greater + lesser)
         excess = s[j] - si if above else 0.0
-        loss = plus(loss, w * (sigma * excess + 2 * z * _artanh_series(z * z)))
+        loss = plus(loss, w * (sigma * excess + 2 * z * artanh_series(z * z)))
     return loss, own
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _artanh_series(y: float) -> float:
+def artanh_series(y: float) -> float:
     """Return artanh(z) / z for y = z^2 <= 1/9: sum of y^n / (2n + 1), to 1e-17."""
     # unrolled: an inner loop would keep the loop over pairs from being vectorised
     t = 1 / 33 + y / 35

@@ -124,7 +124,7 @@ def fold_kernel(
             r = shown.by_list[t]
             begin = shown.slot_offsets[r]
             length = shown.slot_offsets[r + 1] - begin
-            found = _count_clicks(shown, r, units, number, slots, single, both)
+            found = count_clicks(shown, r, units, number, slots, single, both)
             for k in range(found):
                 count[:length] = single[k, 0]
                 mass[:length] = single[k, 1]
@@ -153,7 +153,7 @@ def fold_kernel(
 
 
 @njit(cache=True, nogil=True)
-def _count_clicks(
+def count_clicks(
     shown: "ShownLists",
     showing: int,
     units: Longs,

@@ -132,7 +132,8 @@ class LogOnLists:
             query = int(np.searchsorted(log.doc_offsets, doc, side="right")) - 1
             raise InputError(
                 f"query {log.query_ids[query]}, doc {log.doc_ids[doc]}: clicked at position "
-                f"{log.ranking_positions[slot]}, whose propensity is 0"
+                f"{log.ranking_positions[slot]}, whose propensity is 0 (an estimate fitted to a "
+                "shape, monotone or power, gives every position a propensity)"
             )
 
     def shared_rows(self, weighting: Weighting) -> WeightRows | None:

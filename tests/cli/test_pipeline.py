@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
         == 0
     )
     train = ["train", str(log), "--data", DATA, "--propensity", str(folder / "p.json")]
-    assert run([*train, "--trees", "20", "--out", str(folder / "model")]) == 0
+    assert run([*train, "--set", "trees=20", "--out", str(folder / "model")]) == 0
     return folder
 
 
@@ -150,10 +150,20 @@ def test_train_linear_with_every_weighting(prsrank, folder, tmp_path, weighting)
     assert (code, err) == (0, "")
 
 
+def test_train_unbiased_lambdamart_learns_its_own_propensities(prsrank, folder, tmp_path):
+    options = ["train", folder / "compact", "--data", DATA, "--ranker", "unbiased_lambdamart"]
+    options += ["--set", "trees=10", "--out", tmp_path / "model"]
+    assert prsrank(*options)[0] == 0
+    assert prsrank("evaluate", tmp_path / "model", "--data", DATA)[0] == 0
+    code, _, err = prsrank(*options, "--propensity", "power:1")
+    assert code == 2
+    assert "learns its propensities" in err
+
+
 def test_train_stops_on_held_out_clicks(prsrank, folder, tmp_path):
     code, _, err = prsrank(
         *("train", folder / "log.parquet", "--data", DATA, "--propensity", "power:1"),
-        *("--trees", 10, "--stop-on", "clicks", "--out", tmp_path / "model"),
+        *("--set", "trees=10", "--stop-on", "clicks", "--out", tmp_path / "model"),
     )
     assert (code, err) == (0, "")
 
@@ -175,6 +185,8 @@ def test_train_stops_on_held_out_clicks(prsrank, folder, tmp_path):
         (["train", "LOG", "--data", DATA, "--ranker", "forest", "--out", "OUT"], "forest"),
         (["train", "LOG", "--data", DATA, "--weighting", "prz", "--out", "OUT"], "prz"),
         (["train", "LOG", "--data", DATA, "--stop-on", "luck", "--out", "OUT"], "luck"),
+        (["train", "LOG", "--data", DATA, "--set", "trees", "--out", "OUT"], "NAME=VALUE"),
+        (["train", "LOG", "--data", DATA, "--set", "branches=3", "--out", "OUT"], "'branches'"),
         (
             [
                 "train",

@@ -1,6 +1,8 @@
 """The command `prsrank train`."""
 
+import json
 import sys
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +22,9 @@ def train(
     log: Log,
     data: NamedData,
     out: Annotated[Path, typer.Option(metavar="MODEL", help="Folder to write the model to.")],
-    ranker: Annotated[str, typer.Option(help="linear or lambdamart.")] = "lambdamart",
+    ranker: Annotated[
+        str, typer.Option(help="linear, lambdamart or unbiased_lambdamart.")
+    ] = "lambdamart",
     weighting: Annotated[
         str,
         typer.Option(help="naive, ips, pns, prs, ips_all, ips_oracle, pns_oracle or labels."),
@@ -37,23 +41,19 @@ def train(
     tau: Annotated[
         float | None, typer.Option(help="Least propensity of a click, for ips and prs.")
     ] = None,
-    l2: Annotated[float | None, typer.Option(help="Regularisation of the linear ranker.")] = None,
-    trees: Annotated[int | None, typer.Option(min=1, help="Most trees of lambdamart.")] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Learning rate of lambdamart.")
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A parameter of the ranker, such as trees=300 or l2=0.01; may be repeated.",
+        ),
     ] = None,
-    leaves: Annotated[int | None, typer.Option(min=2, help="Most leaves of a tree.")] = None,
-    metric: Annotated[
-        str | None, typer.Option(help="What lambdamart improves: ndcg, arp, map or mrr.")
-    ] = None,
-    missing: Annotated[
-        str, typer.Option(help="Missing values in the linear ranker: error or impute.")
-    ] = "impute",
     stop_on: Annotated[
         str,
         typer.Option(
-            help="lambdamart stops early on the validation part's labels, on the clicks of a "
-            "held-out tenth of the queries (clicks), or not at all (none)."
+            help="Rankers that can stop early do so on the labels of the validation part, on "
+            "the clicks of a held-out tenth of the queries (clicks), or not at all (none)."
         ),
     ] = "labels",
     fold: Fold = 1,
@@ -65,7 +65,7 @@ def train(
     Examples:
       prsrank train log.parquet --data synthetic:web10k:500 --propensity power:1 --out model
       prsrank train log --data MQ2008 --ranker linear --weighting ips --tau 0.05 \
-          --propensity propensity.json --out model
+          --propensity propensity.json --set l2=0.01 --out model
     """
     from prsrank.data.click_log_files import read_click_log
     from prsrank.data.collections import load_dataset
@@ -75,21 +75,14 @@ def train(
     if stop_on not in _STOPS:
         raise InputError(f"--stop-on must be one of {', '.join(_STOPS)}, not '{stop_on}'")
     model = ranker_class(ranker)()
-    settings: dict[str, Any] = {
-        "l2": l2,
-        "trees": trees,
-        "learning_rate": learning_rate,
-        "leaves": leaves,
-    }
-    settings |= {"metric": metric, "missing": missing if ranker == "linear" else None}
-    settings["seed"] = seed if "seed" in model.get_params() else None
-    model.set_params(**{name: value for name, value in settings.items() if value is not None})
+    model.set_params(**_settings(set_ or [], model, seed))
     curve = None if propensity is None else parse_propensity(propensity)
     with working(f"reading {data} and {log}"):
         lists = load_dataset(data, "train", fold=fold)
         clicks = read_click_log(log)
     options: dict[str, Any] = {}
-    if ranker == "lambdamart" and stop_on != "none":
+    accepted = signature(model.fit).parameters  # type: ignore[attr-defined]
+    if "validation" in accepted and stop_on != "none":
         if stop_on == "labels":
             options["validation"] = load_dataset(data, "validation", fold=fold)
         else:
@@ -97,7 +90,7 @@ def train(
     parameters = {k: v for k, v in (("gamma", gamma), ("tau", tau)) if v is not None}
     with working("folding the clicks into pairs"):
         pairs = model.pairs(clicks, lists, curve, weighting, parameters=parameters)
-    with _training(model, options):
+    with _training(model.get_params().get("trees"), "progress" in accepted, options):
         model.fit(lists, pairs, **options)  # type: ignore[attr-defined]
     about = {"data": data, "fold": fold, "log": str(log), "weighting": weighting}
     about |= {"weighting_parameters": parameters, "propensity": _description(curve, propensity)}
@@ -108,25 +101,44 @@ def train(
 def _hold_out(
     log: "ClickLog", lists: "RankingDataset", curve: Any, seed: int
 ) -> tuple["ClickLog", Any]:
+    import numpy as np
+
     from prsrank.metrics.counterfactual import CounterfactualMetric
 
     kept, held_out = log.split_by_query(0.9, seed=seed)
-    quality = CounterfactualMetric(held_out, lists, curve, metric="dcg@10")
-    return kept, (lists, quality)
+    shown = np.isin(lists.query_ids.astype(np.str_), held_out.query_ids.astype(np.str_))
+    judged = lists.select(shown)
+    return kept, (judged, CounterfactualMetric(held_out, judged, curve, metric="dcg@10"))
 
 
 def _description(curve: Any, text: str | None) -> Any:
     return curve.to_json_dict() if hasattr(curve, "to_json_dict") else text
 
 
-def _training(model: Any, options: dict[str, Any]) -> Any:
+def _settings(assignments: list[str], model: Any, seed: int) -> dict[str, Any]:
+    """Parse NAME=VALUE; values are JSON where they can be, else text."""
+    settings: dict[str, Any] = {"seed": seed} if "seed" in model.get_params() else {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise InputError(f"--set takes NAME=VALUE, not '{assignment}'")
+        try:
+            settings[name] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[name] = value
+    return settings
+
+
+def _training(total: int | None, tells: bool, options: dict[str, Any]) -> Any:
     """Show the trees and the validation value as they come, on a terminal."""
-    if model.name != "lambdamart" or not sys.stderr.isatty():
+    if not tells or not sys.stderr.isatty():
         return working("training")
+    from rich.console import Console
     from rich.progress import Progress, TextColumn
 
-    bar = Progress(*Progress.get_default_columns(), TextColumn("{task.fields[value]}"))
-    task = bar.add_task("training", total=model.trees, value="")
+    columns = (*Progress.get_default_columns(), TextColumn("{task.fields[value]}"))
+    bar = Progress(*columns, console=Console(stderr=True))
+    task = bar.add_task("training", total=total, value="")
     options["progress"] = lambda tree, value: bar.update(
         task, completed=tree, value="" if value is None else f"{value:.4f}"
     )

@@ -42,14 +42,15 @@ CLICK_MODELS: dict[str, type[PositionBasedModel | CascadeModel | TrustBiasModel]
 
 
 def click_model(name: str, **parameters: Any) -> PositionBasedModel | CascadeModel | TrustBiasModel:
-    """Make the named click model.
+    """Make the named click model; underscores serve for hyphens.
 
     >>> click_model("cascade", mu=0.2).gamma
     0.9
     """
-    if name not in CLICK_MODELS:
+    spelled = name.replace("_", "-")
+    if spelled not in CLICK_MODELS:
         raise InputError(f"unknown click model '{name}'; there are: {', '.join(CLICK_MODELS)}")
     try:
-        return CLICK_MODELS[name](**parameters)
+        return CLICK_MODELS[spelled](**parameters)
     except TypeError as error:
         raise InputError(f"click model '{name}': {str(error).split(') ', 1)[-1]}") from error

@@ -46,9 +46,12 @@ ESTIMATORS: dict[str, Estimator] = {
 def estimator(name: str) -> Estimator:
     """Return the named estimator with default settings.
 
+    Underscores serve for hyphens.
+
     >>> estimator("harvest").form
     'all-pairs'
     """
-    if name not in ESTIMATORS:
+    spelled = name.replace("_", "-")
+    if spelled not in ESTIMATORS:
         raise InputError(f"unknown propensity method '{name}'; there are: {', '.join(ESTIMATORS)}")
-    return ESTIMATORS[name]
+    return ESTIMATORS[spelled]

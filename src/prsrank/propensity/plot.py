@@ -29,7 +29,9 @@ def propensity_chart(curves: Mapping[str, Propensities], *, positions: int = 20)
         x=altair.X(
             "position:Q", scale=altair.Scale(domain=[1, last]), axis=altair.Axis(tickMinStep=1)
         ),
-        color=altair.Color("method:N", title="method", sort=list(curves)),
+        color=altair.Color(
+            "method:N", sort=list(curves), legend=altair.Legend(title="method", symbolOpacity=1)
+        ),
     )
     top = max((row["propensity"] for row in rows), default=1.0)
     scale = altair.Scale(domain=[0, 1.1 * max(top, 1.0)], clamp=True)

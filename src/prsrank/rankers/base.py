@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RANKERS = {
     "linear": "prsrank.rankers.linear:LinearRanker",
     "lambdamart": "prsrank.rankers.lambdamart:LambdaMART",
+    "unbiased_lambdamart": "prsrank.rankers.unbiased_lambdamart:UnbiasedLambdaMART",
 }
 
 _CARD = "ranker.json"
@@ -39,10 +40,12 @@ class Ranker(ABC):
 
     Attributes:
         name: key in RANKERS.
+        takes_propensities: false for a ranker that learns them itself.
         about_: what the model was made from (weighting, propensities, ...), kept with it.
     """
 
     name: ClassVar[str]
+    takes_propensities: ClassVar[bool] = True
     about_: Mapping[str, Any]
 
     @property

@@ -1,0 +1,204 @@
+"""Unbiased LambdaMART: LambdaMART that learns the position biases of clicks and non-clicks."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.click_log import ClickLog
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.rankers.lambdamart import LambdaMART, Progress, Validation
+from prsrank.types import Floats
+
+if TYPE_CHECKING:
+    from prsrank.click_counts import ClickCounts
+    from prsrank.propensity.curve import Propensities
+    from prsrank.shown_lists import PropensitySource
+
+
+class UnbiasedLambdaMART(LambdaMART):
+    r"""LambdaMART whose pairs weigh $1 / (t^+_{k_i} t^-_{k_j})$, learned tree by tree.
+
+    i is clicked at position $k_i$, j is not at $k_j$. After each tree $t^+_k$ is the loss of the
+    clicks at position k over that at position 1, to the power 1 / (1 + p), and $t^-_k$ that of the
+    non-clicks; `prsrank.unbiased_loss` has the formulas. It needs no propensities, and cost
+    depends on the distinct rankings and the docs clicked in them, not on the sessions.
+
+    Args:
+        p: regularisation of the t; 0, none, is what the authors' tables have; their program and
+            XGBoost have 1 by default. Infinity gives LambdaMART on naive pairs.
+        positions: this position and all below it share their t; None: each has its own.
+        per_showing: divide the loss of a position by how often it was shown. False is the
+            published formula; the two are one for lists of one length, but where lengths
+            differ the published one takes rare positions for unseen ones.
+        trees: this and the others as in LambdaMART. `metric` is "ndcg" or "arp".
+
+    Attributes:
+        click_propensities_: $t^+$ of positions 1, 2, ... when the last kept tree was grown; NaN
+            where no pair tells. With p > 0 they are nearer to 1 than propensities.
+        non_click_propensities_: $t^-$, likewise.
+        position_clicks_: clicks at positions 1, 2, ...
+        booster_: this and the others as in LambdaMART.
+
+    >>> from prsrank.clicks.position_based import PositionBasedModel
+    >>> from prsrank.clicks.simulate import simulate_clicks
+    >>> from prsrank.data.synthetic import synthetic_dataset
+    >>> data = synthetic_dataset("mq2007", 20)
+    >>> log = simulate_clicks(data, data.features[:, 0], PositionBasedModel(), clicks=1000)
+    >>> ranker = UnbiasedLambdaMART(trees=5).fit(data, log)
+    >>> bool(ranker.click_propensities_[0] == 1 > ranker.click_propensities_[4])
+    True
+
+    References:
+        Hu, Wang, Peng, Li: Unbiased LambdaMART: an unbiased pairwise learning-to-rank
+        algorithm. WWW 2019.
+    """
+
+    name: ClassVar[str] = "unbiased_lambdamart"
+    takes_propensities: ClassVar[bool] = False
+    click_propensities_: Floats
+    non_click_propensities_: Floats
+
+    def __init__(
+        self,
+        *,
+        p: float = 0.0,
+        positions: int | None = None,
+        per_showing: bool = True,
+        trees: int = 500,
+        learning_rate: float = 0.05,
+        leaves: int = 31,
+        min_docs_in_leaf: int = 20,
+        metric: str = "ndcg",
+        sigma: float = 1.0,
+        truncation: int | None = None,
+        patience: int = 50,
+        seed: int = 0,
+        threads: int | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            trees=trees,
+            learning_rate=learning_rate,
+            leaves=leaves,
+            min_docs_in_leaf=min_docs_in_leaf,
+            metric=metric,
+            sigma=sigma,
+            truncation=truncation,
+            patience=patience,
+            seed=seed,
+            threads=threads,
+            parameters=parameters,
+        )
+        self.p = p
+        self.positions = positions
+        self.per_showing = per_showing
+
+    def pairs(
+        self,
+        log: ClickLog,
+        dataset: RankingDataset,
+        propensities: "PropensitySource" = None,
+        weighting: str = "prs",
+        *,
+        parameters: Mapping[str, float] | None = None,
+    ) -> "ClickCounts":
+        """Fold a log into counts of pairs, which `fit` takes in place of the log.
+
+        The weighting has no effect, and propensities are an InputError: both are learned.
+        """
+        from prsrank.click_counts import ClickCounts
+
+        if propensities is not None:
+            raise InputError("unbiased_lambdamart learns its propensities: give it none")
+        return ClickCounts(log, dataset, normalise=self.metric, truncation=self.truncation)
+
+    def fit(  # type: ignore[override]  # a log, where LambdaMART takes weighted pairs
+        self,
+        dataset: RankingDataset,
+        log: "ClickLog | ClickCounts",
+        *,
+        validation: Validation | None = None,
+        init_model: "UnbiasedLambdaMART | None" = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Grow the trees and learn the biases.
+
+        Args:
+            dataset: the lists that the log shows.
+            log: the clicks, or what `pairs` made of them.
+            validation: as in LambdaMART.
+            init_model: a fitted UnbiasedLambdaMART to grow further trees on, from its biases.
+            progress: is told the number of trees and the validation value after each tree.
+        """
+        from prsrank.unbiased_loss import UnbiasedObjective
+
+        counts = self.pairs(log, dataset) if isinstance(log, ClickLog) else log
+        if not len(counts.shown.winner_slots):
+            raise InputError("the log has no clicks to learn from")
+        objective = UnbiasedObjective(
+            counts,
+            metric=self.metric,
+            sigma=self.sigma,
+            truncation=self.truncation,
+            p=self.p,
+            positions=self.positions,
+            per_showing=self.per_showing,
+            seed=self.seed,
+            threads=self.threads,
+        )
+        grown = 0
+        if init_model is not None:
+            init_model.check_fitted()
+            grown = init_model.booster_.current_iteration()
+            objective.start(init_model.click_propensities_, init_model.non_click_propensities_)
+        super().fit(
+            dataset,
+            objective,  # type: ignore[arg-type]  # `_objective` gives it back
+            validation=validation,
+            init_model=init_model,
+            progress=progress,
+        )
+        kept = self.booster_.current_iteration() - grown
+        biases = objective.steps[min(max(kept, 1), len(objective.steps)) - 1]
+        self.click_propensities_, self.non_click_propensities_ = objective.by_position(biases)
+        self.position_clicks_ = counts.position_clicks
+        return self
+
+    def propensities(self) -> "Propensities":
+        """Return t+ as a curve, to draw or to save; it has no intervals."""
+        from prsrank.propensity.curve import Propensities
+
+        self.check_fitted()
+        unknown = np.full(len(self.click_propensities_), np.nan)
+        return Propensities(
+            self.click_propensities_,
+            unknown,
+            unknown,
+            self.position_clicks_,
+            "weak: learned together with the ranker, without intervals",
+            self.name,
+        )
+
+    def _objective(self, pairs: Any) -> Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]]:
+        objective: Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]] = pairs
+        return objective
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        values, files = super()._state()
+        values["click_propensities"] = _plain(self.click_propensities_)
+        values["non_click_propensities"] = _plain(self.non_click_propensities_)
+        values["position_clicks"] = self.position_clicks_.tolist()
+        return values, files
+
+    def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+        super()._restore(values, files)
+        self.click_propensities_ = np.array(values["click_propensities"], np.float64)
+        self.non_click_propensities_ = np.array(values["non_click_propensities"], np.float64)
+        self.position_clicks_ = np.array(values["position_clicks"], np.int64)
+
+
+def _plain(biases: Floats) -> list[float | None]:
+    return [None if np.isnan(t) else t for t in biases.tolist()]
