@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-slow lint bench clean setup
+.PHONY: demo test test-slow lint bench clean clean-kernels setup
 
 demo: $(STAMP)
 	$(BIN)/prsrank demo --out demo
@@ -36,6 +36,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
+
+clean-kernels:
+	find src -name '*.nb[ci]' -delete
 
 clean:
 	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,17 +3,6 @@ import json
 import pytest
 
 from prsrank import __version__
-from prsrank.cli import run
-
-
-@pytest.fixture
-def prsrank(capsys):
-    def call(*arguments):
-        code = run([str(a) for a in arguments])
-        output = capsys.readouterr()
-        return code, output.out, output.err
-
-    return call
 
 
 def test_version_and_help(prsrank):

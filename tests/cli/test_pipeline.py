@@ -11,16 +11,6 @@ from prsrank.data.collections import load_dataset
 DATA = "synthetic:mq2007:60:3"
 
 
-@pytest.fixture
-def prsrank(capsys):
-    def call(*arguments):
-        code = run([str(a) for a in arguments])
-        output = capsys.readouterr()
-        return code, output.out, output.err
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pipeline")
