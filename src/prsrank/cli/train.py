@@ -23,12 +23,15 @@ def train(
     data: NamedData,
     out: Annotated[Path, typer.Option(metavar="MODEL", help="Folder to write the model to.")],
     ranker: Annotated[
-        str, typer.Option(help="linear, lambdamart or unbiased_lambdamart.")
+        str, typer.Option(help="linear, lambdamart, svm or unbiased_lambdamart.")
     ] = "lambdamart",
     weighting: Annotated[
-        str,
-        typer.Option(help="naive, ips, pns, prs, ips_all, ips_oracle, pns_oracle or labels."),
-    ] = "prs",
+        str | None,
+        typer.Option(
+            help="naive, ips, pns, prs, ips_all, ips_oracle, pns_oracle or labels. Default prs; "
+            "ips_all for svm."
+        ),
+    ] = None,
     propensity: Annotated[
         str | None,
         typer.Option(
@@ -76,6 +79,7 @@ def train(
         raise InputError(f"--stop-on must be one of {', '.join(_STOPS)}, not '{stop_on}'")
     model = ranker_class(ranker)()
     model.set_params(**_settings(set_ or [], model, seed))
+    weighting = weighting or model.default_weighting
     curve = None if propensity is None else parse_propensity(propensity)
     with working(f"reading {data} and {log}"):
         lists = load_dataset(data, "train", fold=fold)

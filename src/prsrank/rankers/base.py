@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RANKERS = {
     "linear": "prsrank.rankers.linear:LinearRanker",
     "lambdamart": "prsrank.rankers.lambdamart:LambdaMART",
+    "svm": "prsrank.rankers.svm:SVMRanker",
     "unbiased_lambdamart": "prsrank.rankers.unbiased_lambdamart:UnbiasedLambdaMART",
 }
 
@@ -41,11 +42,13 @@ class Ranker(ABC):
     Attributes:
         name: key in RANKERS.
         takes_propensities: false for a ranker that learns them itself.
+        default_weighting: the weighting that the ranker is known for.
         about_: what the model was made from (weighting, propensities, ...), kept with it.
     """
 
     name: ClassVar[str]
     takes_propensities: ClassVar[bool] = True
+    default_weighting: ClassVar[str] = "prs"
     about_: Mapping[str, Any]
 
     @property
@@ -58,15 +61,16 @@ class Ranker(ABC):
         log: "ClickLog",
         dataset: "RankingDataset",
         propensities: "PropensitySource" = None,
-        weighting: str = "prs",
+        weighting: str | None = None,
         *,
         parameters: Mapping[str, float] | None = None,
     ) -> Any:
         """Fold a log into what `fit` takes; the arguments are those of `PairSet.from_log`."""
         from prsrank.pairs import PairSet
 
+        chosen = weighting or self.default_weighting
         return PairSet.from_log(
-            log, dataset, propensities, weighting, parameters=parameters, **self.pair_options
+            log, dataset, propensities, chosen, parameters=parameters, **self.pair_options
         )
 
     @classmethod

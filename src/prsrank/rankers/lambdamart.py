@@ -102,7 +102,7 @@ class LambdaMART(Ranker):
         log: "ClickLog",
         dataset: RankingDataset,
         propensities: "PropensitySource" = None,
-        weighting: str = "prs",
+        weighting: str | None = None,
         *,
         parameters: Mapping[str, float] | None = None,
     ) -> Any:
@@ -111,7 +111,8 @@ class LambdaMART(Ranker):
             return super().pairs(log, dataset, propensities, weighting, parameters=parameters)
         from prsrank.click_sets import ClickSets
 
-        return ClickSets.from_log(log, dataset, propensities, weighting, parameters=parameters)
+        chosen = weighting or self.default_weighting
+        return ClickSets.from_log(log, dataset, propensities, chosen, parameters=parameters)
 
     def fit(
         self,

@@ -101,7 +101,7 @@ class UnbiasedLambdaMART(LambdaMART):
         log: ClickLog,
         dataset: RankingDataset,
         propensities: "PropensitySource" = None,
-        weighting: str = "prs",
+        weighting: str | None = None,
         *,
         parameters: Mapping[str, float] | None = None,
     ) -> "ClickCounts":

@@ -1,0 +1,100 @@
+"""What the linear rankers share: standardised features, their weights, and how to score."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.data.preprocess import FeatureScaling
+from prsrank.errors import InputError
+from prsrank.pairs import PairSet
+from prsrank.rankers.base import Ranker, checked_features
+from prsrank.rankers.pair_matrix import PairMatrix
+from prsrank.types import Floats
+
+
+class LinearScores(Ranker):
+    r"""A ranker with $s = w \cdot x'$, x' the standardised features.
+
+    Attributes:
+        weights_: w: one weight per feature on the standardised scale, then one per indicator.
+        scaling_: means, standard deviations and indicators.
+        feature_names_: names of the features.
+        objective_: the minimised objective at the solution.
+        converged_: whether the solver reached its tolerance.
+        iterations_: steps of the solver.
+    """
+
+    missing: str
+    threads: int | None
+    weights_: Floats
+    scaling_: FeatureScaling
+    feature_names_: tuple[str, ...]
+    objective_: float
+    converged_: bool
+    iterations_: int
+
+    def _standardise(self, dataset: RankingDataset, pairs: PairSet) -> PairMatrix:
+        """Fit the scaling to all docs; return the standardised docs of lists with winners."""
+        if not np.array_equal(dataset.offsets, pairs.offsets):
+            raise InputError("the pairs were made of another data set: their lists differ")
+        with np.errstate(invalid="ignore", over="ignore"):
+            scaling = FeatureScaling.fit(dataset.features, missing=self.missing)
+        broken = ~(np.isfinite(scaling.mean) & np.isfinite(scaling.scale))
+        if broken.any():
+            name = dataset.feature_names[int(broken.argmax())]
+            raise InputError(f"feature {name} has values that are infinite")
+        matrix = PairMatrix.build(dataset, pairs, scaling, threads=self.threads)
+        self.scaling_, self.feature_names_ = scaling, dataset.feature_names
+        return matrix
+
+    @property
+    def raw_weights_(self) -> Floats:
+        """Weights of the features on their raw scale: w / standard deviation.
+
+        A constant added to all scores ranks nothing, so there is no intercept.
+        """
+        self.check_fitted()
+        return np.asarray(self.weights_[: len(self.scaling_.scale)] / self.scaling_.scale)
+
+    def score(self, features: npt.ArrayLike) -> Floats:
+        """Return the score of each doc (a row of raw features)."""
+        self.check_fitted()
+        values = checked_features(features, len(self.scaling_.mean))
+        return np.asarray(self.scaling_.transform(values) @ self.weights_)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        learned: dict[str, Any] = {
+            name: value
+            for name, value in vars(self).items()
+            if name.endswith("_") and isinstance(value, bool | int | float)
+        }
+        learned |= {
+            "weights_": self.weights_.tolist(),
+            "raw_weights_": self.raw_weights_.tolist(),
+            "feature_names_": list(self.feature_names_),
+            "scaling_": self.scaling_.to_dict(),
+        }
+        return learned, {}
+
+    def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+        learned = {name: value for name, value in values.items() if name != "raw_weights_"}
+        self.weights_ = np.array(learned.pop("weights_"), np.float64)
+        self.scaling_ = FeatureScaling.from_dict(learned.pop("scaling_"))
+        self.feature_names_ = tuple(learned.pop("feature_names_"))
+        for name, value in learned.items():
+            setattr(self, name, value)
+        if len(self.weights_) != self.scaling_.columns:
+            raise InputError(
+                f"the saved ranker has {len(self.weights_)} weights for "
+                f"{self.scaling_.columns} columns"
+            )
+
+
+def check_positive(**parameters: float) -> None:
+    """Raise an InputError for a parameter that is not a finite number above 0."""
+    for name, value in parameters.items():
+        if not (np.isfinite(value) and value > 0):
+            raise InputError(f"{name} must be finite and above 0, not {value}")

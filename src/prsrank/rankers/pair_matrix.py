@@ -1,0 +1,227 @@
+"""Standardised features of the lists with pairs, and the products that linear rankers need."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.data.preprocess import FeatureScaling
+from prsrank.errors import InputError
+from prsrank.pairs import PairSet
+from prsrank.threads import even_pieces, for_each_piece, map_in_order
+from prsrank.types import Floats
+
+Rows = npt.NDArray[np.float32]
+Longs = npt.NDArray[np.int64]
+
+_BLOCK = 4096
+_RUN = 2048
+# sums may be reordered to vectorise; NaN and infinity stay what they are
+_REORDER = {"reassoc", "contract", "nsz"}
+
+
+@dataclass(frozen=True, eq=False)
+class PairMatrix:
+    """The docs of all lists that have winners, standardised, and the pairs on them.
+
+    The rows are kept in float32; products are summed in float64, over blocks that do not
+    depend on the number of threads, so neither does any result.
+
+    Attributes:
+        rows: standardised features with indicator columns (docs x columns).
+        pairs: the pairs, on those docs only.
+        weight_sum: sum of all weights.
+        threads: default: the cores this process may use.
+    """
+
+    rows: Rows
+    pairs: PairSet
+    weight_sum: float
+    threads: int | None = None
+
+    @classmethod
+    def build(
+        cls,
+        dataset: RankingDataset,
+        pairs: PairSet,
+        scaling: FeatureScaling,
+        *,
+        threads: int | None = None,
+    ) -> "PairMatrix":
+        """Standardise the docs of lists with winners; an InputError if there is no pair."""
+        weight_sum = float(pairs.weights.sum(dtype=np.float64))
+        if not np.isfinite(weight_sum) or np.any(pairs.weights < 0):
+            raise InputError("the weights of pairs must be finite and at least 0")
+        if weight_sum == 0:
+            raise InputError("there are no pairs to learn from: no list has a winner and a loser")
+        with_winners = np.diff(pairs.winner_offsets) > 0
+        rows = _standardised(dataset, with_winners, scaling, threads)
+        return cls(rows, _lists_of(pairs, with_winners), weight_sum, threads)
+
+    def scores(self, weights: Floats) -> Floats:
+        r"""Return $X w$ (docs)."""
+        out = np.empty(len(self.rows))
+        self._in_blocks(lambda a, b: _scores_kernel(a, b, self.rows, weights, out))
+        return out
+
+    def gather(self, by_doc: Floats) -> Floats:
+        r"""Return $X^\top g$ (columns)."""
+        blocks = -(-len(self.rows) // _BLOCK)
+        out = np.zeros((blocks, self.rows.shape[1]))
+        self._in_blocks(lambda a, b: _gather_kernel(a, b, self.rows, by_doc, out))
+        return np.asarray(out.sum(axis=0))
+
+    def _in_blocks(self, kernel) -> None:  # type: ignore[no-untyped-def]
+        ends = np.append(np.arange(0, len(self.rows), _BLOCK), len(self.rows))
+        for_each_piece(kernel, ends * self.rows.shape[1], threads=self.threads)
+
+    def spread_of_pairs(self) -> Floats:
+        r"""Return about $\sum W_{ij} (x_i - x_j)(x_i - x_j)^\top / \sum W_{ij}$ (columns squared).
+
+        It preconditions a solver and need not be exact: runs of lists evenly spaced over the
+        data are used, as many as cost about five products with X and X^T.
+        """
+        pairs, columns = self.pairs, self.rows.shape[1]
+        runs = even_pieces(pairs.offsets, -(-pairs.docs // _RUN))
+        wanted = max(32 * columns, 60 * pairs.docs // columns)
+        stride = max(1, pairs.docs // wanted)
+        chosen = runs[min(stride // 2, len(runs) - 1) :: stride]
+        total, weight = np.zeros((columns, columns)), 0.0
+        for part, of_part in map_in_order(self._spread_of_lists, chosen, threads=self.threads):
+            total += part
+            weight += of_part
+        return (total + np.triu(total, 1).T) / weight if weight > 0 else np.eye(columns)
+
+    def _spread_of_lists(self, lists: tuple[int, int]) -> tuple[Rows, float]:
+        first, last = lists
+        pairs = self.pairs
+        x = self.rows[pairs.offsets[first] : pairs.offsets[last]]
+        pulled = np.zeros_like(x)
+        _laplacian_kernel(
+            first,
+            last,
+            pairs.offsets,
+            pairs.winner_offsets,
+            pairs.winner_row,
+            pairs.list_weight_offsets,
+            pairs.weights,
+            self.rows,
+            pulled,
+        )
+        out = np.zeros((x.shape[1], x.shape[1]), np.float32)
+        _upper_product_kernel(x, pulled, out)
+        begin, end = pairs.list_weight_offsets[[first, last]]
+        return out, float(pairs.weights[begin:end].sum(dtype=np.float64))
+
+
+def _lists_of(pairs: PairSet, chosen: npt.NDArray[np.bool_]) -> PairSet:
+    """Return the pairs on the chosen lists, which hold all winners."""
+    if chosen.all():
+        return pairs
+    lengths = np.diff(pairs.offsets)[chosen]
+    return replace(
+        pairs,
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        query_ids=pairs.query_ids[chosen],
+        winner_offsets=np.append(pairs.winner_offsets[:-1][chosen], pairs.winners),
+        totals=pairs.totals[chosen],
+    )
+
+
+def _standardised(
+    dataset: RankingDataset,
+    chosen: npt.NDArray[np.bool_],
+    scaling: FeatureScaling,
+    threads: int | None,
+) -> Rows:
+    docs = np.flatnonzero(np.repeat(chosen, dataset.list_lengths))
+    out = np.empty((len(docs), scaling.columns), np.float32)
+
+    def fill(start: int) -> None:
+        part = docs[start : start + _BLOCK]
+        out[start : start + _BLOCK] = scaling.transform(dataset.features[part])
+
+    for _ in map_in_order(fill, range(0, len(docs), _BLOCK), threads=threads):
+        pass
+    return out
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _scores_kernel(first: int, last: int, rows: Rows, weights: Floats, out: Floats) -> None:
+    for i in range(first * _BLOCK, min(last * _BLOCK, len(rows))):
+        total = 0.0
+        row = rows[i]
+        for k in range(len(weights)):
+            total += np.float64(row[k]) * weights[k]
+        out[i] = total
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _gather_kernel(first: int, last: int, rows: Rows, by_doc: Floats, out: Floats) -> None:
+    for block in range(first, last):
+        total = out[block]
+        stop = min((block + 1) * _BLOCK, len(rows))
+        i = block * _BLOCK
+        # four rows at a time: a quarter of the traffic to the sums
+        while i + 4 <= stop:
+            a, b, c, d = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+            ga, gb, gc, gd = by_doc[i], by_doc[i + 1], by_doc[i + 2], by_doc[i + 3]
+            for k in range(len(total)):
+                total[k] += ga * a[k] + gb * b[k] + gc * c[k] + gd * d[k]
+            i += 4
+        while i < stop:
+            for k in range(len(total)):
+                total[k] += by_doc[i] * rows[i, k]
+            i += 1
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _laplacian_kernel(
+    first: int,
+    last: int,
+    offsets: Longs,
+    winner_offsets: Longs,
+    winner_row: npt.NDArray[np.int32],
+    weight_starts: Longs,
+    weights: npt.NDArray,
+    rows: Rows,
+    out: Rows,
+) -> None:
+    """Add sum_ij W_ij (e_i - e_j)(x_i - x_j)^T over the lists to out, one row per doc."""
+    origin = offsets[first]
+    for q in range(first, last):
+        begin, start = offsets[q], weight_starts[q]
+        for v in range(winner_offsets[q], winner_offsets[q + 1]):
+            i = begin + winner_row[v]
+            xi, oi = rows[i], out[i - origin]
+            for j in range(begin, offsets[q + 1]):
+                w = np.float32(weights[start + j - begin])
+                if w == 0 or i == j:
+                    continue
+                xj, oj = rows[j], out[j - origin]
+                for k in range(rows.shape[1]):
+                    pull = w * (xi[k] - xj[k])
+                    oi[k] += pull
+                    oj[k] -= pull
+            start += offsets[q + 1] - begin
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _upper_product_kernel(x: Rows, y: Rows, out: Rows) -> None:
+    """Add the upper triangle of x^T y to out; unlike BLAS, without threads that wait busily."""
+    for i in range(0, len(x) - len(x) % 8, 8):
+        y0, y1, y2, y3 = y[i], y[i + 1], y[i + 2], y[i + 3]
+        y4, y5, y6, y7 = y[i + 4], y[i + 5], y[i + 6], y[i + 7]
+        for a in range(x.shape[1]):
+            c0, c1, c2, c3 = x[i, a], x[i + 1, a], x[i + 2, a], x[i + 3, a]
+            c4, c5, c6, c7 = x[i + 4, a], x[i + 5, a], x[i + 6, a], x[i + 7, a]
+            row = out[a]
+            for k in range(a, x.shape[1]):
+                near = c0 * y0[k] + c1 * y1[k] + c2 * y2[k] + c3 * y3[k]
+                row[k] += near + c4 * y4[k] + c5 * y5[k] + c6 * y6[k] + c7 * y7[k]
+    for i in range(len(x) - len(x) % 8, len(x)):
+        for a in range(x.shape[1]):
+            for k in range(a, x.shape[1]):
+                out[a, k] += x[i, a] * y[i, k]
