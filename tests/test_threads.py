@@ -58,6 +58,35 @@ def test_every_piece_is_called(docs):
     assert (called == 1).all()
 
 
+def test_an_error_in_a_piece_reaches_the_caller_and_the_rest_still_works():
+    offsets = np.arange(40_001)
+
+    def kernel(start, stop):
+        if start <= 20_000 < stop:
+            raise ZeroDivisionError
+
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            for_each_piece(kernel, offsets, threads=3)
+    for_each_piece(lambda start, stop: None, offsets, threads=3)
+
+
+def test_pieces_within_pieces_do_not_wait_for_each_other():
+    offsets = np.arange(40_001)
+    done, lock = [], threading.Lock()
+
+    def inner(start, stop):
+        with lock:
+            done.append(stop - start)
+
+    def outer(start, stop):
+        for_each_piece(inner, offsets, threads=4)
+
+    for_each_piece(outer, offsets, threads=4)
+    assert sum(done) % 40_000 == 0
+    assert sum(done) > 0
+
+
 def test_thread_count():
     assert thread_count() >= 1
     with pytest.raises(InputError, match="at least 1"):

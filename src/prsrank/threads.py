@@ -1,8 +1,9 @@
 """Threads for kernels that release the interpreter lock."""
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import islice, pairwise
 from typing import TypeVar
 
@@ -74,11 +75,50 @@ def for_each_piece(
 ) -> None:
     """Call `kernel(first_list, last_list)` on runs of lists, side by side in threads.
 
-    Small work runs in the calling thread: starting threads would cost more than it saves.
+    The calling thread works too, and each takes the next run when it is done with one, so a
+    thread that another program holds up delays little. Small work stays in the calling thread.
     """
     count = thread_count(threads)
     if count == 1 or offsets[-1] - offsets[0] < 20_000:
         kernel(0, len(offsets) - 1)
         return
-    for _ in map_in_order(lambda run: kernel(*run), even_pieces(offsets, count), threads=count):
-        pass
+    runs = iter(even_pieces(offsets, 4 * count))
+    lock = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with lock:
+                run = next(runs, None)
+            if run is None:
+                return
+            kernel(*run)
+
+    helpers = [_shared_pool().submit(work) for _ in range(count - 1)]
+    try:
+        work()
+    finally:
+        # One that has not begun finds nothing left to do; waiting for it could wait for ever.
+        started = [helper for helper in helpers if not helper.cancel()]
+        wait(started)
+    for helper in started:
+        helper.result()
+
+
+_pool: ThreadPoolExecutor | None = None
+
+
+def _shared_pool() -> ThreadPoolExecutor:
+    """The threads that `for_each_piece` keeps: starting them anew would cost each call."""
+    global _pool  # noqa: PLW0603 - one pool for the process
+    if _pool is None:
+        _pool = ThreadPoolExecutor(max(thread_count() - 1, 1), thread_name_prefix="prsrank")
+    return _pool
+
+
+def _forget_pool() -> None:
+    global _pool  # noqa: PLW0603
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
