@@ -33,7 +33,7 @@ def clicked(lists):
 
 def test_lightgbm_with_our_objective_is_lambdamart(clicked):
     part, log = clicked
-    ranker = LambdaMART(trees=10)
+    ranker = LambdaMART(trees=10, threads=1)
     pairs = ranker.pairs(log, part, PowerLaw(1.0))
     booster = lightgbm.train(
         ranker._options() | {"objective": prs_objective(pairs)},
@@ -83,7 +83,12 @@ def test_catboost_pair_logit_ranks_a_hold_out_like_ours(clicked, held_out):
         pairs_weight=weights,
     )
     model = catboost.CatBoostRanker(
-        loss_function="PairLogit", iterations=150, depth=5, learning_rate=0.1, verbose=0
+        loss_function="PairLogit",
+        iterations=150,
+        depth=5,
+        learning_rate=0.1,
+        verbose=0,
+        allow_writing_files=False,
     )
     theirs = model.fit(pool).predict(held_out.features)
     ranker = LambdaMART(trees=150, learning_rate=0.1)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 SET_METRICS = ("map", "mrr")
 
+# Below so many feature values LightGBM's threads cost more than they save.
+_VALUES_FOR_THREADS = 1_000_000
+
 Quality = Callable[[npt.NDArray[np.float64]], float]
 Validation = RankingDataset | tuple[RankingDataset, Quality]
 Progress = Callable[[int, float | None], object]
@@ -44,7 +47,7 @@ class LambdaMART(Ranker):
         truncation: only pairs with a doc in the top ranks count; None: all.
         patience: with `validation`, stop after so many trees without a better value.
         seed: of LightGBM and of the order in which tied docs count as ranked.
-        threads: default one per core. The result does not depend on it.
+        threads: default one per core, or one for small data. The result does not depend on it.
         parameters: LightGBM's own parameters, passed through; they win over the above.
 
     Attributes:
@@ -138,7 +141,9 @@ class LambdaMART(Ranker):
         self._check(dataset, pairs)
         objective = self._objective(pairs)
         training = lightgbm.Dataset(dataset.features, free_raw_data=False)
-        options = self._options() | {"objective": lambda scores, _: objective(scores)}
+        options = self._options(dataset.features.size) | {
+            "objective": lambda scores, _: objective(scores)
+        }
         history: list[float] = []
         valid_sets, quality = self._validation(lightgbm, training, validation)
         callbacks = [_recorder(history, progress)]
@@ -164,7 +169,7 @@ class LambdaMART(Ranker):
         """Return the sum of the trees' values for each doc."""
         self.check_fitted()
         values = checked_features(features, len(self.feature_names_))
-        scores = self.booster_.predict(values, num_threads=thread_count(self.threads))
+        scores = self.booster_.predict(values, num_threads=self._thread_count(values.size))
         return np.asarray(scores, np.float64)
 
     def feature_importance(self, *, kind: str = "gain") -> dict[str, float]:
@@ -205,12 +210,18 @@ class LambdaMART(Ranker):
         )
         return objective
 
-    def _options(self) -> dict[str, Any]:
+    def _thread_count(self, values: int) -> int:
+        if self.threads is None and values < _VALUES_FOR_THREADS:
+            return 1
+        return thread_count(self.threads)
+
+    def _options(self, values: int = _VALUES_FOR_THREADS) -> dict[str, Any]:
+        """LightGBM's parameters for a training matrix of so many values."""
         return {
             "learning_rate": self.learning_rate,
             "num_leaves": self.leaves,
             "min_data_in_leaf": self.min_docs_in_leaf,
-            "num_threads": thread_count(self.threads),
+            "num_threads": self._thread_count(values),
             "seed": self.seed,
             "deterministic": True,
             "force_row_wise": True,
