@@ -1,4 +1,5 @@
 import json
+import sys
 
 import duckdb
 import numpy as np
@@ -148,6 +149,58 @@ def test_train_unbiased_lambdamart_learns_its_own_propensities(prsrank, folder, 
     code, _, err = prsrank(*options, "--propensity", "power:1")
     assert code == 2
     assert "learns its propensities" in err
+
+
+@pytest.mark.parametrize(
+    ("ranker", "more"),
+    [
+        ("svm", ()),
+        ("dnn", ("--set", "hidden=[8]", "--set", "epochs=3")),
+        ("dla", ("--set", "epochs=3")),
+    ],
+)
+def test_train_the_other_rankers(prsrank, folder, tmp_path, ranker, more):
+    options = ["train", folder / "compact", "--data", DATA, "--ranker", ranker, *more]
+    options += [] if ranker == "dla" else ["--propensity", "power:1"]
+    options += ["--stop-on", "clicks" if ranker == "dnn" else "labels", "--out", tmp_path / "model"]
+    assert prsrank(*options)[::2] == (0, "")
+    assert prsrank("evaluate", tmp_path / "model", "--data", DATA)[0] == 0
+
+
+def test_without_the_extra_one_line_says_what_to_install(prsrank, folder, tmp_path, monkeypatch):
+    for name in [m for m in sys.modules if m.startswith(("prsrank.rankers", "torch"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    code, _, err = prsrank(
+        *("train", folder / "compact", "--data", DATA, "--ranker", "dnn"),
+        *("--propensity", "power:1", "--out", tmp_path / "model"),
+    )
+    assert code == 2
+    assert err == "prsrank: error: the neural rankers need PyTorch: pip install 'prsrank[dnn]'\n"
+
+
+@pytest.mark.parametrize(
+    ("device", "message"), [("cuda", "no CUDA GPU"), ("tpu", "no device 'tpu'")]
+)
+def test_a_device_that_is_not_there(prsrank, folder, tmp_path, monkeypatch, device, message):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    code, _, err = prsrank(
+        *(
+            "train",
+            folder / "compact",
+            "--data",
+            DATA,
+            "--ranker",
+            "dnn",
+            "--set",
+            f"device={device}",
+        ),
+        *("--propensity", "power:1", "--out", tmp_path / "model"),
+    )
+    assert code == 2
+    assert message in err
 
 
 def test_train_stops_on_held_out_clicks(prsrank, folder, tmp_path):

@@ -23,7 +23,7 @@ def train(
     data: NamedData,
     out: Annotated[Path, typer.Option(metavar="MODEL", help="Folder to write the model to.")],
     ranker: Annotated[
-        str, typer.Option(help="linear, lambdamart, svm or unbiased_lambdamart.")
+        str, typer.Option(help="linear, lambdamart, dnn, svm, unbiased_lambdamart or dla.")
     ] = "lambdamart",
     weighting: Annotated[
         str | None,

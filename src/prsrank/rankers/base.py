@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 RANKERS = {
     "linear": "prsrank.rankers.linear:LinearRanker",
     "lambdamart": "prsrank.rankers.lambdamart:LambdaMART",
+    "dnn": "prsrank.rankers.dnn:NeuralRanker",
+    "dla": "prsrank.rankers.dla:DLA",
     "svm": "prsrank.rankers.svm:SVMRanker",
     "unbiased_lambdamart": "prsrank.rankers.unbiased_lambdamart:UnbiasedLambdaMART",
 }
 
 _CARD = "ranker.json"
-_LIBRARIES = ("prsrank", "numpy", "lightgbm", "numba", "torch")
+_LIBRARIES = ("prsrank", "numpy", "lightgbm", "numba", "torch", "safetensors")
 
 
 class Ranker(ABC):
@@ -143,7 +145,11 @@ def load_ranker(path: FileName) -> Ranker:
         raise InputError(f"{folder}: is not a saved ranker (no {_CARD} in it)")
     card = read_json(folder / _CARD)
     try:
-        ranker = ranker_class(card["ranker"])(**card["parameters"])
+        parameters = {
+            name: tuple(value) if isinstance(value, list) else value  # JSON has no tuples
+            for name, value in card["parameters"].items()
+        }
+        ranker = ranker_class(card["ranker"])(**parameters)
         contents = {name: _checked_file(folder / name, sha) for name, sha in card["files"].items()}
         ranker._restore(card["learned"], contents)
         ranker.about_ = card["about"]

@@ -1,0 +1,271 @@
+"""The neural ranker's training rate, beside a bare step of the same net on the same docs.
+
+The net is 136 x 256 x 256 x 256 x 1, trained by SGD on lists of 6 docs (1 to 3 winners each) and
+of 100 (1 to 10), all random numbers. `lists_per_s` is the rate of whole epochs: random batches
+drawn, docs gathered, forward, pair loss, backward, step. The bare steps read docs that lie ready
+and have a constant gradient by the scores: `bare` is our own net, `plain` and `compiled` PyTorch's
+own layers, eager and by torch.compile; on a GPU all are recorded and replayed (CUDA graphs), over
+eight sets of docs in turn. `share` is our rate over the fastest of the bare ones. First epochs,
+recording and compilation are not timed.
+`epoch_300m_s` is 30 times the epoch over 10 million lists of six; `stream` trains from pinned
+host memory. Runs where only NumPy, PyTorch and safetensors are installed.
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import torch
+
+from prsrank.rankers.neural_batches import ListBlock, ResidentLists, StreamedLists
+from prsrank.rankers.neural_net import ScoreNet
+from prsrank.rankers.neural_training import Trainer, sgd
+
+COLUMNS = 136
+HIDDEN = (256, 256, 256)
+MOST_WINNERS = {6: 3, 100: 10}
+SLICES = 8
+REPEATS = 5
+
+
+def random_lists(lists: int, docs: int, dtype: torch.dtype, *, device: Any, pin: bool) -> ListBlock:
+    """Return lists of random features, with random winners and weights."""
+    make = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    generator = torch.Generator(make).manual_seed(0)
+    winners = torch.randint(1, MOST_WINNERS[docs] + 1, (lists,), generator=generator, device=make)
+    ends = winners.cumsum(0)
+    total = int(ends[-1])
+    # winners of a list are neighbours, from a random row on
+    start = torch.randint(0, docs, (lists,), generator=generator, device=make)
+    within = torch.arange(total, device=make) - (ends - winners).repeat_interleave(winners)
+    row = (start.repeat_interleave(winners) + within) % docs
+    weights = torch.rand(total * docs, generator=generator, device=make)
+    offsets = torch.arange(lists + 1, device=make) * docs
+    winner_offsets = torch.cat([torch.zeros(1, dtype=torch.long, device=make), ends])
+    arrays = [offsets, winner_offsets, row, (ends - winners) * docs, weights]
+    features = torch.empty((lists * docs, COLUMNS), dtype=dtype, device=device, pin_memory=pin)
+    for part in features.split(1 << 20):
+        part.copy_(torch.randn(part.shape, generator=generator, device=make))
+    moved = [array.to(device) for array in arrays]
+    return ListBlock(features, *(a.pin_memory() if pin else a for a in moved))
+
+
+def synchronise() -> None:
+    """Wait for the device."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def seconds(call: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Return the median time of a call, after one that is not timed."""
+    times = []
+    for _ in range(repeats + 1):
+        synchronise()
+        start = time.perf_counter()
+        call()
+        synchronise()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def new_trainer(source: Any, batch: int, device: torch.device, dtype: torch.dtype) -> Trainer:
+    """Return a trainer with fresh weights."""
+    net = ScoreNet(COLUMNS, HIDDEN, seed=0, device=device, dtype=dtype)
+    optimiser = sgd(net, 1e-3, 0.0)
+    return Trainer(net, optimiser, source, batch_lists=batch, scale=1 / batch, seed=0)
+
+
+def own_step(docs: int, device: torch.device, dtype: torch.dtype) -> Callable[[torch.Tensor], None]:
+    """Return the bare step of our net."""
+    net = ScoreNet(COLUMNS, HIDDEN, seed=0, device=device, dtype=dtype)
+    optimiser = sgd(net, 1e-3, 0.0)
+    grad = torch.randn(docs, device=device) / docs
+
+    def step(x: torch.Tensor) -> None:
+        _, passed = net.forward(x)
+        net.backward(passed, grad)
+        optimiser.step()
+
+    return step
+
+
+def torch_step(
+    docs: int, device: torch.device, dtype: torch.dtype, *, compiled: bool
+) -> Callable[[torch.Tensor], None]:
+    """Return the bare step of PyTorch's own layers under autocast."""
+    sizes = (COLUMNS, *HIDDEN)
+    layers: list[torch.nn.Module] = []
+    for a, b in itertools.pairwise(sizes):
+        layers += [torch.nn.Linear(a, b), torch.nn.ReLU()]
+    net: Any = torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-1], 1)).to(device)
+    optimiser = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9, fused=device.type == "cuda")
+    grad = torch.randn(docs, device=device) / docs
+    if compiled:
+        net = torch.compile(net, dynamic=False)
+
+    def step(x: torch.Tensor) -> None:
+        optimiser.zero_grad(set_to_none=False)
+        lower = dtype == torch.bfloat16
+        with torch.autocast(device.type, torch.bfloat16) if lower else contextlib.nullcontext():
+            scores = net(x)[:, 0]
+        scores.float().backward(grad)
+        optimiser.step()
+
+    return step
+
+
+def bare_rate(
+    step: Callable[[torch.Tensor], None], features: torch.Tensor, docs: int, batch: int
+) -> float:
+    """Return lists per second of a bare step."""
+    rows = docs * batch
+    slices = [features[k * rows : (k + 1) * rows] for k in range(SLICES)]
+    slices = [x for x in slices if len(x) == rows]
+    calls: list[Callable[[], object]] = []
+    if features.is_cuda:
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                step(slices[0])
+        synchronise()
+        pool = torch.cuda.graph_pool_handle()  # shared: the graphs never run side by side
+        for x in slices:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=pool):
+                step(x)
+            calls.append(graph.replay)
+    else:
+        calls = [lambda x=x: step(x) for x in slices]  # type: ignore[misc]
+    rounds = max(1, (2_000_000 if features.is_cuda else 10_000) // rows)
+
+    def run() -> None:
+        for _ in range(rounds):
+            for call in calls:
+                call()
+
+    return rounds * len(calls) * batch / seconds(run)
+
+
+def compare(
+    block: ListBlock, docs: int, batch: int, device: torch.device, dtype: torch.dtype
+) -> dict[str, float]:
+    """Return our rate and the bare ones."""
+    trainer = new_trainer(ResidentLists(block), batch, device, dtype)
+    ours = block.lists / seconds(trainer.epoch)
+    del trainer
+    result = {"lists_per_s": ours}
+    steps = {
+        "bare": own_step(docs * batch, device, dtype),
+        "plain": torch_step(docs * batch, device, dtype, compiled=False),
+    }
+    if device.type == "cuda":
+        steps["compiled"] = torch_step(docs * batch, device, dtype, compiled=True)
+    for name, step in steps.items():
+        result[name] = bare_rate(step, block.features, docs, batch)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    result["share"] = ours / max(result[name] for name in steps)
+    return result
+
+
+def stream(lists: int, batch: int, device: torch.device, dtype: torch.dtype) -> dict[str, float]:
+    """Return the rate of training from pinned host memory, beside that of the copy alone."""
+    host = random_lists(lists, 6, dtype, device="cpu", pin=True)
+    room = torch.empty_like(host.features[: 1 << 21], device=device)
+    source = host.features[: 1 << 21]
+    copy = source.nbytes / seconds(lambda: room.copy_(source, non_blocking=True))
+    per_list = 6 * COLUMNS * dtype.itemsize
+    chunk = max(batch, (1 << 29) // per_list // batch * batch)
+    streamed = StreamedLists(host, device, chunk)
+    rate = lists / seconds(new_trainer(streamed, batch, device, dtype).epoch, 3)
+    return {
+        "lists": lists,
+        "lists_per_s": rate,
+        "gb_per_s": rate * per_list / 1e9,
+        "copy_gb_per_s": copy / 1e9,
+    }
+
+
+def agreement(device: torch.device) -> dict[str, float]:
+    """Return how far one step's gradients are from those of float64 on the CPU (relative)."""
+    cpu, out = torch.device("cpu"), {}
+    block = random_lists(64, 100, torch.float32, device="cpu", pin=False)
+    kinds = {"cpu_float32": (cpu, torch.float32), "float32": (device, torch.float32)}
+    if device.type == "cuda":
+        kinds["bf16"] = (device, torch.bfloat16)
+    reference = _gradient(block, cpu, torch.float64)
+    for name, (place, dtype) in kinds.items():
+        difference = _gradient(block, place, dtype) - reference
+        out[name] = float(difference.norm() / reference.norm())
+        out[name + "_largest"] = float(difference.abs().max() / reference.abs().max())
+    return out
+
+
+def _gradient(block: ListBlock, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    """Return the gradient of one step on all lists."""
+    block = ListBlock(*(part.to(device) for part in block))
+    block = block._replace(features=block.features.to(dtype))
+    if dtype == torch.float64:
+        block = block._replace(weights=block.weights.double())
+    trainer = new_trainer(ResidentLists(block), block.lists, device, dtype)
+    trainer.epoch()
+    grad: torch.Tensor = trainer._net.weights.grad  # type: ignore[assignment]
+    return grad.cpu().double()
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """Describe where this ran."""
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "cpu_threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+
+
+def main() -> None:
+    """Run what the device allows and print it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--docs-in-memory", type=int, default=60_000_000, help="on the GPU")
+    parser.add_argument("--cpu-docs", type=int, default=400_000)
+    parser.add_argument("--stream-lists", type=int, default=6_000_000)
+    parser.add_argument("--cpu-only", action="store_true")
+    options = parser.parse_args()
+    gpu = torch.cuda.is_available() and not options.cpu_only
+    device = torch.device("cuda" if gpu else "cpu")
+    dtype = torch.bfloat16 if gpu else torch.float32
+    result: dict[str, Any] = {"machine": machine(device), "agreement": agreement(device)}
+    places = [("gpu", device, dtype, options.docs_in_memory, (65_536, 4_096))] if gpu else []
+    places.append(("cpu", torch.device("cpu"), torch.float32, options.cpu_docs, (4_096,)))
+    for name, place, kind, total, batches in places:
+        for docs in (6, 100):
+            lists = max(1, total // docs // batches[0]) * batches[0]  # whole batches
+            block = random_lists(lists, docs, kind, device=place, pin=False)
+            for batch in batches:
+                size = batch if name == "gpu" or docs == 6 else 256
+                key = f"{name}_lists_of_{docs}_batch_{size}"
+                result[key] = compare(block, docs, size, place, kind)
+            del block
+    if gpu:
+        rate = result["gpu_lists_of_6_batch_65536"]["lists_per_s"]
+        result["epoch_300m_s"] = 300e6 / rate
+        small = result["gpu_lists_of_6_batch_4096"]["lists_per_s"]
+        result["epoch_300m_small_batches_s"] = 300e6 / small
+        result["small_batch_ratio"] = small / rate
+        result["stream"] = stream(options.stream_lists, 65_536, device, dtype)
+    print(json.dumps(result) if options.json else json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""DLA, the dual learning algorithm: a ranking net and propensities from the same clicks."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.data.preprocess import FeatureScaling
+from prsrank.errors import InputError
+from prsrank.rankers.net_ranker import (
+    FeatureInput,
+    NetRanker,
+    check_net_parameters,
+    default_batch,
+)
+
+if TYPE_CHECKING:
+    from prsrank.data.click_log import ClickLog
+    from prsrank.rankers.dla_training import ClickedRankings
+    from prsrank.rankers.neural_validation import Quality
+    from prsrank.shown_lists import PropensitySource
+
+
+class DLA(NetRanker):
+    r"""A ranking net f and a propensity net g over positions, each weighing the other's clicks.
+
+    Minimises together, the ratios held constant and C_i the clicks on slot i of a ranking,
+
+    $$-\sum_i C_i \frac{g_1}{g_i} \log \mathrm{softmax}(f)_i \quad\text{and}\quad
+      -\sum_i C_i \frac{r_1}{r_i} \log \mathrm{softmax}(g)_i$$
+
+    by AdaGrad. g has one logit per position. Where the clicks are position-based, both have
+    their minimum at the truth: softmax(f) proportional to relevance, g to propensity. All
+    sessions of a ranking are folded into C, exactly, so cost does not grow with the log.
+
+    Two limits of the method: where every list was shown in one order only, clicks do not tell
+    relevance from position, and with noisy clicks g stays near where it began; and a ranking
+    net that knows single docs by heart makes r_1 / r_i a matter of whether doc 1 is relevant,
+    which pulls g below the truth. More lists, several rankings per list and weight decay help.
+
+    Args:
+        hidden: width of each hidden layer of the ranking net.
+        learning_rate: of the ranking net.
+        propensity_rate: of the propensity logits.
+        weight_decay: of the ranking net.
+        max_positions: only docs shown at these first positions take part; None: all. Deep
+            positions have few clicks, of large weight.
+        max_weight: largest ratio g_1 / g_i or r_1 / r_i.
+        batch_rankings: rankings per step; default: a 32nd of them, from 16 to 4,096.
+        epochs: the most epochs.
+        patience: epochs without a better validation value after which training stops.
+        device: see `NeuralRanker`.
+        seed: of initial weights and batches.
+        missing: see `NeuralRanker`.
+
+    Attributes:
+        propensities_: propensity of positions 1, 2, ... relative to position 1.
+
+    Reference: Ai, Bi, Luo, Guo, Croft, "Unbiased Learning to Rank with Unbiased Propensity
+    Estimation", SIGIR 2018.
+    """
+
+    name = "dla"
+    takes_propensities = False
+    propensities_: npt.NDArray[np.float64]
+
+    def __init__(
+        self,
+        hidden: Sequence[int] = (256, 256, 256),
+        *,
+        learning_rate: float = 0.005,
+        propensity_rate: float = 0.05,
+        weight_decay: float = 0.003,
+        max_positions: int | None = 10,
+        max_weight: float = 100.0,
+        batch_rankings: int | None = None,
+        epochs: int = 50,
+        patience: int | None = 10,
+        device: str = "auto",
+        seed: int = 0,
+        missing: str = "error",
+    ) -> None:
+        self.hidden = hidden
+        self.learning_rate = learning_rate
+        self.propensity_rate = propensity_rate
+        self.weight_decay = weight_decay
+        self.max_positions = max_positions
+        self.max_weight = max_weight
+        self.batch_rankings = batch_rankings
+        self.epochs = epochs
+        self.patience = patience
+        self.device = device
+        self.seed = seed
+        self.missing = missing
+
+    def pairs(
+        self,
+        log: "ClickLog",
+        dataset: RankingDataset,
+        propensities: "PropensitySource" = None,
+        weighting: str | None = None,
+        *,
+        parameters: Mapping[str, float] | None = None,
+    ) -> "ClickedRankings":
+        """Fold a log into rankings with their clicks, which `fit` takes in place of the log.
+
+        The weighting has no effect, and propensities are an InputError: both are learned.
+        """
+        from prsrank.rankers.dla_training import ClickedRankings
+
+        if propensities is not None:
+            raise InputError("dla learns its propensities: give it none")
+        rows = log.doc_rows(dataset)[log.ranking_docs]
+        positions, clicks = log.ranking_positions.astype(np.int64), log.slot_statistics()[1]
+        return ClickedRankings(rows, positions, clicks, log.ranking_offsets)
+
+    def fit(
+        self,
+        dataset: RankingDataset,
+        log: "ClickLog | ClickedRankings",
+        *,
+        validation: "RankingDataset | tuple[RankingDataset, Quality] | None" = None,
+    ) -> Self:
+        """Train; with `validation` keep the best epoch and stop early.
+
+        Args:
+            dataset: the lists.
+            log: the clicks on them, or what `pairs` made of them.
+            validation: lists with labels, to stop by NDCG@10 of the relevance; or lists and a
+                function of their scores, higher is better.
+        """
+        from prsrank.rankers.dla_training import ClickedRankings, DualLearner
+        from prsrank.rankers.neural_net import ScoreNet
+        from prsrank.rankers.neural_training import Progress
+        from prsrank.rankers.neural_validation import validation_measure
+        from prsrank.rankers.torch_library import find_device, torch
+
+        shown = log if isinstance(log, ClickedRankings) else self.pairs(log, dataset)
+        if len(shown.rows) and int(shown.rows.max()) >= dataset.docs:
+            raise InputError("the rankings are of other lists than the data set's")
+        check_net_parameters(self.hidden, self.epochs, self.batch_rankings)
+        self._check()
+        device = find_device(self.device)
+        shown = shown.top(self.max_positions)
+        if not len(shown.rows):
+            raise InputError("there are no clicks to learn from")
+        net_input = FeatureInput(FeatureScaling.fit(dataset.features, missing=self.missing))
+        net = ScoreNet(net_input.columns, self.hidden, seed=self.seed, device=device)
+        learner = DualLearner(
+            net,
+            torch.from_numpy(net_input(dataset.features)).to(device),
+            shown,
+            learning_rate=self.learning_rate,
+            propensity_rate=self.propensity_rate,
+            weight_decay=self.weight_decay,
+            max_weight=self.max_weight,
+            batch=self.batch_rankings or default_batch(len(shown.offsets) - 1),
+            seed=self.seed,
+        )
+        measure = validation_measure(validation, net, net_input)
+        progress, state = Progress(self.patience), [net.weights, learner.logits]
+        for _ in range(self.epochs):
+            if not progress.add(learner.epoch(), measure(), state):
+                break
+        progress.restore(state)
+        self.net_, self.input_ = net, net_input
+        self.history_, self.best_epoch_ = progress.history, progress.best_epoch
+        self.propensities_ = learner.propensities()
+        return self
+
+    def _check(self) -> None:
+        if self.max_positions is not None and self.max_positions < 2:
+            raise InputError(f"max_positions must be at least 2 or None, not {self.max_positions}")
+        if not self.max_weight >= 1:
+            raise InputError(f"max_weight must be at least 1, not {self.max_weight}")
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        values, files = super()._state()
+        return values | {"propensities": self.propensities_.tolist()}, files
+
+    def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+        super()._restore(values, files)
+        self.propensities_ = np.array(values["propensities"])

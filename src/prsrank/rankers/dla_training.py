@@ -1,0 +1,148 @@
+r"""One step of the dual learning algorithm on folded sessions.
+
+Both losses are sums over clicks of terms that depend only on the ranking shown, so the sessions
+of a ranking fold into C_i, its clicks on each slot i:
+
+$$L_{rank} = -\sum_i C_i \frac{g_1}{g_i} \log \mathrm{softmax}(f)_i, \qquad
+  L_{prop} = -\sum_i C_i \frac{r_1}{r_i} \log \mathrm{softmax}(g)_i$$
+
+with g and r the softmax probabilities of the propensity and the ranking net over the ranking.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.rankers.neural_batches import ragged
+from prsrank.rankers.neural_net import ScoreNet
+from prsrank.rankers.torch_library import torch
+
+Tensor = torch.Tensor
+Longs = npt.NDArray[np.int64]
+
+
+class ClickedRankings(NamedTuple):
+    """Rankings with at least one click, their sessions folded.
+
+    Attributes:
+        rows: row in the data set of the doc in each slot.
+        positions: 1-based position of each slot, rising within a ranking.
+        clicks: clicks on each slot in all sessions together.
+        offsets: where each ranking's slots begin, and the end.
+    """
+
+    rows: Longs
+    positions: Longs
+    clicks: Longs
+    offsets: Longs
+
+    def top(self, positions: int | None) -> "ClickedRankings":
+        """Return the slots at the first `positions` positions, and the rankings clicked there."""
+        ranking = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        inside = self.positions <= (positions or self.positions.max(initial=0))
+        clicked = np.bincount(ranking[inside], self.clicks[inside], len(self.offsets) - 1) > 0
+        kept = inside & clicked[ranking]
+        lengths = np.bincount(ranking[kept], minlength=len(self.offsets) - 1)[clicked]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return ClickedRankings(self.rows[kept], self.positions[kept], self.clicks[kept], offsets)
+
+
+class DualLearner:
+    """A ranking net and one propensity logit per position, trained together by AdaGrad.
+
+    Args:
+        net: the ranking net.
+        features: its input, all docs of the data set.
+        shown: the rankings.
+        learning_rate: of the ranking net.
+        propensity_rate: of the propensity logits.
+        weight_decay: of the ranking net.
+        max_weight: largest ratio g_1 / g_i or r_1 / r_i.
+        batch: rankings per step.
+        seed: of the batches.
+    """
+
+    def __init__(
+        self,
+        net: ScoreNet,
+        features: Tensor,
+        shown: ClickedRankings,
+        *,
+        learning_rate: float,
+        propensity_rate: float,
+        weight_decay: float,
+        max_weight: float,
+        batch: int,
+        seed: int,
+    ) -> None:
+        device = net.weights.device
+        self._net, self._features = net, features
+        self._rows, self._places, clicks, self._offsets = (
+            torch.from_numpy(np.ascontiguousarray(part)).to(device)
+            for part in (shown.rows, shown.positions - 1, shown.clicks, shown.offsets)
+        )
+        self._clicks = clicks.to(net.weights.dtype)
+        self.logits = torch.zeros(int(shown.positions.max()), device=device)
+        self.logits.grad = torch.zeros_like(self.logits)
+        self._optimisers = [
+            torch.optim.Adagrad([net.weights], learning_rate, weight_decay=weight_decay),
+            torch.optim.Adagrad([self.logits], propensity_rate),
+        ]
+        self._rankings = len(shown.offsets) - 1
+        self._batch = min(batch, self._rankings)
+        self._scale = self._rankings / (float(shown.clicks.sum()) * self._batch)
+        self._largest = float(np.log(max_weight))
+        self._generator = torch.Generator(device).manual_seed(seed)
+
+    def epoch(self) -> float:
+        """Train on every ranking once; return the mean ranking loss of a click."""
+        device = self._net.weights.device
+        order = torch.randperm(self._rankings, generator=self._generator, device=device)
+        total = torch.zeros((), device=device)
+        for batch in torch.split(order, self._batch):
+            total += self._step(batch)
+        return float(total) * self._batch / self._rankings
+
+    def _step(self, batch: Tensor) -> Tensor:
+        lengths = self._offsets[batch + 1] - self._offsets[batch]
+        slots = ragged(self._offsets[batch], lengths)
+        ranking = torch.arange(len(batch), device=slots.device).repeat_interleave(lengths)
+        first = (lengths.cumsum(0) - lengths)[ranking]
+        clicks, places = self._clicks[slots] * self._scale, self._places[slots]
+        scores, passed = self._net.forward(self._features[self._rows[slots]])
+        logits = self.logits[places]
+        seen = (self.logits[0] - logits).clamp(max=self._largest).exp()
+        relevant = (scores[first] - scores).clamp(max=self._largest).exp()
+        loss, grad = softmax_loss(scores, clicks * seen, ranking, len(batch))
+        self._net.backward(passed, grad)
+        _, grad = softmax_loss(logits, clicks * relevant, ranking, len(batch))
+        self.logits.grad.zero_().index_add_(0, places, grad)  # type: ignore[union-attr]
+        for optimiser in self._optimisers:
+            optimiser.step()
+        return loss
+
+    def propensities(self) -> npt.NDArray[np.float64]:
+        """Return the propensity of each position relative to position 1."""
+        ratios: npt.NDArray[np.float64] = (
+            (self.logits - self.logits[0]).exp().double().cpu().numpy()
+        )
+        return ratios
+
+
+def softmax_loss(
+    values: Tensor, weights: Tensor, group: Tensor, groups: int
+) -> tuple[Tensor, Tensor]:
+    r"""Return $-\sum_i w_i \log \mathrm{softmax}(v)_i$, softmax within groups, and its gradient.
+
+    >>> loss, grad = softmax_loss(torch.zeros(2), torch.tensor([1.0, 0.0]), torch.zeros(2).long(), 1)
+    >>> round(loss.item(), 4), grad.tolist()
+    (0.6931, [-0.5, 0.5])
+    """
+    top = torch.full((groups,), -torch.inf, dtype=values.dtype, device=values.device)
+    top = top.scatter_reduce_(0, group, values, "amax")[group]
+    powers = (values - top).exp()
+    sums = values.new_zeros(groups).index_add_(0, group, powers)
+    whole = values.new_zeros(groups).index_add_(0, group, weights)
+    loss = weights @ (sums.log()[group] + top - values)
+    return loss, powers / sums[group] * whole[group] - weights

@@ -1,0 +1,116 @@
+"""What the rankers with a scoring net share: the net's input, scores, files."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.preprocess import FeatureScaling
+from prsrank.errors import InputError
+from prsrank.rankers.base import Ranker, checked_features
+
+if TYPE_CHECKING:
+    from prsrank.rankers.neural_net import ScoreNet
+
+_ROWS = 1 << 16
+_FILE = "weights.safetensors"
+
+
+class FeatureInput:
+    """What a net sees of raw features: standardised, long tails drawn in, zero columns behind.
+
+    With z the standardised value a column holds sign(z) log(1 + |z|): a feature with a long
+    tail would otherwise drive the first steps. Zero columns fill up to a multiple of 8.
+    """
+
+    def __init__(self, scaling: FeatureScaling) -> None:
+        self.scaling = scaling
+        self.columns = -(-scaling.columns // 8) * 8
+
+    def __call__(self, features: npt.NDArray) -> npt.NDArray[np.float32]:
+        """Return the columns of each doc."""
+        values = self.scaling.transform(features)
+        out = np.zeros((len(values), self.columns), np.float32)
+        np.copysign(
+            np.log1p(np.abs(values)), values, out=out[:, : values.shape[1]], casting="same_kind"
+        )
+        return out
+
+
+class NetRanker(Ranker):
+    """What the rankers with a scoring net share: scores and files.
+
+    Attributes:
+        net_: the trained net.
+        input_: the transformation of features.
+        history_: one record per epoch: `loss`, and `validation` if there is any.
+        best_epoch_: index of the epoch whose weights are kept.
+    """
+
+    hidden: Sequence[int]
+    device: str
+    net_: "ScoreNet"
+    input_: FeatureInput
+    history_: list[dict[str, float]]
+    best_epoch_: int
+
+    def score(self, features: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the score of each doc, computed in float32."""
+        self.check_fitted()
+        values = checked_features(features, len(self.input_.scaling.mean))
+        scores = np.empty(len(values))
+        for start in range(0, len(values), _ROWS):
+            part = self.input_(values[start : start + _ROWS])
+            scores[start : start + _ROWS] = self.net_.score(part)
+        return scores
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        save = _safetensors().save
+        values = {
+            "scaling": self.input_.scaling.to_dict(),
+            "hidden": list(self.net_.sizes[1:-1]),
+            "history": self.history_,
+            "best_epoch": self.best_epoch_,
+        }
+        return values, {_FILE: save(self.net_.named_weights())}
+
+    def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+        from prsrank.rankers.neural_net import ScoreNet
+        from prsrank.rankers.torch_library import find_device
+
+        self.input_ = FeatureInput(FeatureScaling.from_dict(values["scaling"]))
+        try:
+            device = find_device(self.device)
+        except InputError:  # trained on a GPU, read where there is none
+            device = find_device("cpu")
+        self.net_ = ScoreNet(self.input_.columns, values["hidden"], seed=0, device=device)
+        self.net_.set_weights(_safetensors().load(files[_FILE]))
+        self.history_, self.best_epoch_ = values["history"], values["best_epoch"]
+
+
+def check_net_parameters(hidden: Sequence[int], epochs: int, batch: int | None) -> None:
+    """Raise an InputError for sizes that make no net or no training."""
+    if not all(isinstance(width, int) and width > 0 for width in hidden) or not len(hidden):
+        raise InputError(f"hidden must be widths above 0, such as (256, 256), not {hidden!r}")
+    if epochs < 1 or (batch is not None and batch < 1):
+        raise InputError(f"epochs ({epochs}) and batch size ({batch}) must be at least 1")
+
+
+def default_batch(lists: int) -> int:
+    """Return the power of two next below a 32nd of the lists, from 16 to 4,096.
+
+    >>> default_batch(600), default_batch(10**7)
+    (16, 4096)
+    """
+    return int(2 ** np.clip(np.floor(np.log2(max(lists / 32, 1))), 4, 12))
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.numpy
+    except ImportError as error:
+        raise InputError(
+            "the neural rankers need safetensors: pip install 'prsrank[dnn]'"
+        ) from error
+    return safetensors.numpy

@@ -1,0 +1,182 @@
+"""The scoring net: fully connected ReLU layers, its gradient written out by hand."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.rankers.torch_library import has_triton, torch
+
+Tensor = torch.Tensor
+
+_ALIGN = 64  # values; matrix units want every weight matrix to begin at a multiple of this
+
+
+class Pass(NamedTuple):
+    """A forward pass: the layers in the precision used, and the input of each."""
+
+    layers: list[tuple[Tensor, Tensor]]
+    activations: list[Tensor]
+
+
+class ScoreNet:
+    r"""f(x) = w . h_L + b with h_0 = x and h_l = max(0, W_l h_{l-1} + b_l).
+
+    All weights live in one float32 vector, so an optimiser's step is one kernel; layers are
+    views of it. The gradient is written by hand: what autograd would keep besides the
+    activations is never made, and a GPU graph can record the step.
+
+    Args:
+        columns: width of the input.
+        hidden: width of each hidden layer.
+        seed: of the initial weights, the same on every device.
+        device: where the weights live.
+        dtype: type of activations and matrix products. float64 makes all float64.
+
+    >>> net = ScoreNet(3, (4,), seed=0, device=torch.device("cpu"))
+    >>> net(torch.ones(2, 3)).shape
+    torch.Size([2])
+    """
+
+    def __init__(
+        self,
+        columns: int,
+        hidden: Sequence[int],
+        *,
+        seed: int,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.sizes = (columns, *hidden, 1)
+        self.dtype = dtype
+        self._places = list(_places(self.sizes))
+        total = self._places[-1][1] + _ALIGN
+        master = torch.float64 if dtype == torch.float64 else torch.float32
+        self.weights = torch.zeros(total, dtype=master)
+        generator = torch.Generator().manual_seed(seed)
+        for weight, bias in self.layers(self.weights):
+            bound = weight.shape[1] ** -0.5
+            for part in (weight, bias):
+                part.copy_(torch.rand(part.shape, generator=generator).mul_(2).sub_(1).mul_(bound))
+        self.weights = self.weights.to(device)
+        self.weights.grad = torch.zeros_like(self.weights)
+        self._kernels = device.type == "cuda" and has_triton()
+
+    def layers(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Return (weight, bias) of each layer as views of a vector laid out like `weights`."""
+        return [
+            (flat[w : w + a * b].view(b, a), flat[c : c + b])
+            for (a, b), (w, c) in zip(pairwise(self.sizes), self._places, strict=True)
+        ]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the scores of docs (rows of x), in the weights' own precision."""
+        return self.forward(x, self.weights.dtype)[0]
+
+    def score(self, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return the scores of docs as an array."""
+        scores: npt.NDArray[np.float32] = (
+            self(torch.from_numpy(x).to(self.weights.device)).cpu().numpy()
+        )
+        return scores
+
+    def forward(self, x: Tensor, dtype: torch.dtype | None = None) -> tuple[Tensor, Pass]:
+        """Return the scores, and what `backward` needs."""
+        dtype = self.dtype if dtype is None else dtype
+        with torch.no_grad():
+            layers = self.layers(self.weights.to(dtype))
+            activations = [x.to(dtype)]
+            for matrix, shift in layers[:-1]:
+                activations.append(_hidden(activations[-1], matrix, shift))
+            return self._output(activations[-1], *layers[-1]), Pass(layers, activations)
+
+    def backward(self, passed: Pass, grad_scores: Tensor) -> None:
+        """Set `weights.grad` to the gradient, given the loss's gradient by the scores."""
+        layers, activations = passed
+        with torch.no_grad():
+            grads = self.layers(self.weights.grad)  # type: ignore[arg-type]
+            torch.sum(grad_scores, 0, keepdim=True, out=grads[-1][1])
+            grad = self._output_backward(passed, grad_scores, grads)
+            for level in range(len(layers) - 2, -1, -1):
+                _product_into(grads[level][0], grad, activations[level])
+                if level:
+                    grad = grad @ layers[level][0]
+                    self._relu_backward(grad, activations[level], grads[level - 1][1])
+
+    def _output(self, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        if self._kernels:
+            from prsrank.rankers.neural_kernels import output_scores
+
+            return output_scores(hidden, weight, bias)
+        return (hidden @ weight[0] + bias).to(self.weights.dtype)
+
+    def _output_backward(
+        self, passed: Pass, grad_scores: Tensor, grads: list[tuple[Tensor, Tensor]]
+    ) -> Tensor:
+        """Return the gradient before the last ReLU; write that of the weights on both sides."""
+        hidden, weight = passed.activations[-1], passed.layers[-1][0][0]
+        weight_out, bias_out = grads[-1][0][0], grads[-2][1]
+        if self._kernels:
+            from prsrank.rankers.neural_kernels import output_backward
+
+            return output_backward(hidden, grad_scores, weight, bias_out, weight_out)
+        into = grad_scores.to(hidden.dtype)
+        weight_out.copy_(into @ hidden)
+        grad = torch.outer(into, weight).mul_(hidden > 0)
+        bias_out.copy_(grad.sum(0))
+        return grad
+
+    def _relu_backward(self, grad: Tensor, hidden: Tensor, bias_out: Tensor) -> None:
+        if self._kernels:
+            from prsrank.rankers.neural_kernels import relu_backward
+
+            relu_backward(grad, hidden, bias_out)
+        else:
+            bias_out.copy_(grad.mul_(hidden > 0).sum(0))
+
+    def named_weights(self) -> dict[str, npt.NDArray[np.float32]]:
+        """Return the weights by name, for a file."""
+        named = {}
+        for number, (weight, bias) in enumerate(self.layers(self.weights.cpu().float()), 1):
+            named[f"layer{number}.weight"] = weight.numpy().copy()
+            named[f"layer{number}.bias"] = bias.numpy().copy()
+        return named
+
+    def set_weights(self, named: Mapping[str, npt.NDArray[np.float32]]) -> None:
+        """Take back what `named_weights` gave."""
+        for number, (weight, bias) in enumerate(self.layers(self.weights), 1):
+            weight.copy_(torch.from_numpy(named[f"layer{number}.weight"]))
+            bias.copy_(torch.from_numpy(named[f"layer{number}.bias"]))
+
+
+def _hidden(x: Tensor, matrix: Tensor, shift: Tensor) -> Tensor:
+    if x.is_cuda:  # bias and ReLU inside the matrix product
+        return torch._addmm_activation(shift, x, matrix.t())
+    return torch.addmm(shift, x, matrix.t()).relu_()
+
+
+def _places(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return where each layer's weight and bias begin, aligned."""
+    places, end = [], 0
+    for columns, width in pairwise(sizes):
+        weight = end
+        bias = _aligned(weight + columns * width)
+        end = _aligned(bias + width)
+        places.append((weight, bias))
+    return places
+
+
+def _aligned(place: int) -> int:
+    return -(-place // _ALIGN) * _ALIGN
+
+
+def _product_into(out: Tensor, grad: Tensor, below: Tensor) -> None:
+    """Write grad^T below to `out`, summed and kept in the precision of `out`."""
+    if grad.is_cuda and grad.dtype != out.dtype:
+        torch.mm(grad.t(), below, out_dtype=out.dtype, out=out)
+    elif grad.dtype == out.dtype:
+        torch.mm(grad.t(), below, out=out)
+    else:
+        out.copy_(grad.t() @ below)

@@ -1,0 +1,104 @@
+"""The value by which training stops: NDCG@10 on labels, or the loss of held-out pairs."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.rankers.net_ranker import FeatureInput
+from prsrank.rankers.neural_batches import ResidentLists, training_lists
+from prsrank.rankers.neural_loss import pair_loss
+from prsrank.rankers.neural_net import ScoreNet
+from prsrank.rankers.torch_library import torch
+
+if TYPE_CHECKING:
+    from prsrank.pairs import PairSet
+
+Quality = Callable[[npt.NDArray[np.float64]], float]
+
+_ROWS = 1 << 16
+_LISTS = 256
+
+
+def validation_measure(
+    validation: "RankingDataset | tuple[RankingDataset, PairSet | Quality] | None",
+    net: ScoreNet,
+    net_input: FeatureInput,
+) -> Callable[[], float | None]:
+    """Return a function that gives the validation value of the net's weights, higher is better.
+
+    Args:
+        validation: lists with labels: NDCG@10 of their relevance. Lists and a function of their
+            scores: its value. Lists and their pairs: minus the mean loss of a pair. None: none.
+        net: the net being trained.
+        net_input: the transformation of features.
+    """
+    if validation is None:
+        return lambda: None
+    if isinstance(validation, RankingDataset):
+        relevance, offsets = validation.relevance, validation.offsets
+        return _score_measure(
+            validation, lambda scores: ndcg_at_10(relevance, scores, offsets), net, net_input
+        )
+    lists, rule = validation
+    if callable(rule):
+        return _score_measure(lists, rule, net, net_input)
+    return _loss_measure(lists, rule, net, net_input)
+
+
+def _score_measure(
+    dataset: RankingDataset, quality: Quality, net: ScoreNet, net_input: FeatureInput
+) -> Callable[[], float]:
+    parts = [
+        torch.from_numpy(net_input(dataset.features[start : start + _ROWS])).to(net.weights.device)
+        for start in range(0, dataset.docs, _ROWS)
+    ]
+    return lambda: quality(
+        np.concatenate([net(part).cpu().numpy() for part in parts]).astype(np.float64)
+    )
+
+
+def _loss_measure(
+    dataset: RankingDataset, pairs: "PairSet", net: ScoreNet, net_input: FeatureInput
+) -> Callable[[], float]:
+    cpu = torch.device("cpu")
+    source = training_lists(
+        dataset, pairs, net_input, net_input.columns, device=cpu, dtype=torch.float32, seed=0
+    )
+    assert isinstance(source, ResidentLists)  # noqa: S101 - nothing is streamed to the CPU
+    block, weight = source.block, float(pairs.weights.sum(dtype=np.float64))
+
+    def measure() -> float:
+        total = 0.0
+        for batch in torch.split(torch.arange(block.lists), _LISTS):
+            rows, starts = block.rows(batch)
+            scores = net(block.features[rows].to(net.weights.device)).cpu()
+            total += float(pair_loss(scores, *block.pairs(batch, starts))[0])
+        return -total / weight
+
+    return measure
+
+
+def ndcg_at_10(
+    relevance: npt.NDArray, scores: npt.NDArray, offsets: npt.NDArray[np.int64]
+) -> float:
+    """Return the mean NDCG@10 over lists with a relevant doc; ties count against the ranker.
+
+    >>> ndcg_at_10(np.array([0, 1]), np.array([2.0, 1.0]), np.array([0, 2]))
+    0.6309...
+    """
+    lists = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    gains = []
+    for key in (-scores, -relevance.astype(np.float64)):
+        order = np.lexsort((relevance, key, lists))
+        rank = np.arange(len(order)) - offsets[lists]
+        gain = np.where(rank < 10, relevance[order] / np.log2(2.0 + rank), 0.0)
+        gains.append(np.bincount(lists, gain, len(offsets) - 1))
+    found, ideal = gains
+    counted = ideal > 0
+    if not counted.any():
+        raise InputError("no validation list has a relevant doc: NDCG@10 has no meaning")
+    return float((found[counted] / ideal[counted]).mean())
