@@ -172,7 +172,7 @@ def task_expanded(data: str, repeats: int) -> dict[str, float]:
         batch_size = 65_536
 
         def __getitem__(self, index: Any) -> Any:
-            return lists.features[rows[index]]
+            return lists.features[rows[index]].astype(np.float64)  # LightGBM takes no other
 
         def __len__(self) -> int:
             return len(rows)
@@ -239,7 +239,8 @@ def measure(data: str, tasks: list[str], repeats: int) -> dict[str, Any]:
     figures: dict[str, Any] = {"data": data}
     for task in tasks:
         print(f"{data}: {task}", file=sys.stderr)
-        figures |= run_apart(task, data, repeats)
+        figures |= (found := run_apart(task, data, repeats))
+        print(json.dumps(found), file=sys.stderr)
     if "expanded_s" in figures and "ours_s" in figures:
         figures["expanded_ratio"] = figures["expanded_s"] / figures["ours_s"]
     return figures
