@@ -39,16 +39,15 @@ from prsrank.rankers.svm import SVMRanker
 from prsrank.threads import thread_count
 
 CLICKS_PER_LIST = 64
-LISTS_PER_GIGABYTE = 335
 PASSES = (3, 10, 30, 100, 300, 1000)
 
 Problem = tuple[RankingDataset, PairSet]
 Differences = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def problem(lists: int, clicks: int, weighting: str) -> Problem:
-    """Simulate clicks on made-up lists of WEB10K's shape and fold them into pairs."""
-    everything = synthetic_dataset("web10k", lists)
+def problem(lists: int, clicks: int, weighting: str, shape: str = "web10k") -> Problem:
+    """Simulate clicks on made-up lists and fold them into pairs."""
+    everything = synthetic_dataset(shape, lists)
     data, scores = logging_part(everything, [production_scores(everything)])
     log = simulate_clicks(data, scores[0], PositionBasedModel(eta=1.0, mu=0.1), clicks=clicks)
     return data, PairSet.from_log(log, data, PowerLaw(1.0), weighting)
@@ -146,10 +145,15 @@ def compare(
     }
 
 
-def compare_linear(gigabytes: float, l2: float, repeats: int) -> dict[str, float]:
-    """LinearRanker against LogisticRegression."""
-    lists = round(LISTS_PER_GIGABYTE * gigabytes)
-    given = problem(lists, CLICKS_PER_LIST * lists, "prs")
+def compare_linear(
+    gigabytes: float, l2: float, repeats: int, shape: str = "web10k"
+) -> dict[str, float]:
+    """LinearRanker against LogisticRegression, where the differences take so many gigabytes."""
+    data, pairs = problem(100, 100 * CLICKS_PER_LIST, "prs", shape)
+    LinearRanker(l2=l2).fit(data, pairs)
+    size = np.count_nonzero(pairs.weights) * data.features.shape[1] * 8e-9
+    lists = round(100 * gigabytes / size)
+    given = problem(lists, CLICKS_PER_LIST * lists, "prs", shape)
     return compare(
         "linear",
         given,

@@ -12,6 +12,10 @@ For each data set, 2 threads:
   ndcg, expanded_ndcg  NDCG@10 of those two on the test part
   growth               fit time at 12.8M clicks / at 128K, compression apart; 100 trees
   compress_s_per_10m   seconds to fold 10 million clicks into pairs
+  linear_ratio         scikit-learn's LogisticRegression on about 4 GB of explicit weighted
+                       differences / LinearRanker (benchmarks/linear.py)
+  unbiased_ratio       XGBoost's lambdarank_unbiased on one group per session /
+                       UnbiasedLambdaMART, 32K clicks on 500 lists (benchmarks/unbiased.py)
   *_peak_mb            peak memory of a process that does only that
 Each task runs in a process of its own; compiled kernels are loaded before the clock starts.
 """
@@ -211,6 +215,30 @@ def task_growth(data: str, repeats: int) -> dict[str, float]:
         "many_pairs": float(np.count_nonzero(many.weights)),
         "compress_s_per_10m": folding / (len(log.clicks) / 1e7),
     }
+
+
+def task_linear(data: str, repeats: int) -> dict[str, float]:
+    """The linear ranker against explicit differences of the same shape."""
+    import linear
+    from prsrank.rankers.linear import LinearRanker
+
+    found = linear.compare_linear(4.0, LinearRanker().l2, 1, data.split(":")[1])
+    return {"linear_ratio": found["linear_ratio"], "linear_s": found["seconds"]}
+
+
+def task_unbiased(data: str, repeats: int) -> dict[str, float]:
+    """Unbiased LambdaMART against XGBoost's."""
+    import unbiased
+
+    options = argparse.Namespace(
+        data=f"synthetic:{data.split(':')[1]}:500",
+        clicks=32_000,
+        trees=20,
+        p=0.0,
+        threads=THREADS,
+        repeats=1,
+    )
+    return {"unbiased_ratio": unbiased.measure(options)["unbiased_ratio"]}
 
 
 TASKS = {
