@@ -37,14 +37,7 @@ from prsrank.lambda_loss import (
     room_for_keys,
     tie_order,
 )
-from prsrank.losses import (
-    FUSE,
-    WIDEST_SPREAD,
-    artanh_series,
-    checked_scores,
-    exponentials,
-    plus,
-)
+from prsrank.losses import FUSE, WIDEST_SPREAD, artanh_series, checked_scores, exponentials, plus
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats
 
