@@ -1,4 +1,5 @@
 import json
+import subprocess
 import sys
 
 import duckdb
@@ -167,16 +168,18 @@ def test_train_the_other_rankers(prsrank, folder, tmp_path, ranker, more):
     assert prsrank("evaluate", tmp_path / "model", "--data", DATA)[0] == 0
 
 
-def test_without_the_extra_one_line_says_what_to_install(prsrank, folder, tmp_path, monkeypatch):
-    for name in [m for m in sys.modules if m.startswith(("prsrank.rankers", "torch"))]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "torch", None)
-    code, _, err = prsrank(
-        *("train", folder / "compact", "--data", DATA, "--ranker", "dnn"),
-        *("--propensity", "power:1", "--out", tmp_path / "model"),
+def test_without_the_extra_one_line_says_what_to_install(folder, tmp_path):
+    arguments = ["train", str(folder / "compact"), "--data", DATA, "--ranker", "dnn"]
+    arguments += ["--propensity", "power:1", "--out", str(tmp_path / "model")]
+    code = "import sys; sys.modules['torch'] = None; from prsrank.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
     )
-    assert code == 2
-    assert err == "prsrank: error: the neural rankers need PyTorch: pip install 'prsrank[dnn]'\n"
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == "prsrank: error: the neural rankers need PyTorch: pip install 'prsrank[dnn]'\n"
+    )
 
 
 @pytest.mark.parametrize(
