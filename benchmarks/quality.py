@@ -24,7 +24,7 @@ import numpy as np
 METHODS = ("naive", "ips", "pns", "prs", "labels")
 RANKERS = ("linear", "lambdamart")
 TAUS = (0.0, 0.02, 0.05, 0.1, 0.2)
-L2 = (1e-3, 1e-2, 1e-1, 1.0)
+L2 = (1e-4, 1e-3, 1e-2, 1e-1)
 DENSE = 128_000
 
 
