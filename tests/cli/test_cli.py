@@ -63,3 +63,18 @@ def test_a_broken_file_leaves_nothing_behind(prsrank, tmp_path):
     assert code == 2
     assert f"{path}:2:11" in err
     assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
+
+
+def test_demo_tells_the_whole_story(prsrank, tmp_path):
+    code, out, err = prsrank(
+        *("demo", "--data", "synthetic:mq2007:60", "--clicks", 3000, "--out", tmp_path / "demo")
+    )
+    assert (code, err) == (0, "")
+    table = json.loads((tmp_path / "demo" / "results.json").read_text())
+    rows = [f"{r}, {w}" for r in ("linear", "lambdamart") for w in ("naive", "ips", "prs")]
+    assert {"production", *rows} < set(table)
+    for title, values in table.items():
+        assert title in out
+        assert 0 < values["ndcg@10"] <= 1
+    assert table["lambdamart, full information"]["ndcg@10"] > table["production"]["ndcg@10"]
+    assert (tmp_path / "demo" / "propensities.html").stat().st_size > 100_000

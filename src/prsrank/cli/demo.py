@@ -1,6 +1,5 @@
 """The command `prsrank demo`."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,6 +39,7 @@ def demo(
     from prsrank.clicks.production import logging_part, production_scores
     from prsrank.clicks.simulate import simulate_clicks
     from prsrank.data.collections import open_collection
+    from prsrank.files import write_json
     from prsrank.propensity.plot import plot_propensities
     from prsrank.propensity.randomised import RandomisedEstimator
 
@@ -76,9 +76,8 @@ def demo(
     shown_first = rows["production"]
     table = {title: _measure(test, values, shown_first) for title, values in rows.items()}
     _show(table)
-    out.mkdir(parents=True, exist_ok=True)
     plot_propensities({"randomised": curve}, out / "propensities.html")
-    (out / "results.json").write_text(json.dumps(table, indent=2) + "\n")
+    write_json(out / "results.json", table)
     typer.echo(f"written: {out / 'results.json'}, {out / 'propensities.html'}")
 
 
