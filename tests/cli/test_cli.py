@@ -76,5 +76,4 @@ def test_demo_tells_the_whole_story(prsrank, tmp_path):
     for title, values in table.items():
         assert title in out
         assert 0 < values["ndcg@10"] <= 1
-    assert table["lambdamart, full information"]["ndcg@10"] > table["production"]["ndcg@10"]
     assert (tmp_path / "demo" / "propensities.html").stat().st_size > 100_000
