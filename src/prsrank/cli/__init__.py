@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Sequence
+from inspect import getdoc
 
 import typer
 from typer.exceptions import Abort, TyperException
@@ -11,6 +12,7 @@ from prsrank.cli.convert import convert
 from prsrank.cli.demo import demo
 from prsrank.cli.describe import describe
 from prsrank.cli.evaluate import evaluate
+from prsrank.cli.export import export
 from prsrank.cli.plan_experiment import plan_experiment
 from prsrank.cli.propensity import propensity
 from prsrank.cli.rank import rank
@@ -37,8 +39,10 @@ for command in (
     train,
     evaluate,
     rank,
+    export,
 ):
-    app.command()(command)
+    # raw docstrings spell the mark that keeps an example's lines as they are with two characters
+    app.command(help=(getdoc(command) or "").replace("\\b\n", "\b\n"))(command)
 
 
 def _version(wanted: bool) -> None:

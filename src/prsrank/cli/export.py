@@ -1,0 +1,62 @@
+"""The command `prsrank export`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from prsrank.cli.arguments import Json, print_json, working
+
+
+def export(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A folder that train or fit wrote.")
+    ],
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="lightgbm, xgboost, elasticsearch, opensearch, ranklib, solr or onnx.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the model.")],
+    name: Annotated[str, typer.Option(help="Name of the model in the search engine.")] = "prsrank",
+    feature_names: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Names of the features as the engine knows them, one a line, in the order of "
+            "training. Default: those of the training data.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    r"""Write a model in the format of a search engine or of another library.
+
+    The scores there are those of `prsrank rank`, missing values included. What a format cannot
+    hold is an error, never left out: docs/export.md says what each one holds.
+
+    \b
+    Example:
+      prsrank export model --to solr --name clicks --out model.json
+    """
+    from prsrank.export.formats import export_ranker, load_model_or_run, read_feature_names
+
+    ranker = load_model_or_run(model)
+    names = None if feature_names is None else read_feature_names(feature_names)
+    with working(f"writing {out}"):
+        made = export_ranker(ranker, out, to=to, name=name, feature_names=names)
+    size = out.stat().st_size
+    if json:
+        print_json(
+            {
+                "file": str(out),
+                "format": to,
+                "ranker": made.ranker,
+                "name": made.name,
+                "features": made.scorer.columns,
+                "bytes": size,
+            }
+        )
+        return
+    typer.echo(f"{out}: {made.ranker} of {made.scorer.columns:,} features as {to}, {size:,} bytes")

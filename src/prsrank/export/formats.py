@@ -1,0 +1,87 @@
+"""The export formats, and how a saved ranker is written in one of them."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from prsrank.errors import InputError
+from prsrank.export.elasticsearch import write_createmodel
+from prsrank.export.lightgbm_text import write_lightgbm
+from prsrank.export.onnx import write_onnx
+from prsrank.export.ranklib import write_ranklib
+from prsrank.export.scorers import Exportable, exportable
+from prsrank.export.solr import write_solr
+from prsrank.export.xgboost import write_xgboost
+from prsrank.files import FileName, atomic_output, existing_file
+from prsrank.rankers.base import Ranker, load_ranker
+
+FORMATS: dict[str, Callable[[Exportable], bytes]] = {
+    "lightgbm": write_lightgbm,
+    "xgboost": write_xgboost,
+    "elasticsearch": write_createmodel,
+    "opensearch": write_createmodel,
+    "ranklib": write_ranklib,
+    "solr": write_solr,
+    "onnx": write_onnx,
+}
+
+
+def export_ranker(
+    ranker: Ranker,
+    path: FileName,
+    *,
+    to: str,
+    name: str = "prsrank",
+    feature_names: Sequence[str] | None = None,
+) -> Exportable:
+    """Write a fitted ranker in a format of another program, whole or not at all.
+
+    What the format cannot hold is an InputError; what an older version of the program would
+    ignore is a DataWarning.
+
+    Args:
+        ranker: the ranker.
+        path: the file; replaced if it is there.
+        to: a name of FORMATS.
+        name: name of the model in the search engine.
+        feature_names: names of the features, in order; default those the ranker keeps.
+
+    Returns:
+        What was written.
+
+    >>> import numpy as np, tempfile
+    >>> from prsrank.data.dataset import RankingDataset
+    >>> from prsrank.pairs import PairSet
+    >>> from prsrank.rankers.linear import LinearRanker
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> data = RankingDataset(x, np.arange(0, 201, 10), labels=(x[:, 0] > 0.5))
+    >>> ranker = LinearRanker().fit(data, PairSet.from_labels(data))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = export_ranker(ranker, f"{folder}/model.txt", to="ranklib")
+    ...     print(Path(folder, "model.txt").read_text().splitlines()[0])
+    ## Linear Regression
+    """
+    if to not in FORMATS:
+        raise InputError(f"no format '{to}': one of {', '.join(FORMATS)}")
+    model = exportable(ranker, name=name, feature_names=feature_names)
+    content = FORMATS[to](model)
+    with atomic_output(path) as draft:
+        draft.write_bytes(content)
+    return model
+
+
+def load_model_or_run(path: FileName) -> Ranker:
+    """Read the ranker in a folder that `train` wrote, or in the one that `fit` wrote."""
+    folder = Path(path)
+    inside = folder / "model"
+    if not (folder / "ranker.json").is_file() and (inside / "ranker.json").is_file():
+        return load_ranker(inside)
+    return load_ranker(folder)
+
+
+def read_feature_names(path: FileName) -> list[str]:
+    """Read feature names from a text file, one a line, in the order of the columns."""
+    file = existing_file(path)
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file}: is not text in UTF-8") from error

@@ -1,0 +1,170 @@
+"""ONNX: trees as TreeEnsembleRegressor, linear rankers and nets as matrix products."""
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.preprocess import FeatureScaling
+from prsrank.errors import InputError
+from prsrank.export.scorers import Exportable, LinearSum, ScoreLayers
+from prsrank.export.trees import TreeEnsemble
+
+_OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8
+
+
+def write_onnx(model: Exportable) -> bytes:
+    """Return a model from `features` (docs x features, float32) to `score` (docs x 1, float32).
+
+    A missing value is NaN. Features are standardised in float64, as in Python. The features'
+    names are metadata.
+    """
+    onnx = _import_onnx()
+    graph = _Graph(onnx)
+    if isinstance(model.scorer, TreeEnsemble):
+        _add_trees(graph, model.scorer)
+    else:
+        _add_layers(graph, model.scorer)
+    float32 = onnx.TensorProto.FLOAT
+    columns = model.scorer.columns
+    made = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            graph.nodes,
+            model.name,
+            [onnx.helper.make_tensor_value_info("features", float32, ["docs", columns])],
+            [onnx.helper.make_tensor_value_info("score", float32, ["docs", 1])],
+            graph.constants,
+        ),
+        opset_imports=[
+            onnx.helper.make_opsetid("", _OPSET),
+            onnx.helper.make_opsetid("ai.onnx.ml", _ML_OPSET),
+        ],
+        ir_version=_IR_VERSION,
+        producer_name="prsrank",
+    )
+    if model.known_names is not None:
+        names = json.dumps(list(model.feature_names))
+        onnx.helper.set_model_props(made, {"feature_names": names})
+    onnx.checker.check_model(made)
+    content: bytes = made.SerializeToString()
+    return content
+
+
+def _import_onnx() -> Any:
+    try:
+        import onnx
+        import onnx.checker
+        import onnx.helper
+        import onnx.numpy_helper
+    except ImportError as error:
+        raise InputError("the export to onnx needs onnx: pip install 'prsrank[onnx]'") from error
+    return onnx
+
+
+class _Graph:
+    """Nodes in order and the constants they use."""
+
+    def __init__(self, onnx: Any) -> None:
+        self.onnx = onnx
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, values: npt.NDArray) -> str:
+        name = f"constant{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(values, name))
+        return name
+
+    def add(self, kind: str, *inputs: str, out: str | None = None, **options: Any) -> str:
+        """Add a node; return the name of its output."""
+        name = out or f"{kind}{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], **options))
+        return name
+
+
+def _add_trees(graph: _Graph, ensemble: TreeEnsemble) -> None:
+    """Thresholds, leaves and sums are float64, as LightGBM's."""
+    trees = ensemble.trees
+    leaves = [len(tree.leaf_values) for tree in trees]
+    numbers = np.arange(len(trees))
+
+    def of_nodes(splits: str, leaf: Any) -> list[Any]:
+        parts = [
+            (getattr(tree, splits), np.full(n, leaf)) for tree, n in zip(trees, leaves, strict=True)
+        ]
+        return [value for pair in parts for part in pair for value in part.tolist()]
+
+    def doubles(name: str, values: list[float]) -> Any:
+        return graph.onnx.numpy_helper.from_array(np.array(values, np.float64), name)
+
+    modes = [
+        ["BRANCH_LEQ"] * tree.splits + ["LEAF"] * n for tree, n in zip(trees, leaves, strict=True)
+    ]
+    graph.add(
+        "TreeEnsembleRegressor",
+        graph.add("Cast", "features", to=int(graph.onnx.TensorProto.DOUBLE)),
+        out="score",
+        domain="ai.onnx.ml",
+        n_targets=1,
+        aggregate_function="SUM",
+        post_transform="NONE",
+        nodes_treeids=np.repeat(numbers, [tree.nodes for tree in trees]).tolist(),
+        nodes_nodeids=[node for tree in trees for node in range(tree.nodes)],
+        nodes_featureids=of_nodes("features", 0),
+        nodes_values_as_tensor=doubles("thresholds", of_nodes("thresholds", 0.0)),
+        nodes_modes=[mode for tree in modes for mode in tree],
+        nodes_truenodeids=of_nodes("left", 0),
+        nodes_falsenodeids=of_nodes("right", 0),
+        nodes_missing_value_tracks_true=[int(left) for left in of_nodes("missing_left", False)],
+        target_treeids=np.repeat(numbers, leaves).tolist(),
+        target_nodeids=[node for tree in trees for node in range(tree.splits, tree.nodes)],
+        target_ids=[0] * sum(leaves),
+        target_weights_as_tensor=doubles(
+            "leaf_values", [value for tree in trees for value in tree.leaf_values.tolist()]
+        ),
+    )
+
+
+def _add_layers(graph: _Graph, scorer: LinearSum | ScoreLayers) -> None:
+    inputs = _add_scaling(graph, scorer.scaling)
+    to_float32 = int(graph.onnx.TensorProto.FLOAT)
+    if isinstance(scorer, LinearSum):
+        product = graph.add("MatMul", inputs, graph.constant(scorer.weights[:, None]))
+        graph.add("Cast", product, out="score", to=to_float32)
+        return
+    if scorer.signed_log:
+        inputs = _add_signed_log(graph, inputs)
+    hidden = graph.add("Cast", inputs, to=to_float32)
+    for weight, bias in scorer.layers[:-1]:
+        hidden = graph.add("Relu", _add_gemm(graph, hidden, weight, bias))
+    _add_gemm(graph, hidden, *scorer.layers[-1], out="score")
+
+
+def _add_gemm(
+    graph: _Graph, inputs: str, weight: npt.NDArray, bias: npt.NDArray, out: str | None = None
+) -> str:
+    constants = (graph.constant(np.ascontiguousarray(weight)), graph.constant(bias))
+    return graph.add("Gemm", inputs, *constants, out=out, transB=1)
+
+
+def _add_scaling(graph: _Graph, scaling: FeatureScaling) -> str:
+    double = int(graph.onnx.TensorProto.DOUBLE)
+    values = graph.add("Cast", "features", to=double)
+    centred = graph.add("Sub", values, graph.constant(scaling.mean))
+    scaled = graph.add("Div", centred, graph.constant(scaling.scale))
+    if not len(scaling.indicators):
+        return scaled
+    missing = graph.add("IsNaN", "features")
+    imputed = graph.add("Where", missing, graph.constant(np.zeros(1)), scaled)
+    chosen = graph.add("Gather", missing, graph.constant(scaling.indicators), axis=1)
+    flags = graph.add("Cast", chosen, to=double)
+    spread = np.sqrt(scaling.indicator_share * (1 - scaling.indicator_share))
+    centred = graph.add("Sub", flags, graph.constant(scaling.indicator_share))
+    indicators = graph.add("Div", centred, graph.constant(np.where(spread > 0, spread, 1.0)))
+    return graph.add("Concat", imputed, indicators, axis=1)
+
+
+def _add_signed_log(graph: _Graph, values: str) -> str:
+    one = graph.constant(np.ones(1))
+    size = graph.add("Log", graph.add("Add", graph.add("Abs", values), one))
+    return graph.add("Mul", graph.add("Sign", values), size)

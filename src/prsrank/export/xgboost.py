@@ -1,0 +1,100 @@
+"""XGBoost's JSON format."""
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.export.scorers import Exportable
+from prsrank.export.trees import Tree, TreeEnsemble, float32_above
+
+_NO_PARENT = 2147483647
+
+
+def write_xgboost(model: Exportable) -> bytes:
+    """Return a model that `xgboost.Booster.load_model` reads (name the file .json).
+
+    XGBoost goes left below a threshold, LightGBM at or below it: the thresholds are those of
+    `float32_above`. Each split's default side is where LightGBM sends a missing value.
+    """
+    if not isinstance(model.scorer, TreeEnsemble):
+        raise model.refusal("XGBoost trees", "use elasticsearch, opensearch, solr or onnx")
+    model.refuse_characters("[]<", "XGBoost")
+    columns, trees = model.scorer.columns, model.scorer.trees
+    gbtree = {
+        "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+        "iteration_indptr": list(range(len(trees) + 1)),
+        "tree_info": [0] * len(trees),
+        "trees": [_tree(tree, number, columns) for number, tree in enumerate(trees)],
+    }
+    learner = {
+        "attributes": {"model_name": model.name},
+        "feature_names": list(model.feature_names),
+        "feature_types": ["float"] * columns,
+        "gradient_booster": {"model": gbtree, "name": "gbtree"},
+        "learner_model_param": {
+            "base_score": "0E0",
+            "boost_from_average": "0",
+            "num_class": "0",
+            "num_feature": str(columns),
+            "num_target": "1",
+        },
+        "objective": {"name": "rank:pairwise", "lambdarank_param": {}},
+    }
+    return json.dumps({"learner": learner, "version": [2, 0, 0]}).encode()
+
+
+def _tree(tree: Tree, number: int, columns: int) -> dict[str, Any]:
+    order, children = _by_level(tree)
+    is_leaf = order >= tree.splits
+    leaf = np.where(is_leaf, order - tree.splits, 0)
+    split = np.where(is_leaf, 0, order)
+    parents = np.full(tree.nodes, _NO_PARENT)
+    parents[children[~is_leaf]] = parents[children[~is_leaf] + 1] = np.flatnonzero(~is_leaf)
+    values = tree.leaf_values.astype(np.float32)[leaf]
+    nodes = {
+        "base_weights": np.where(is_leaf, values, 0),
+        "default_left": _of_splits(tree.missing_left.astype(np.int64), split, is_leaf, 0),
+        "left_children": children,
+        "loss_changes": np.zeros(tree.nodes),
+        "parents": parents,
+        "right_children": np.where(is_leaf, -1, children + 1),
+        "split_conditions": _of_splits(float32_above(tree.thresholds), split, is_leaf, values),
+        "split_indices": _of_splits(tree.features, split, is_leaf, 0),
+        "split_type": np.zeros(tree.nodes, np.int64),
+        "sum_hessian": np.ones(tree.nodes),
+    }
+    categories = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
+    return {
+        **{key: array.tolist() for key, array in nodes.items()},
+        **{key: [] for key in categories},
+        "id": number,
+        "tree_param": {
+            "num_deleted": "0",
+            "num_feature": str(columns),
+            "num_nodes": str(tree.nodes),
+            "size_leaf_vector": "1",
+        },
+    }
+
+
+def _of_splits(
+    values: npt.NDArray, split: npt.NDArray, is_leaf: npt.NDArray, else_: Any
+) -> npt.NDArray:
+    return np.where(is_leaf, else_, values[split]) if len(values) else np.full(1, else_)
+
+
+def _by_level(tree: Tree) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the nodes in XGBoost's order, and the place of each one's left child, else -1.
+
+    XGBoost finds a right child at the place behind the left one.
+    """
+    order, children = [0], []
+    for node in order:
+        if node >= tree.splits:
+            children.append(-1)
+            continue
+        children.append(len(order))
+        order += [int(tree.left[node]), int(tree.right[node])]
+    return np.array(order), np.array(children)
