@@ -12,6 +12,7 @@ from prsrank.errors import DataWarning
 from prsrank.export.formats import FORMATS
 from prsrank.export.scorers import exportable
 from prsrank.pairs import PairSet
+from prsrank.rankers.base import load_ranker
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.rankers.linear import LinearRanker
 from prsrank.rankers.svm import SVMRanker
@@ -278,6 +279,20 @@ def test_net_in_onnx(rankers, tmp_path):
     ranker = rankers("dnn", False)
     rows = hard_rows(ranker, missing=False)
     scores = score_with("onnx", exported(ranker, "onnx"), rows, NAMES, tmp_path)
+    assert_same(scores, ranker.score(rows), relative=1.0)
+
+
+@pytest.mark.parametrize("to", ["solr", "onnx"])
+def test_net_without_the_logarithm(to, tmp_path):
+    pytest.importorskip("torch")
+    from prsrank.rankers.dnn import NeuralRanker
+
+    lists = data(missing=False)
+    ranker = NeuralRanker((16, 8), epochs=5, device="cpu", log_tails=False)
+    ranker.fit(lists, PairSet.from_labels(lists)).save(tmp_path / "model")
+    ranker = load_ranker(tmp_path / "model")
+    rows = hard_rows(ranker, missing=False, extremes=False)
+    scores = score_with(to, exported(ranker, to), rows, NAMES, tmp_path)
     assert_same(scores, ranker.score(rows), relative=1.0)
 
 

@@ -158,7 +158,7 @@ def _layers(ranker: "NetRanker") -> ScoreLayers:
     scaling = ranker.input_.scaling
     # The columns behind the features only fill up to a multiple of 8: they are always 0.
     layers[0] = (layers[0][0][:, : scaling.columns], layers[0][1])
-    return ScoreLayers(tuple(layers), scaling, signed_log=True)
+    return ScoreLayers(tuple(layers), scaling, signed_log=ranker.input_.log_tails)
 
 
 def refuse_unlike_zero(scorer: LinearSum | ScoreLayers, names: Sequence[str], engine: str) -> None:

@@ -55,7 +55,7 @@ def _net(model: Exportable, net: ScoreLayers) -> dict[str, Any]:
         raise model.refusal(
             "Solr NeuralNetworkModel",
             "its net sees sign(z) log(1 + |z|) of each standardised feature z, and Solr has no "
-            "normaliser for that; use onnx",
+            "normaliser for that; train it with log_tails=False, or use onnx",
         )
     last = len(net.layers) - 1
     layers = [

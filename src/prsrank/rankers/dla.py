@@ -54,6 +54,7 @@ class DLA(NetRanker):
         device: see `NeuralRanker`.
         seed: of initial weights and batches.
         missing: see `NeuralRanker`.
+        log_tails: see `NeuralRanker`.
 
     Attributes:
         propensities_: propensity of positions 1, 2, ... relative to position 1.
@@ -81,6 +82,7 @@ class DLA(NetRanker):
         device: str = "auto",
         seed: int = 0,
         missing: str = "error",
+        log_tails: bool = True,
     ) -> None:
         self.hidden = hidden
         self.learning_rate = learning_rate
@@ -94,6 +96,7 @@ class DLA(NetRanker):
         self.device = device
         self.seed = seed
         self.missing = missing
+        self.log_tails = log_tails
 
     def pairs(
         self,
@@ -146,7 +149,8 @@ class DLA(NetRanker):
         shown = shown.top(self.max_positions)
         if not len(shown.rows):
             raise InputError("there are no clicks to learn from")
-        net_input = FeatureInput(FeatureScaling.fit(dataset.features, missing=self.missing))
+        scaling = FeatureScaling.fit(dataset.features, missing=self.missing)
+        net_input = FeatureInput(scaling, log_tails=self.log_tails)
         net = ScoreNet(net_input.columns, self.hidden, seed=self.seed, device=device)
         learner = DualLearner(
             net,
@@ -165,7 +169,7 @@ class DLA(NetRanker):
             if not progress.add(learner.epoch(), measure(), state):
                 break
         progress.restore(state)
-        self.net_, self.input_ = net, net_input
+        self.net_, self.input_, self.feature_names_ = net, net_input, dataset.feature_names
         self.history_, self.best_epoch_ = progress.history, progress.best_epoch
         self.propensities_ = learner.propensities()
         return self

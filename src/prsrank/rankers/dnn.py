@@ -43,6 +43,8 @@ class NeuralRanker(NetRanker):
             "auto", bf16 on a GPU. Weights and scores are float32.
         seed: of initial weights and batches.
         missing: "error" or "impute": what to do with missing values; see `FeatureScaling`.
+        log_tails: draw in the long tails of features, sign(z) log(1 + |z|) of the standardised
+            z. False for a net that Solr is to serve, which knows no logarithm.
 
     >>> from prsrank.pairs import PairSet
     >>> rng = np.random.default_rng(0)
@@ -69,6 +71,7 @@ class NeuralRanker(NetRanker):
         precision: str = "auto",
         seed: int = 0,
         missing: str = "error",
+        log_tails: bool = True,
     ) -> None:
         self.hidden = hidden
         self.optimiser = optimiser
@@ -81,6 +84,7 @@ class NeuralRanker(NetRanker):
         self.precision = precision
         self.seed = seed
         self.missing = missing
+        self.log_tails = log_tails
 
     def fit(
         self,
@@ -109,7 +113,8 @@ class NeuralRanker(NetRanker):
             raise InputError(f"no optimiser '{self.optimiser}': one of {', '.join(OPTIMISERS)}")
         device = find_device(self.device)
         dtype = find_precision(self.precision, device)
-        net_input = FeatureInput(FeatureScaling.fit(dataset.features, missing=self.missing))
+        scaling = FeatureScaling.fit(dataset.features, missing=self.missing)
+        net_input = FeatureInput(scaling, log_tails=self.log_tails)
         source = training_lists(
             dataset, pairs, net_input, net_input.columns, device=device, dtype=dtype, seed=self.seed
         )
@@ -133,6 +138,6 @@ class NeuralRanker(NetRanker):
             if not progress.add(trainer.epoch(), measure(), [net.weights]):
                 break
         progress.restore([net.weights])
-        self.net_, self.input_ = net, net_input
+        self.net_, self.input_, self.feature_names_ = net, net_input, dataset.feature_names
         self.history_, self.best_epoch_ = progress.history, progress.best_epoch
         return self

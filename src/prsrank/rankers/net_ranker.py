@@ -22,19 +22,26 @@ class FeatureInput:
 
     With z the standardised value a column holds sign(z) log(1 + |z|): a feature with a long
     tail would otherwise drive the first steps. Zero columns fill up to a multiple of 8.
+
+    Args:
+        scaling: the standardisation.
+        log_tails: False leaves z as it is.
     """
 
-    def __init__(self, scaling: FeatureScaling) -> None:
+    def __init__(self, scaling: FeatureScaling, *, log_tails: bool = True) -> None:
         self.scaling = scaling
+        self.log_tails = log_tails
         self.columns = -(-scaling.columns // 8) * 8
 
     def __call__(self, features: npt.NDArray) -> npt.NDArray[np.float32]:
         """Return the columns of each doc."""
         values = self.scaling.transform(features)
         out = np.zeros((len(values), self.columns), np.float32)
-        np.copysign(
-            np.log1p(np.abs(values)), values, out=out[:, : values.shape[1]], casting="same_kind"
-        )
+        seen = out[:, : values.shape[1]]
+        if self.log_tails:
+            np.copysign(np.log1p(np.abs(values)), values, out=seen, casting="same_kind")
+        else:
+            seen[:] = values
         return out
 
 
@@ -44,6 +51,7 @@ class NetRanker(Ranker):
     Attributes:
         net_: the trained net.
         input_: the transformation of features.
+        feature_names_: names of the features.
         history_: one record per epoch: `loss`, and `validation` if there is any.
         best_epoch_: index of the epoch whose weights are kept.
     """
@@ -52,6 +60,7 @@ class NetRanker(Ranker):
     device: str
     net_: "ScoreNet"
     input_: FeatureInput
+    feature_names_: tuple[str, ...]
     history_: list[dict[str, float]]
     best_epoch_: int
 
@@ -69,6 +78,8 @@ class NetRanker(Ranker):
         save = _safetensors().save
         values = {
             "scaling": self.input_.scaling.to_dict(),
+            "log_tails": self.input_.log_tails,
+            "feature_names": list(self.feature_names_),
             "hidden": list(self.net_.sizes[1:-1]),
             "history": self.history_,
             "best_epoch": self.best_epoch_,
@@ -79,7 +90,9 @@ class NetRanker(Ranker):
         from prsrank.rankers.neural_net import ScoreNet
         from prsrank.rankers.torch_library import find_device
 
-        self.input_ = FeatureInput(FeatureScaling.from_dict(values["scaling"]))
+        scaling = FeatureScaling.from_dict(values["scaling"])
+        self.input_ = FeatureInput(scaling, log_tails=values["log_tails"])
+        self.feature_names_ = tuple(values["feature_names"])
         try:
             device = find_device(self.device)
         except InputError:  # trained on a GPU, read where there is none
