@@ -92,7 +92,7 @@ def best(
 
 def summarise(results: dict[tuple[int, int], dict[str, Any]], runs: int) -> dict[str, Any]:
     """Average over runs, then over queries; test prs against the others."""
-    from prsrank.metrics.significance import average_runs, paired_t_test
+    from prsrank.metrics.significance import average_runs, holm, paired_t_test
 
     folds = sorted({fold for fold, _ in results})
     names = list(results[folds[0], 0]["values"])
@@ -113,7 +113,7 @@ def summarise(results: dict[tuple[int, int], dict[str, Any]], runs: int) -> dict
         ours = average_runs(by_run[f"{ranker} prs"])
         others = ["production", *(f"{ranker} {m}" for m in METHODS if m != "prs")]
         tests = {o: paired_t_test(ours, average_runs(by_run[o])) for o in others}
-        adjusted = holm([tests[o].p_value for o in others])
+        adjusted = holm([tests[o].p_value for o in others]).tolist()
         for other, p in zip(others, adjusted, strict=True):
             test = tests[other]
             rows.setdefault(other, {})[f"prs {ranker} minus this"] = {
@@ -124,17 +124,6 @@ def summarise(results: dict[tuple[int, int], dict[str, Any]], runs: int) -> dict
                 "queries": test.queries,
             }
     return rows
-
-
-def holm(p_values: list[float]) -> list[float]:
-    """Return p values corrected for the number of comparisons (Holm 1979)."""
-    order = np.argsort(p_values)
-    corrected = np.empty(len(p_values))
-    running = 0.0
-    for rank, i in enumerate(order):
-        running = max(running, min(1.0, p_values[i] * (len(p_values) - rank)))
-        corrected[i] = running
-    return corrected.tolist()
 
 
 def markdown(rows: dict[str, Any]) -> str:

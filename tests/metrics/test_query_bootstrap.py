@@ -18,9 +18,12 @@ def plain(x, d, samples, seed):
     steps = []
     for _ in range(samples):
         rows = rng.integers(n, size=n)
-        steps.append(abs(x[rows].sum() / d[rows].sum() - value) / error(x[rows], d[rows]))
-    reach = np.quantile(steps, 0.95) * error(x, d)
-    return value - reach, value + reach, np.mean(np.array(steps) >= abs(value) / error(x, d))
+        steps.append((x[rows].sum() / d[rows].sum() - value) / error(x[rows], d[rows]))
+    steps, own = np.array(steps), error(x, d)
+    both = np.quantile(np.abs(steps), 0.95)
+    below, above = (max(both, np.quantile(t, 0.975)) for t in (steps, -steps))
+    far, one = np.abs(steps) >= abs(value) / own, np.sign(value) * steps >= abs(value) / own
+    return value - below * own, value + above * own, max(far.mean(), 2 * one.mean())
 
 
 def skewed(queries, seed, shift=0.3):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from prsrank.errors import InputError
 from prsrank.metrics import significance
-from prsrank.metrics.significance import average_runs, paired_bootstrap, paired_t_test
+from prsrank.metrics.significance import average_runs, holm, paired_bootstrap, paired_t_test
 
 both_tests = pytest.mark.parametrize("test", [paired_t_test, paired_bootstrap])
 
@@ -176,3 +176,30 @@ def test_average_runs_skips_nan(runs, queries, seed):
 def test_average_runs_needs_runs_and_queries():
     with pytest.raises(InputError, match="runs x queries"):
         average_runs([0.5, 0.7])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(0, 1), max_size=8), st.floats(0.001, 0.999))
+def test_holm_rejects_as_the_step_down_procedure_does(p_values, alpha):
+    rejected = set()
+    for step, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        if p_values[i] * (len(p_values) - step) > alpha:
+            break
+        rejected.add(i)
+    assert {i for i, p in enumerate(holm(p_values)) if p <= alpha} == rejected
+
+
+def test_holm_by_hand():
+    corrected = holm([0.02, 0.5, 0.001, 0.9, 0.01])
+    assert corrected == pytest.approx([0.06, 1.0, 0.005, 1.0, 0.04])
+
+
+def test_holm_leaves_out_what_was_not_tested():
+    np.testing.assert_allclose(holm([np.nan, 0.02, np.nan, 0.03]), [np.nan, 0.04, np.nan, 0.04])
+    assert holm([]).shape == (0,)
+
+
+@pytest.mark.parametrize("p_values", [[1.1], [-0.1, 0.5], [[0.1, 0.2]]])
+def test_holm_names_bad_input(p_values):
+    with pytest.raises(InputError, match="p values"):
+        holm(p_values)

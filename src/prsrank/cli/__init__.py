@@ -16,6 +16,7 @@ from prsrank.cli.export import export
 from prsrank.cli.plan_experiment import plan_experiment
 from prsrank.cli.propensity import propensity
 from prsrank.cli.rank import rank
+from prsrank.cli.sensitivity import sensitivity
 from prsrank.cli.simulate import simulate
 from prsrank.cli.train import train
 from prsrank.errors import InputError
@@ -38,6 +39,7 @@ for command in (
     plan_experiment,
     train,
     evaluate,
+    sensitivity,
     rank,
     export,
 ):

@@ -209,6 +209,9 @@ class ClickLog:
     ) -> tuple["ClickLog", "ClickLog"]:
         """Return the sessions before a time, and those at or after it.
 
+        A query may be on both sides: to hold clicks out for evaluation use
+        `prsrank.data.held_out.hold_out`, which keeps each query on one.
+
         Args:
             at: the time: microseconds since 1970, a datetime, or text such as "2026-01-31".
             share: instead of `at`: the share of sessions, earliest first, that the first

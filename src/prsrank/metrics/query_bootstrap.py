@@ -3,10 +3,12 @@ r"""Intervals for ratios of sums over queries, whose sessions stay together.
 An estimate over sessions is $V = \sum_q x_q / \sum_q d_q$, with x and d summed over the
 sessions of query q. Sessions of one query are not independent, queries are. The standard error
 is that of the linear part,
-$s = \sqrt{\tfrac{n}{n-1} \sum_q (x_q - V d_q)^2} / \sum_q d_q$, and the interval is the symmetric
-bootstrap-t: $V \pm c\,s$ with c the quantile of $|V^* - V| / s^*$ over samples of n queries
-drawn with replacement. Weights of clicks are skewed: percentile intervals and Student's t
-then cover too little, most of all for differences.
+$s = \sqrt{\tfrac{n}{n-1} \sum_q (x_q - V d_q)^2} / \sum_q d_q$, and the interval is a
+bootstrap-t: from $V - a\,s$ to $V + b\,s$, with the quantiles of $t = (V^* - V) / s^*$ over samples
+of n queries drawn with replacement: a the larger of the 95 % quantile of |t| (symmetric) and the
+97.5 % quantile of t (equal tails), b the larger of the former and the 97.5 % quantile of -t.
+Weights of clicks are skewed: percentile intervals and Student's t then cover too little, the
+symmetric ones miss at the heavy side, and those of equal tails are too short at the light side.
 """
 
 from dataclasses import dataclass
@@ -78,13 +80,33 @@ def ratio_intervals(
         return RatioIntervals(values, values - wide, values + wide, np.ones(x.shape[1]))
     drawn = np.random.default_rng(seed).multinomial(units, np.full(units, 1 / units), samples)
     steps = _steps(drawn.astype(np.float64), x, d, values)
-    reach = np.quantile(steps, confidence, axis=0, method="higher")
     with np.errstate(invalid="ignore"):
-        half = np.where(errors > 0, reach * errors, 0.0)
-        far = steps * errors >= np.abs(values) * (1 - _ROUNDING)
-    extreme = np.where((errors > 0) | (values == 0), np.count_nonzero(far, axis=0), 0)
-    p_values = np.where(values == 0, 1.0, (1 + extreme) / (1 + samples))
-    return RatioIntervals(values, values - half, values + half, p_values)
+        below, above = (
+            np.where(errors > 0, reach * errors, 0.0) for reach in _reaches(steps, confidence)
+        )
+        shares = _far_share(steps * errors, values)
+    p_values = np.where(errors > 0, shares, 1 / (1 + samples))
+    p_values[values == 0] = 1.0
+    return RatioIntervals(values, values - below, values + above, p_values)
+
+
+def _reaches(steps: Floats, confidence: float) -> tuple[Floats, Floats]:
+    """Return how many standard errors the interval reaches below and above."""
+    both = np.quantile(np.abs(steps), confidence, axis=0, method="higher")
+    tail = (1 + confidence) / 2
+    return (
+        np.maximum(both, np.quantile(steps, tail, axis=0, method="higher")),
+        np.maximum(both, np.quantile(-steps, tail, axis=0, method="higher")),
+    )
+
+
+def _far_share(moved: Floats, values: Floats) -> Floats:
+    """Return the level at which the interval just holds 0: the p-value."""
+    samples = len(moved)
+    away = np.abs(values) * (1 - _ROUNDING)
+    both = np.count_nonzero(np.abs(moved) >= away, axis=0)
+    one = np.count_nonzero(moved * np.sign(values) >= away, axis=0)
+    return np.asarray(np.minimum(np.maximum(1 + both, 2 * (1 + one)) / (1 + samples), 1.0))
 
 
 def _joined(x: Floats, d: Floats) -> tuple[Floats, Floats]:
@@ -110,11 +132,11 @@ def _ratios(drawn: Floats, x: Floats, d: Floats) -> tuple[Floats, Floats]:
 
 
 def _steps(drawn: Floats, x: Floats, d: Floats, centre: Floats) -> Floats:
-    """Return |V* - V| / s* of each sample; infinite where s* is 0 and V* is not V."""
+    """Return (V* - V) / s* of each sample; infinite where s* is 0 and V* is not V."""
     values, errors = _ratios(drawn, x, d)
-    moved = np.abs(values - centre)
-    moved[moved <= _ROUNDING * np.abs(centre)] = 0.0
-    steps = np.full(moved.shape, np.inf)
+    moved = values - centre
+    moved[np.abs(moved) <= _ROUNDING * np.abs(centre)] = 0.0
+    steps = np.copysign(np.inf, moved)
     np.divide(moved, errors, out=steps, where=errors > 0)
     steps[moved == 0] = 0.0
     return steps

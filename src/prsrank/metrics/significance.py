@@ -142,6 +142,33 @@ def average_runs(values: npt.ArrayLike) -> Floats:
     return means
 
 
+def holm(p_values: npt.ArrayLike) -> Floats:
+    r"""Correct the p values of a family of comparisons (Holm 1979).
+
+    The k-th smallest of n is multiplied by n - k + 1; none falls below a smaller one's
+    corrected value, none exceeds 1. Whoever calls p <= alpha significant errs in at least one
+    comparison of the family with probability alpha at most.
+
+    Args:
+        p_values: one for each comparison; NaN where there was nothing to test: stays NaN and
+            does not count.
+
+    Returns:
+        The corrected p values, in the same order.
+
+    >>> holm([0.01, 0.04, 0.03]).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    if p.ndim != 1 or ((p < 0) | (p > 1)).any():
+        raise InputError("p values must be a flat array of numbers from 0 to 1")
+    order = np.argsort(p)[: np.count_nonzero(~np.isnan(p))]
+    factors = np.arange(len(order), 0, -1)
+    corrected = np.full(len(p), np.nan)
+    corrected[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * factors))
+    return corrected
+
+
 def _differences(
     first: npt.ArrayLike, second: npt.ArrayLike, confidence: float
 ) -> tuple[Floats, int]:
