@@ -76,4 +76,6 @@ def test_demo_tells_the_whole_story(prsrank, tmp_path):
     for title, values in table.items():
         assert title in out
         assert 0 < values["ndcg@10"] <= 1
-    assert (tmp_path / "demo" / "propensities.html").stat().st_size > 100_000
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert "Rankers against production" in page
+    assert f"{table['linear, prs']['gain']:+.3f}" in page

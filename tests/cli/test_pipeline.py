@@ -133,6 +133,16 @@ def test_train_records_what_it_was_made_from(folder):
     assert "lightgbm" in card["versions"]
 
 
+def test_train_writes_a_report_into_the_model(prsrank, folder, tmp_path):
+    page = (folder / "model" / "report.html").read_text()
+    for part in ("Propensities", "Weights of the pairs", "Most important features", DATA):
+        assert part in page
+    options = ["train", folder / "compact", "--data", DATA, "--ranker", "linear"]
+    options += ["--propensity", "power:1", "--no-report", "--out", tmp_path / "model"]
+    assert prsrank(*options)[::2] == (0, "")
+    assert not (tmp_path / "model" / "report.html").exists()
+
+
 @pytest.mark.parametrize("weighting", ["naive", "ips", "pns", "labels"])
 def test_train_linear_with_every_weighting(prsrank, folder, tmp_path, weighting):
     code, _, err = prsrank(

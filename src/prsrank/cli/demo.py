@@ -1,11 +1,15 @@
 """The command `prsrank demo`."""
 
+import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from prsrank.cli.arguments import Seed, working
+
+if TYPE_CHECKING:
+    from prsrank.report.demo_report import Trained
 
 _METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
 # weighting -> the parameters that are tried; the best on the validation part is taken
@@ -29,7 +33,7 @@ def demo(
     Simulate biased clicks (eta 1, mu 0.1, a tenth of the sessions randomised), estimate the
     propensities from the randomised sessions, train linear and LambdaMART rankers on the
     clicks with several weightings, and compare them with the production ranker, whose
-    rankings were clicked, on the labels of the test part.
+    rankings were clicked, on the labels of the test part. DIR/report.html shows it all.
 
     \b
     Example:
@@ -40,8 +44,13 @@ def demo(
     from prsrank.clicks.simulate import simulate_clicks
     from prsrank.data.collections import open_collection
     from prsrank.files import write_json
-    from prsrank.propensity.plot import plot_propensities
+    from prsrank.propensity.curve import power_law
     from prsrank.propensity.randomised import RandomisedEstimator
+    from prsrank.report.demo_report import demo_report
+    from prsrank.report.html import write_report
+    from prsrank.report.parts import about_rows
+
+    started = time.perf_counter()
 
     with working(f"reading {data}"):
         collection = open_collection(data)
@@ -66,30 +75,43 @@ def demo(
         curve = RandomisedEstimator(shape="monotone").estimate(log, seed=seed)
     shown = ", ".join(f"{p:.2f}" for p in curve.propensity[:6])
     typer.echo(f"propensities by randomisation: {shown} ... (true: 1.00, 0.50, 0.33, 0.25 ...)")
-    rows = {"production": production.score(test.features)}
+    shown_first = production.score(test.features)
+    trained: list[Trained] = []
     for ranker in ("linear", "lambdamart"):
         for weighting in _WEIGHTINGS:
-            title = f"{ranker}, {_TITLES.get(weighting, weighting)}"
-            with working(f"training {title}"):
-                model = _best(ranker, weighting, log, lists, curve, validation, seed)
-            rows[title] = model.score(test.features)
-    shown_first = rows["production"]
-    table = {title: _measure(test, values, shown_first) for title, values in rows.items()}
+            with working(f"training {ranker}, {weighting}"):
+                best = _best(ranker, weighting, log, lists, curve, validation, seed)
+            trained.append(_tested(ranker, weighting, *best, test=test, production=shown_first))
+    first = _measure(test, shown_first, shown_first)
+    table = {"production": first} | {one.title: dict(one.values) for one in trained}
     _show(table)
-    plot_propensities({"randomised": curve}, out / "propensities.html")
-    write_json(out / "results.json", table)
-    typer.echo(f"written: {out / 'results.json'}, {out / 'propensities.html'}")
+    command = f"prsrank demo --data {data} --clicks {clicks} --seed {seed}"
+    with working("writing the report"):
+        report = demo_report(
+            data=collection.name,
+            clicks=len(log.clicks),
+            sessions=log.sessions,
+            curve=curve,
+            truth=power_law(1.0, range(1, curve.positions + 1)).tolist(),
+            production=first,
+            trained=trained,
+            metrics=_METRICS,
+            about=about_rows(seed=seed, started=started, command=command),
+        )
+        write_json(out / "results.json", table)
+        write_report(report, out / "report.html")
+    typer.echo(f"written: {out / 'results.json'}, {out / 'report.html'}")
 
 
 def _best(
     ranker: str, weighting: str, log: Any, lists: Any, curve: Any, validation: Any, seed: int
-) -> Any:
+) -> tuple[Any, Any, dict[str, float]]:
     """Train with each of the weighting's parameters; return the best on the validation part."""
     from prsrank.rankers.lambdamart import LambdaMART, ndcg_of
     from prsrank.rankers.linear import LinearRanker
 
     quality = ndcg_of(validation)
-    models: list[tuple[float, Any]] = []
+    models: list[tuple[float, Any, Any, dict[str, float]]] = []
     for parameters in _WEIGHTINGS[weighting]:
         model: Any = LinearRanker(missing="impute")
         options: dict[str, Any] = {}
@@ -98,8 +120,25 @@ def _best(
             options["validation"] = validation
         pairs = model.pairs(log, lists, curve, weighting, parameters=parameters)
         model.fit(lists, pairs, **options)
-        models.append((quality(model.score(validation.features)), model))
-    return max(models, key=lambda pair: pair[0])[1]
+        models.append((quality(model.score(validation.features)), model, pairs, parameters))
+    return max(models, key=lambda tried: tried[0])[1:]
+
+
+def _tested(
+    ranker: str,
+    weighting: str,
+    model: Any,
+    pairs: Any,
+    parameters: dict[str, float],
+    *,
+    test: Any,
+    production: Any,
+) -> "Trained":
+    from prsrank.report.demo_report import Trained
+
+    values = _measure(test, model.score(test.features), production)
+    title = _TITLES.get(weighting, weighting)
+    return Trained(ranker, title, model, parameters, pairs.diagnostics(), values)
 
 
 def _measure(test: Any, scores: Any, production: Any) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,6 +60,9 @@ def train(
             "the clicks of a held-out tenth of the queries (clicks), or not at all (none)."
         ),
     ] = "labels",
+    report: Annotated[
+        bool, typer.Option(help="Write MODEL/report.html, a page on the training.")
+    ] = True,
     fold: Fold = 1,
     seed: Seed = 0,
 ) -> None:
@@ -75,6 +79,7 @@ def train(
     from prsrank.propensity.curve import parse_propensity
     from prsrank.rankers.base import ranker_class
 
+    started = time.perf_counter()
     if stop_on not in _STOPS:
         raise InputError(f"--stop-on must be one of {', '.join(_STOPS)}, not '{stop_on}'")
     model = ranker_class(ranker)()
@@ -98,8 +103,26 @@ def train(
         model.fit(lists, pairs, **options)  # type: ignore[attr-defined]
     about = {"data": data, "fold": fold, "log": str(log), "weighting": weighting}
     about |= {"weighting_parameters": parameters, "propensity": _description(curve, propensity)}
-    model.save(out, about=about | {"seed": seed, "stop_on": stop_on})
+    about |= {"seed": seed, "stop_on": stop_on}
+    model.save(out, about=about)
+    if report:
+        with working("writing the report"):
+            about |= {"propensity": propensity, "clicks": len(clicks.clicks)}
+            _write_report(model, pairs, curve, about, out, started)
     typer.echo(f"{out}: {ranker}, weighting {weighting}, {len(clicks.clicks):,} clicks")
+
+
+def _write_report(
+    model: Any, pairs: Any, curve: Any, settings: dict[str, Any], out: Path, started: float
+) -> None:
+    from prsrank.report.html import write_report
+    from prsrank.report.parts import about_rows
+    from prsrank.report.training_report import training_report
+
+    command = f"prsrank train {settings['log']} --data {settings['data']} --ranker {model.name}"
+    about = about_rows(seed=settings["seed"], started=started, command=f"{command} ...")
+    page = training_report(model, pairs, curve, settings=settings, about=about)
+    write_report(page, out / "report.html")
 
 
 def _hold_out(

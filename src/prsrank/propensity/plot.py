@@ -1,7 +1,7 @@
 """Pictures of propensity curves."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,37 +14,35 @@ from prsrank.propensity.curve import Propensities
 FORMATS = (".html", ".png", ".svg")
 
 
-def propensity_chart(curves: Mapping[str, Propensities], *, positions: int = 20) -> Any:
-    """Return an altair chart: one line with its band of intervals for each curve.
+def propensity_figure(
+    curves: Mapping[str, Propensities],
+    *,
+    truth: Sequence[float] | None = None,
+    positions: int = 20,
+) -> dict[str, Any]:
+    """Return a Figure of a report: one line with its band of intervals for each curve.
 
     Args:
         curves: the curves by the name to show.
+        truth: the true propensity of each position, if it is known.
         positions: draw positions 1 to this one.
     """
-    import altair
-
     rows = chart_rows(curves, positions=positions)
-    last = max((row["position"] for row in rows), default=1)
-    base = altair.Chart(altair.InlineData(values=rows)).encode(
-        x=altair.X(
-            "position:Q", scale=altair.Scale(domain=[1, last]), axis=altair.Axis(tickMinStep=1)
-        ),
-        color=altair.Color(
-            "method:N", sort=list(curves), legend=altair.Legend(title="method", symbolOpacity=1)
-        ),
-    )
     top = max((row["propensity"] for row in rows), default=1.0)
-    scale = altair.Scale(domain=[0, 1.1 * max(top, 1.0)], clamp=True)
-    band = base.mark_area(opacity=0.2).encode(
-        y=altair.Y("low:Q", scale=scale, title="propensity"), y2="high:Q"
-    )
-    line = base.mark_line(point=True).encode(
-        y=altair.Y("propensity:Q", scale=scale),
-        tooltip=["method:N", "position:Q", "propensity:Q", "low:Q", "high:Q", "clicks:Q"],
-    )
-    return (band + line).properties(
-        width=560, height=340, title="Observation propensity by position, with 95 % intervals"
-    )
+    series = [_series(name, [r for r in rows if r["method"] == name]) for name in curves]
+    if truth is not None:
+        shown = list(truth[:positions])
+        places = list(range(1, len(shown) + 1))
+        series.append({"name": "truth", "x": places, "y": shown, "low": None, "high": None})
+    names = ", ".join(one["name"] for one in series)
+    return {
+        "id": "propensities", "title": "Observation propensity by position",
+        "caption": "Relative to position 1; bands are 95 % intervals.",
+        "alt": f"Propensity of each position by {names}.",
+        "x": {"title": "position", "scale": "linear"},
+        "y": {"title": "propensity", "zero": True, "max": 1.1 * max(top, 1.0)},
+        "kind": "lines", "panels": [{"title": "", "series": series}],
+    }  # fmt: skip
 
 
 def chart_rows(curves: Mapping[str, Propensities], *, positions: int = 20) -> list[dict[str, Any]]:
@@ -67,16 +65,41 @@ def chart_rows(curves: Mapping[str, Propensities], *, positions: int = 20) -> li
 def plot_propensities(
     curves: Mapping[str, Propensities], path: str | os.PathLike[str], *, positions: int = 20
 ) -> None:
-    """Write the chart to an .html file that needs no network, or to .png or .svg."""
+    """Write the curves to an .html page that needs no network, or to .png or .svg."""
+    from prsrank.report.charts import figure_picture
+    from prsrank.report.html import write_report
+
     kind = Path(path).suffix.lower()
     if kind not in FORMATS:
         raise InputError(f"{path}: a plot is written as {', '.join(FORMATS)}")
-    chart = propensity_chart(curves, positions=positions)
-    options: dict[str, Any] = {"inline": True} if kind == ".html" else {}
-    if kind == ".png":
-        options["scale_factor"] = 2
+    figure = propensity_figure(curves, positions=positions)
+    if kind == ".html":
+        write_report(_page(figure, curves), path)
+        return
+    picture = figure_picture(figure, kind)
     with atomic_output(path) as draft:
-        chart.save(str(draft), format=kind[1:], **options)
+        draft.write_bytes(picture)
+
+
+def _page(figure: dict[str, Any], curves: Mapping[str, Propensities]) -> dict[str, Any]:
+    from prsrank.report.parts import section
+
+    verdicts = [f"{name}: {curve.verdict}" for name, curve in curves.items()]
+    rows = [[r["method"], r["position"], r["clicks"]] for r in chart_rows(curves)]
+    clicks = {
+        "id": "clicks", "title": "Clicks behind each position", "caption": "",
+        "columns": ["method", "position", "clicks"], "rows": rows,
+    }  # fmt: skip
+    shown = section("curves", "Propensities", text=verdicts, figures=[figure], tables=[clicks])
+    return {
+        "title": "Observation propensities", "subtitle": "How likely a position is seen",
+        "lead": [], "verdicts": [], "sections": [shown], "about": [],
+    }  # fmt: skip
+
+
+def _series(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    columns = {"x": "position", "y": "propensity", "low": "low", "high": "high"}
+    return {"name": name, **{key: [row[of] for row in rows] for key, of in columns.items()}}
 
 
 def _or_none(value: float) -> float | None:

@@ -104,7 +104,7 @@ class RegressionEM(CurveOptions):
         linked = linked_to_first(information)
         scores = profile_scores(cells, p, r, *join_units(cells.units()))
         influence = solve_grounded(information, scores, linked)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # positions without clicks
             log_p = np.where(linked, np.log(p / p[0]), np.nan)
         raw = RawCurve(log_p, influence, clicks, _UNKNOWN)
         return curve_with_intervals(raw, options=self, method=_METHOD, seed=seed)

@@ -1,0 +1,1 @@
+"""Reports: plain dicts to one self-contained web page, and to pictures."""

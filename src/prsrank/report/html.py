@@ -1,0 +1,173 @@
+"""A report as one web page that loads nothing from anywhere."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from prsrank.files import FileName, atomic_output
+from prsrank.report.charts import (
+    file_names,
+    panel_points,
+    panel_spec,
+    panel_tips,
+    series_names,
+)
+from prsrank.report.checks import check_report, figures_of
+from prsrank.report.numbers import MISSING, cell_text, point_text
+from prsrank.report.styles import STYLES, style_numbers
+
+Part = Mapping[str, Any]
+
+_NUMBER = re.compile(r"[+\-−±<]?\s?\d[\d.,]*")
+_ICONS = {"confirmed": "✓", "not confirmed": "○", "contradicted": "✗"}
+
+
+def write_report(report: Part, path: FileName) -> None:
+    """Write a report to one HTML file, whole or not at all.
+
+    Args:
+        report: title, subtitle, lead, verdicts, sections and about, all plain values.
+        path: the file.
+
+    Raises:
+        InputError: naming what the report lacks.
+    """
+    page = report_html(report)
+    with atomic_output(path) as draft:
+        draft.write_text(page, encoding="utf-8")
+
+
+def report_html(report: Part) -> str:
+    """Return the page of a report. Every text of the report is escaped.
+
+    Charts are Vega-Lite, run by the embedded library without `eval`; the page's security
+    policy allows its own scripts by their hashes and no request at all.
+    """
+    import jinja2
+    from markupsafe import Markup
+
+    check_report(report)
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("prsrank.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    # keys stay as they are, and a number that JSON cannot hold is an error
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
+    styles = style_numbers(series_names([figure]) for figure in figures_of(report))
+    anchors = _anchors(report)
+    scripts = [_library(), _text("report.js")]
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        anchors=anchors,
+        figures=_figures(report, styles),
+        tables={id(t): _table(t) for s in report["sections"] for t in s["tables"]},
+        labels=_counts(report["verdicts"]),
+        icons=_ICONS,
+        styles=STYLES,
+        css=Markup(_text("report.css")),  # noqa: S704 - our own file
+        scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own files
+        hashes=[_hash(script) for script in scripts],
+        text=cell_text,
+        plain=lambda value: value if isinstance(value, str) else str(value),
+        identity=id,
+    )
+
+
+def _text(name: str) -> str:
+    return files("prsrank.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@cache
+def _library() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script, safe within a script element."""
+    import vl_convert
+
+    script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    script = script.replace("\r\n", "\n").replace("\r", "\n")
+    return re.sub(r"<(?=/script|!--|script)", r"\\x3c", script, flags=re.IGNORECASE)
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _anchors(report: Part) -> dict[str, str]:
+    """Return a fragment name for each section, of harmless letters."""
+    ids = [section["id"] for section in report["sections"]]
+    return {key: f"section-{name}" for key, name in zip(ids, file_names(ids), strict=True)}
+
+
+def _counts(verdicts: Iterable[Part]) -> dict[str, int]:
+    given = [verdict["label"] for verdict in verdicts]
+    return {label: given.count(label) for label in _ICONS if label in given}
+
+
+def _figures(report: Part, styles: Mapping[str, int]) -> dict[str, Any]:
+    """Return, by the figure's id, what the page draws and tells."""
+    figures = figures_of(report)
+    names = file_names(figure["id"] for figure in figures)
+    return {
+        figure["id"]: {
+            "anchor": f"figure-{name}",
+            "methods": [[n, styles[n]] for n in series_names([figure])],
+            "panels": [_panel(figure, panel, styles) for panel in figure["panels"]],
+        }
+        for figure, name in zip(figures, names, strict=True)
+    }
+
+
+def _panel(figure: Part, panel: Part, styles: Mapping[str, int]) -> dict[str, Any]:
+    names = series_names([{"panels": [panel]}])
+    points = [point_text(point) for point in panel_points(panel)]
+    tips = panel_tips(panel)
+    rows = []
+    for point, tip in zip(points, tips, strict=True):
+        values = dict(tip)
+        rows.append([point, *(values.get(name, MISSING) for name in names)])
+    return {
+        "title": panel["title"],
+        "columns": [figure["x"]["title"], *names],
+        "rows": rows,
+        "chart": {
+            "spec": panel_spec(figure, panel, styles),
+            "points": points,
+            "tips": tips,
+        },
+    }
+
+
+def _table(table: Part) -> dict[str, Any]:
+    rows = [[_cell(cell) for cell in row] for row in table["rows"]]
+    numeric = [
+        any(row[i]["number"] for row in rows) and all(row[i]["fits"] for row in rows)
+        for i in range(len(table["columns"]))
+    ]
+    naming = max(1, [*numeric, True].index(True))
+    notes = [
+        [", ".join(c["text"] for c in row[:naming]), column, cell["mark"], cell["note"]]
+        for row in rows
+        for column, cell in zip(table["columns"], row, strict=True)
+        if cell["note"]
+    ]
+    return {"rows": rows, "notes": notes, "numeric": numeric}
+
+
+def _cell(cell: Any) -> dict[str, Any]:
+    parts = cell if isinstance(cell, Mapping) else {"value": cell}
+    value = parts.get("value")
+    text = cell_text(value)
+    number = bool(_NUMBER.match(text))
+    return {
+        "text": text,
+        "mark": parts.get("mark") or "",
+        "note": parts.get("note") or "",
+        "number": number,
+        "fits": number or value in (None, ""),
+    }

@@ -1,0 +1,67 @@
+"""Numbers of a report in words."""
+
+import json
+import math
+from typing import Any
+
+MISSING = "–"
+
+
+def plain_number(value: Any) -> float | int | None:
+    """Return a finite number as it is, and None for what is none.
+
+    >>> plain_number(0.5), plain_number(float("nan")), plain_number(None)
+    (0.5, None, None)
+    """
+    return value if value is not None and math.isfinite(value) else None
+
+
+def number_text(value: float | None) -> str:
+    """Return a number with four digits, as a table shows it.
+
+    >>> [number_text(v) for v in (0.71, 12345.6, 7, 0.00001234, None)]
+    ['0.7100', '12,346', '7', '1.234e-05', '–']
+    """
+    number = plain_number(value)
+    if number is None:
+        return MISSING
+    if isinstance(number, int) or (abs(number) >= 10_000 and abs(number) < 1e12):
+        return f"{number:,.0f}"
+    return f"{number:#.4g}".rstrip(".")
+
+
+def point_text(value: Any) -> str:
+    """Return a place on an axis: a name as it is, a number in full.
+
+    >>> [point_text(v) for v in (1_000_000.0, 0.05, "linear")]
+    ['1,000,000', '0.05', 'linear']
+    """
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if value == round(value) else f"{value:g}"
+
+
+def interval_text(value: float | None, low: float | None, high: float | None) -> str:
+    """Return a number with its interval.
+
+    >>> interval_text(0.5, 0.4, 0.6)
+    '0.5000 (0.4000 to 0.6000)'
+    """
+    if plain_number(low) is None or plain_number(high) is None or plain_number(value) is None:
+        return number_text(value)
+    return f"{number_text(value)} ({number_text(low)} to {number_text(high)})"
+
+
+def cell_text(value: Any) -> str:
+    """Return what a table or a detail shows for any plain value.
+
+    >>> cell_text(True), cell_text([1, 2]), cell_text("a"), cell_text(None)
+    ('yes', '[1, 2]', 'a', '–')
+    """
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number_text(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

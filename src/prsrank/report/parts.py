@@ -1,0 +1,99 @@
+"""Parts that the reports of single models share: sections, importances, weights, versions."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from prsrank.pairs import PairDiagnostics
+    from prsrank.rankers.base import Ranker
+
+Part = dict[str, Any]
+
+_WEIGHTS = {
+    "lists": "lists with a pair", "winners": "clicked docs", "pairs": "pairs",
+    "distinct_pairs": "distinct pairs", "weight_mean": "mean weight",
+    "weight_sd": "standard deviation", "weight_max": "largest weight",
+    "effective_sample_size": "effective sample size", "clipped_share": "share clipped",
+}  # fmt: skip
+
+
+def section(name: str, title: str, **parts: Any) -> Part:
+    """Return a Section without claim or verdict; what is not given is empty.
+
+    >>> section("s", "Title", text=["One line."])["figures"]
+    []
+    """
+    lists: Part = {key: [] for key in ("text", "figures", "tables", "details", "notes")}
+    return {"id": name, "title": title, "claim": None, "verdict": None, **lists, **parts}
+
+
+def weight_rows(diagnostics: "PairDiagnostics") -> list[list[Any]]:
+    """Return what pairs are made of, as rows of name and value."""
+    rows: list[list[Any]] = [[title, getattr(diagnostics, key)] for key, title in _WEIGHTS.items()]
+    heaviest = ", ".join(f"{query} ({share:.1%})" for query, share in diagnostics.heaviest_lists)
+    return [*rows, ["heaviest lists, share of the weight", heaviest]]
+
+
+def weight_table(pairs: Mapping[str, "PairDiagnostics"]) -> Part:
+    """Return a Table with one row of weight diagnostics per weighting."""
+    keys = ("pairs", "weight_mean", "weight_max", "effective_sample_size", "clipped_share")
+    return {
+        "id": "weights", "title": "Weights of the pairs",
+        "caption": "A pair is a clicked and a non-clicked doc of one session. The effective sample "
+        "size is the number of equal weights that would be worth as much.",
+        "columns": ["weighting", *(_WEIGHTS[key] for key in keys)],
+        "rows": [[name, *(getattr(d, key) for key in keys)] for name, d in pairs.items()],
+    }  # fmt: skip
+
+
+def feature_importance(ranker: "Ranker") -> tuple[str, dict[str, float]] | None:
+    """Return what a ranker's importance means and its value by feature, or None if it has none."""
+    if hasattr(ranker, "feature_importance"):
+        return "share of the gain of all splits", _shares(ranker.feature_importance())
+    if hasattr(ranker, "scaling_") and hasattr(ranker, "weights_"):
+        names: Sequence[str] = getattr(ranker, "feature_names_", ())
+        weights = np.abs(ranker.weights_[: len(names)]).tolist()
+        return "share of the absolute weights", _shares(dict(zip(names, weights, strict=True)))
+    return None
+
+
+def importance_figure(
+    title: str, measure: str, importances: Mapping[str, Mapping[str, float]], *, most: int = 15
+) -> Part:
+    """Return a Figure of the features that matter most to the first of several rankers."""
+    first, *_ = importances.values()
+    names = sorted(first, key=lambda name: -first[name])[:most]
+    series: list[Part] = [
+        {"name": ranker, "x": names, "y": [v[n] for n in names], "low": None, "high": None}
+        for ranker, v in importances.items()
+    ]
+    return {
+        "id": "importance", "title": title,
+        "caption": f"The {len(names)} most important of {len(first)} features: {measure}.",
+        "alt": f"Bars of {measure}; most important: {', '.join(names[:3])}.",
+        "x": {"title": "feature", "scale": "ordinal"}, "y": {"title": measure, "zero": True},
+        "kind": "bars", "panels": [{"title": "", "series": series}],
+    }  # fmt: skip
+
+
+def about_rows(*, seed: int, started: float, command: str) -> list[list[Any]]:
+    """Return the rows at the end of a report.
+
+    Args:
+        seed: the seed of the run.
+        started: `time.perf_counter()` at its beginning.
+        command: the command line that repeats it.
+    """
+    from prsrank.rankers.base import library_versions
+
+    rows: list[list[Any]] = [["command", command], ["seed", seed]]
+    rows.append(["wall time", f"{time.perf_counter() - started:.1f} s"])
+    return rows + [[f"version of {name}", text] for name, text in library_versions().items()]
+
+
+def _shares(values: Mapping[str, float]) -> dict[str, float]:
+    total = sum(values.values()) or 1.0
+    return {name: float(value) / total for name, value in values.items()}

@@ -1,0 +1,203 @@
+import base64
+import copy
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from prsrank.errors import InputError
+from prsrank.report.html import report_html, write_report
+
+
+class Page(HTMLParser):
+    """What a browser's parser makes of the page: elements, texts and scripts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.scripts, self.texts, self._open = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag in ("script", "style"):
+            self._open.append(tag)
+            self.scripts.append([dict(attributes), ""])
+
+    def handle_endtag(self, tag):
+        if self._open and self._open[-1] == tag:
+            self._open.pop()
+
+    def handle_data(self, data):
+        if self._open:
+            self.scripts[-1][1] += data
+        else:
+            self.texts.append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def policy(self):
+        return next(a["content"] for a in self.all("meta") if "http-equiv" in a)
+
+    @property
+    def figures(self):
+        return json.loads(next(text for a, text in self.scripts if a.get("id") == "figures"))
+
+    def rows(self, figure):
+        spec = self.figures[figure]["charts"][0]["spec"]
+        return spec["datasets"][spec["data"]["name"]]
+
+
+@pytest.fixture
+def page(report):
+    return Page(report_html(report))
+
+
+def test_texts_with_html_in_them_stay_texts(page, evil):
+    assert [a.get("type") for a in page.all("script")] == ["application/json", None, None]
+    assert page.all("img") == []
+    assert not [a for _, attributes in page.elements for a in attributes if a.startswith("on")]
+    whole = "".join(page.texts)
+    for text in (f"Section {evil}", f"Text {evil}", f"Detail {evil}", f"query {evil}"):
+        assert text in whole
+    assert evil in {a.get("title") for a in page.all("td")}
+
+
+def test_names_with_html_in_them_arrive_whole_in_the_charts(page, evil):
+    assert [row["x"] for row in page.rows("importance")][2] == f"feature {evil}"
+    assert f"gains {evil}" in page.figures
+    raw = next(text for a, text in page.scripts if a.get("id") == "figures")
+    assert not set("<>&\u2028") & set(raw)
+
+
+def test_the_page_asks_for_nothing(page):
+    for _, attributes in page.elements:
+        for name in ("src", "href", "srcset", "data", "action"):
+            assert attributes.get(name, "#").startswith(("#", "data:"))
+    style = next(text for a, text in page.scripts if a == {} and ":root" in text)
+    assert not re.search(r"url\(|@import", style)
+    assert "default-src 'none'" in page.policy
+
+
+def test_the_policy_lets_run_just_the_page_s_own_scripts(page):
+    allowed = re.search(r"script-src ([^;]*);", page.policy).group(1).split()
+    run = [text for a, text in page.scripts if a == {} and ":root" not in text]
+    hashes = [base64.b64encode(hashlib.sha256(t.encode()).digest()).decode() for t in run]
+    assert allowed == [f"'sha256-{digest}'" for digest in hashes]
+
+
+def test_structure_for_readers_by_ear(page):
+    assert page.all("html")[0]["lang"] == "en"
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(ids) == len(set(ids))
+    targets = [a["href"][1:] for a in page.all("a")]
+    assert set(targets) <= set(ids)
+    labels = [a["aria-labelledby"] for _, a in page.elements if "aria-labelledby" in a]
+    assert set(labels) <= set(ids)
+    assert len(page.all("caption")) == len(page.all("table"))
+    assert all(a.get("scope") in ("row", "col") for a in page.all("th"))
+    assert all(a["aria-pressed"] in ("true", "false") for a in page.all("button"))
+
+
+def test_every_value_of_a_figure_is_in_its_table(page, report):
+    whole = " ".join(page.texts)
+    for section in report["sections"]:
+        for figure in section["figures"]:
+            for panel in figure["panels"]:
+                for series in panel["series"]:
+                    for value in series["y"]:
+                        assert f"{value:#.4g}" in whole
+
+
+def test_verdicts_are_told_in_words(page):
+    whole = " ".join(page.texts)
+    for label in ("confirmed", "not confirmed", "contradicted"):
+        assert re.search(rf"[✓○✗]\s+{label}", whole)
+
+
+def test_marks_carry_their_notes(page):
+    marked = [a for a in page.all("td") if a.get("title") == "p = 0.003, d = 0.41"]
+    assert len(marked) == 2
+    assert "p = 0.003, d = 0.41" in " ".join(page.texts)
+
+
+def test_what_json_cannot_hold_is_left_out(report):
+    series = report["sections"][0]["figures"][0]["panels"][0]["series"][0]
+    series["y"][1] = float("nan")
+    series["low"][2] = float("inf")
+    shown = Page(report_html(report)).rows("fig1")
+    rows = [row for row in shown if row["method"] == series["name"]]
+    assert [row["x"] for row in rows] == [x for i, x in enumerate(series["x"]) if i != 1]
+    assert rows[1]["low"] is None
+
+
+def test_a_report_of_bare_bones(tmp_path):
+    bare = {"title": "t", "subtitle": "", "lead": [], "verdicts": [], "sections": [], "about": []}
+    path = tmp_path / "new" / "r.html"
+    write_report(bare, path)
+    assert path.read_text().startswith("<!doctype html>")
+    assert [p.name for p in path.parent.iterdir()] == ["r.html"]
+
+
+def places(value, path=()):
+    """Yield the path to each dict of a report whose keys are fixed."""
+    if isinstance(value, dict):
+        if "mark" not in value:
+            yield path
+        for key, part in value.items():
+            yield from places(part, (*path, key))
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield from places(part, (*path, number))
+
+
+def test_whatever_is_missing_is_named(report, tmp_path):
+    tried = 0
+    for path in places(report):
+        part = report
+        for step in path:
+            part = part[step]
+        for key in part:
+            broken = copy.deepcopy(report)
+            part_of_it = broken
+            for step in path:
+                part_of_it = part_of_it[step]
+            del part_of_it[key]
+            with pytest.raises(InputError, match=f"'{key}'"):
+                write_report(broken, tmp_path / "r.html")
+            tried += 1
+    assert tried > 100
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r: r["verdicts"][0].update(label="won"), "label is 'won'"),
+        (lambda r: r["verdicts"][0].update(section="nowhere"), "section is 'nowhere'"),
+        (lambda r: r["sections"][1].update(id="fig1"), "two sections have the id 'fig1'"),
+        (lambda r: r["sections"][1]["figures"][0].update(id="fig1"), "two figures have the id"),
+        (lambda r: r["sections"][0]["tables"][0]["rows"][1].pop(), "row 2 has 4 cells, not 5"),
+        (lambda r: r["sections"][0]["figures"][0].update(kind="pie"), "kind is 'pie'"),
+        (lambda r: series(r)["y"].pop(), "6 values of y for 7 of x"),
+        (lambda r: series(r)["low"].pop(), "6 values of low for 7 of x"),
+        (lambda r: series(r)["x"].__setitem__(0, 0), "a log scale takes values above 0"),
+        (lambda r: series(r)["x"].__setitem__(0, "few"), "an ordinal scale"),
+    ],
+)
+def test_what_does_not_fit_is_named(report, change, message):
+    change(report)
+    with pytest.raises(InputError, match=message):
+        report_html(report)
+
+
+def series(report):
+    return report["sections"][0]["figures"][0]["panels"][0]["series"][0]
