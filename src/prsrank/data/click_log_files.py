@@ -46,9 +46,15 @@ def read_click_log(path: AnyPath, *, contexts: Sequence[str] | None = None) -> C
         InputError: if a file is missing, is cut short, or holds a log that cannot be used.
     """
     place = Path(path)
-    if place.is_dir() and any((place / f"{name}.parquet").exists() for name in _COMPACT):
+    if is_compact(place):
         return _read_compact(place, contexts)
     return _read_events(place, contexts)
+
+
+def is_compact(path: AnyPath) -> bool:
+    """Tell whether a path is a folder with a log in the compact form."""
+    place = Path(path)
+    return place.is_dir() and any((place / f"{name}.parquet").exists() for name in _COMPACT)
 
 
 def write_events(log: ClickLog, path: AnyPath) -> None:
@@ -97,7 +103,7 @@ def _read_events(place: Path, contexts: Sequence[str] | None) -> ClickLog:
                 relation = connection.read_csv(escaped[0])
             else:
                 relation = connection.read_parquet(escaped, union_by_name=len(files) > 1)
-                contexts = _stored_contexts(connection, files[0]) if contexts is None else contexts
+                contexts = stored_contexts(connection, files[0]) if contexts is None else contexts
         except duckdb.Error as error:
             raise InputError(f"{place}: cannot be read: {one_line(error)}") from error
         return from_source(source_of(relation), contexts=contexts or ())
@@ -129,7 +135,7 @@ def _read_compact(place: Path, contexts: Sequence[str] | None) -> ClickLog:
         try:
             tables = {n: connection.read_parquet(glob.escape(str(f))) for n, f in files.items()}
             if contexts is None:
-                contexts = _stored_contexts(connection, files["sessions"])
+                contexts = stored_contexts(connection, files["sessions"])
             rankings = _arrays(tables["rankings"], _RANKING_SQL, (), place / "rankings.parquet")
             sessions = _arrays(
                 tables["sessions"], _SESSION_SQL, contexts, place / "sessions.parquet"
@@ -313,7 +319,8 @@ def _copy(
     connection.execute(f"COPY written TO {_text(str(file))} ({options})")
 
 
-def _stored_contexts(connection: "DuckDBPyConnection", file: Path) -> tuple[str, ...]:
+def stored_contexts(connection: "DuckDBPyConnection", file: Path) -> tuple[str, ...]:
+    """Return the context columns that a Parquet file was written with."""
     query = "SELECT value FROM parquet_kv_metadata(?) WHERE decode(key) = ?"
     found: list[Any] = connection.execute(query, [glob.escape(str(file)), _CONTEXTS_KEY]).fetchall()
     return tuple(json.loads(found[0][0])) if found else ()

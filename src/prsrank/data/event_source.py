@@ -33,29 +33,31 @@ class EventSource:
     Attributes:
         relation: the events.
         types: DuckDB's type of each column, by name.
+        name: what messages call the events, such as the path of their file.
     """
 
     relation: "DuckDBPyRelation"
     types: Mapping[str, str]
+    name: str = "the events"
 
     def rows(self, columns: str, *, where: str = "true", limit: int = 1) -> list[tuple[Any, ...]]:
         """Return the first rows for which a condition holds, as tuples."""
-        with _errors_in_one_line():
+        with errors_in_one_line(self.name):
             return self.relation.filter(where).limit(limit).project(columns).fetchall()
 
     def total(self, aggregates: str) -> tuple[Any, ...]:
         """Return aggregates over all rows."""
-        with _errors_in_one_line():
+        with errors_in_one_line(self.name):
             return self.relation.aggregate(aggregates).fetchall()[0]
 
     def arrays(self, columns: str) -> dict[str, npt.NDArray]:
         """Return columns as arrays, in the order of the events."""
-        with _errors_in_one_line():
+        with errors_in_one_line(self.name):
             return self.relation.project(columns).fetchnumpy()
 
     def distinct(self, column: str, *, also: str, ordered: bool) -> dict[str, npt.NDArray]:
         """Return the distinct values of a column as `value`, and SQL of `value` beside them."""
-        with _errors_in_one_line():
+        with errors_in_one_line(self.name):
             values = self.relation.project(f"{column} AS value").distinct()
             if ordered:
                 values = values.order("value")
@@ -76,19 +78,29 @@ class EventSource:
 
 
 @contextmanager
-def _errors_in_one_line() -> Iterator[None]:
+def errors_in_one_line(name: str) -> Iterator[None]:
+    """Turn an error of DuckDB about `name` into an InputError of one line."""
     import duckdb
 
     try:
         yield
+    except duckdb.OutOfMemoryException as error:
+        raise InputError(f"{name}: needs more memory than allowed: {one_line(error)}") from error
     except duckdb.Error as error:
-        raise InputError(f"the events cannot be read: {one_line(error)}") from error
+        raise InputError(f"{name}: cannot be read: {one_line(error)}") from error
 
 
 def one_line(error: Exception) -> str:
-    """Return the first line of an error's message, without DuckDB's name for the error."""
-    line = str(error).strip().splitlines()[0]
-    return line.split("Error: ", 1)[-1]
+    """Return the first line of an error's message, without DuckDB's name for the error.
+
+    An error in a CSV file keeps the line that says what is wrong, too.
+    """
+    lines = str(error).strip().splitlines()
+    line = lines[0].split("Error: ", 1)[-1]
+    if line.startswith("CSV Error") and len(lines) > 2:
+        file = next((text.split("=", 1)[1].strip() for text in lines if "file =" in text), "")
+        line = f"{file}{', ' if file else ''}{line[10:]}: {lines[2]}"
+    return line
 
 
 @contextmanager
@@ -120,7 +132,7 @@ def check_columns(source: EventSource, contexts: Sequence[str]) -> None:
     """Raise an InputError for a missing column, one of the wrong type, or no rows at all."""
     for name in (*REQUIRED, *contexts):
         if name not in source.types:
-            raise InputError(f"the log has no column {name!r}{_nearest(name, source.types)}")
+            raise InputError(f"the log has no column {name!r}{nearest_column(name, source.types)}")
     for name in contexts:
         if name in REQUIRED + OPTIONAL:
             raise InputError(f"column {name!r} has a meaning of its own and is no context")
@@ -220,7 +232,8 @@ def _kind(value: object) -> str:
     return "int" if isinstance(value, np.integer) else type(value).__name__
 
 
-def _nearest(name: str, known: Mapping[str, str]) -> str:
+def nearest_column(name: str, known: Mapping[str, str]) -> str:
+    """Return words that name the column nearest to `name`, or else all columns."""
     lower = {column.lower(): column for column in known}
     close = difflib.get_close_matches(name, lower, n=1, cutoff=0.4)
     return f"; did you mean {lower[close[0]]!r}?" if close else f"; it has {', '.join(known)}"

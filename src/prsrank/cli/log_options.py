@@ -1,0 +1,104 @@
+"""Options that the commands which read a log share."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from prsrank.cli.arguments import working
+
+if TYPE_CHECKING:
+    from prsrank.data.click_log import ClickLog
+    from prsrank.data.dataset import RankingDataset
+    from prsrank.ingest.mapping import LogMapping
+    from prsrank.ingest.sources import LogSource
+
+AnyLog = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOG",
+        help="A click log: Parquet, CSV or JSONL of events, a folder or glob of them, a compact "
+        "log, or a folder with ubi_queries and ubi_events.",
+    ),
+]
+Column = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="MEANING=COLUMN",
+        help="Which column of the log means what, such as query_id=srch_id; may be repeated.",
+    ),
+]
+MappingFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--mapping",
+        metavar="TOML",
+        help="A file that says which columns mean what and which actions count.",
+    ),
+]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        "--features", metavar="TABLE", help="A table of features, keyed by query_id and doc_id."
+    ),
+]
+Lists = Annotated[
+    str,
+    typer.Option(
+        "--lists",
+        help="query: one list a query. session: sessions of a query that saw different features "
+        "get lists of their own.",
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option("--memory", metavar="SIZE", help="How much to hold at once, such as 4GB."),
+]
+
+
+def log_mapping(column: Sequence[str] | None, mapping: Path | None) -> "LogMapping":
+    """Return what --mapping and --column say; --column wins."""
+    from prsrank.ingest.mapping import LogMapping, read_mapping
+
+    known = LogMapping() if mapping is None else read_mapping(mapping)
+    return known.with_columns(column or [])
+
+
+@contextmanager
+def open_log(
+    log: str,
+    *,
+    column: Sequence[str] | None = None,
+    mapping: Path | None = None,
+    memory: str | None = None,
+) -> Iterator["LogSource"]:
+    """Open a log as unchecked events, as the shared options describe it."""
+    from prsrank.ingest.sources import open_events
+
+    with open_events(log, mapping=log_mapping(column, mapping), memory=memory) as source:
+        yield source
+
+
+def load_log(
+    log: str,
+    *,
+    column: Sequence[str] | None = None,
+    mapping: Path | None = None,
+    features: str | None = None,
+    lists: str = "query",
+    memory: str | None = None,
+) -> tuple["ClickLog", "RankingDataset | None"]:
+    """Read a log and its lists (None if no features are named), as the shared options say."""
+    from prsrank.ingest.log import read_log
+
+    with working(f"reading {log}"):
+        return read_log(
+            log,
+            mapping=log_mapping(column, mapping),
+            features=features,
+            lists=lists,
+            memory=memory,
+        )

@@ -1,0 +1,65 @@
+"""The options that describe a log on the command line."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from prsrank.cli.log_options import (
+    AnyLog,
+    Column,
+    Features,
+    Lists,
+    MappingFile,
+    Memory,
+    load_log,
+    open_log,
+)
+from prsrank.errors import InputError
+
+app = typer.Typer()
+
+
+@app.command()
+def count(
+    log: AnyLog,
+    column: Column = None,
+    mapping: MappingFile = None,
+    features: Features = None,
+    lists: Lists = "query",
+    memory: Memory = None,
+) -> None:
+    with open_log(log, column=column, mapping=mapping, memory=memory) as source:
+        rows = source.total("count(*)")[0]
+    options = {"column": column, "mapping": mapping, "memory": memory}
+    clicks, data = load_log(log, features=features, lists=lists, **options)
+    docs = None if data is None else data.docs
+    typer.echo(json.dumps({"rows": rows, "sessions": clicks.sessions, "docs": docs}))
+
+
+@pytest.fixture
+def files(tmp_path):
+    log, table, toml = (tmp_path / name for name in ("log.csv", "table.csv", "map.toml"))
+    log.write_text("q,s,doc_id,position,click\n1,1,5,0,1\n1,1,6,1,0\n")
+    table.write_text("query_id,doc_id,x\n1,5,0.5\n1,6,1\n1,7,2\n")
+    toml.write_text('positions_from = 0\n[columns]\nquery_id = "wrong"\nsession_id = "s"\n')
+    return log, table, toml
+
+
+def test_options_reach_the_log(files):
+    log, table, toml = map(str, files)
+    options = [log, "--mapping", toml, "--column", "query_id=q", "--memory", "300MB"]
+    result = CliRunner().invoke(app, options)
+    assert json.loads(result.stdout) == {"rows": 2, "sessions": 1, "docs": None}
+    result = CliRunner().invoke(app, [*options, "--features", table])
+    assert json.loads(result.stdout)["docs"] == 3
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--column", "q"], ["--memory", "lots"], ["--mapping", "gone.toml"], ["--lists", "x"]]
+)
+def test_wrong_options_are_input_errors(files, wrong):
+    log, _, toml = map(str, files)
+    result = CliRunner().invoke(app, [log, "--mapping", toml, "--column", "query_id=q", *wrong])
+    assert isinstance(result.exception, InputError)

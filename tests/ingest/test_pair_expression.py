@@ -1,0 +1,268 @@
+"""Counting pairs on every engine, and what becomes of the counts."""
+
+import narwhals as nw
+import numpy as np
+import pytest
+
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.simulate import simulate_clicks
+from prsrank.data.click_log import ClickLog
+from prsrank.data.click_log_files import write_events
+from prsrank.data.dataset import RankingDataset
+from prsrank.data.events import event_columns
+from prsrank.data.synthetic import synthetic_dataset
+from prsrank.errors import DataWarning, InputError
+from prsrank.ingest.mapping import LogMapping
+from prsrank.ingest.pair_expression import pair_counts
+from prsrank.ingest.pairs import pairs_of_counts, read_pairs
+from prsrank.pairs import PairSet
+from prsrank.propensity.curve import PowerLaw
+from prsrank.weighting import WEIGHTINGS
+
+ENGINES = ("duckdb", "polars", "pyarrow")
+CLICK_WEIGHTINGS = [name for name in WEIGHTINGS if name != "labels"]
+
+
+@pytest.fixture(scope="module")
+def simulated() -> tuple[ClickLog, RankingDataset]:
+    """Many sessions of few lists, in changing orders."""
+    data = synthetic_dataset("mq2007", 25, seed=3)
+    rng = np.random.default_rng(1)
+    rankers = [rng.normal(size=data.docs) for _ in range(3)]
+    logs = [
+        simulate_clicks(data, [r], PositionBasedModel(), clicks=400, seed=i)
+        for i, r in enumerate(rankers)
+    ]
+    from prsrank.data.click_log_parts import merge
+
+    parts = []
+    for index, log in enumerate(logs):
+        ids = np.arange(log.sessions) + 100_000 * index
+        parts.append(ClickLog(**{**_fields(log), "session_ids": ids}))
+    return merge(parts), data
+
+
+def _fields(log: ClickLog) -> dict:
+    from dataclasses import fields
+
+    return {f.name: getattr(log, f.name) for f in fields(log)}
+
+
+def native(columns: dict, engine: str):
+    import polars
+    import pyarrow
+
+    plain = {n: a.astype(str) if a.dtype.kind == "O" else a for n, a in columns.items()}
+    if engine == "polars":
+        return polars.LazyFrame(plain)
+    table = pyarrow.table(plain)
+    if engine == "pyarrow":
+        return table
+    import duckdb
+
+    return duckdb.connect().from_arrow(table)
+
+
+def counted(columns: dict, engine: str, **options) -> dict[str, np.ndarray]:
+    frame = nw.from_native(native(columns, engine)).lazy()
+    found = pair_counts(frame, **options).collect()
+    return {name: found[name].to_numpy() for name in found.columns}
+
+
+def assert_same(one: PairSet, other: PairSet, *, exact: bool = False) -> None:
+    np.testing.assert_array_equal(one.winner_offsets, other.winner_offsets)
+    np.testing.assert_array_equal(one.winner_row, other.winner_row)
+    tolerance = 0.0 if exact else 1e-12
+    np.testing.assert_allclose(one.weights, other.weights, rtol=tolerance, atol=0)
+    np.testing.assert_allclose(one.totals, other.totals, rtol=tolerance, atol=0)
+    assert (one.normalise, one.truncation) == (other.normalise, other.truncation)
+
+
+def sorted_rows(counts: dict[str, np.ndarray]) -> np.ndarray:
+    rows = np.stack([counts[name].astype(np.int64) for name in sorted(counts)], axis=1)
+    return rows[np.lexsort(rows.T)]
+
+
+def test_counts_are_those_of_a_loop_over_sessions(simulated):
+    log, _ = simulated
+    columns = event_columns(log)
+    expected: dict[tuple, int] = {}
+    order = np.lexsort((columns["position"], columns["session_id"], columns["query_id"]))
+    rows = np.stack(
+        [
+            columns[n][order].astype(int)
+            for n in ("query_id", "session_id", "doc_id", "position", "click")
+        ],
+        1,
+    )
+    for session in np.split(rows, np.flatnonzero(np.any(np.diff(rows[:, :2], axis=0), axis=1)) + 1):
+        clicks = session[:, 4].sum()
+        for q, _, i, k, c in session:
+            if c:
+                for _, _, j, m, other in session:
+                    if not other or i == j:
+                        key = (q, i, j, k, m, clicks)
+                        expected[key] = expected.get(key, 0) + 1
+    found = counted(columns, "duckdb", count_clicks=True)
+    names = ("query_id", "winner", "loser", "winner_key", "loser_key", "clicks")
+    keys = zip(*(found[n].tolist() for n in names), strict=True)
+    assert dict(zip(keys, found["pairs"].tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"key": None}, {"against": "others"}, {"count_clicks": True}]
+)
+def test_engines_count_the_same(simulated, options):
+    columns = event_columns(simulated[0])
+    first = sorted_rows(counted(columns, "duckdb", **options))
+    for engine in ("polars", "pyarrow"):
+        np.testing.assert_array_equal(sorted_rows(counted(columns, engine, **options)), first)
+
+
+@pytest.mark.parametrize(
+    ("engine", "weighting", "normalise", "truncation"),
+    [("duckdb", weighting, "ndcg", 3) for weighting in CLICK_WEIGHTINGS]
+    + [(engine, "prs", None, None) for engine in ENGINES]
+    + [(engine, "ips_oracle", "arp", None) for engine in ENGINES],
+)
+def test_pairs_equal_those_of_the_click_log(simulated, engine, weighting, normalise, truncation):
+    log, data = simulated
+    chosen = WEIGHTINGS[weighting]
+    counts = counted(
+        event_columns(log),
+        engine,
+        key="position" if chosen.needs_propensities else None,
+        against="non-clicked" if chosen.against == "non-clicked" else "others",
+        count_clicks=normalise == "ndcg",
+    )
+    options = {"normalise": normalise, "truncation": truncation}
+    pairs = pairs_of_counts(counts, data, PowerLaw(0.7), weighting, **options)
+    assert_same(pairs, PairSet.from_log(log, data, PowerLaw(0.7), weighting, **options))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_text_ids_and_logged_propensities(engine):
+    columns = {
+        "query_id": np.array(["é", "é", "é", "b", "b"], object),
+        "session_id": np.array([1, 1, 1, 1, 1]),
+        "doc_id": np.array(["😀", "x", "<b>", "x", "😀"], object),
+        "position": np.array([1, 2, 3, 1, 2]),
+        "click": np.array([0, 1, 0, 1, 0]),
+        "propensity": np.array([1.0, 0.25, 0.125, 1.0, 0.5]),
+    }
+    log = ClickLog.from_frame(columns)
+    data = RankingDataset(
+        np.eye(5),
+        np.array([0, 2, 5]),
+        np.array(["b", "é"]),
+        doc_ids=np.array(["x", "😀", "x", "<b>", "😀"]),
+    )
+    counts = counted(columns, engine, key="propensity")
+    for threads in (1, 2):
+        pairs = pairs_of_counts(counts, data, None, "prs", threads=threads)
+        assert_same(pairs, PairSet.from_log(log, data))
+
+
+def test_weights_of_actions_multiply_the_pairs_of_their_winner(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text(
+        "query_id,session_id,doc_id,position,click,cart\n1,1,5,1,1,0\n1,1,6,2,0,0\n1,1,7,3,1,1\n"
+    )
+    mapping = LogMapping(actions={"click": 1, "cart": 3.5})
+    pairs, data = read_pairs(file, PowerLaw(1.0), "ips", mapping=mapping, normalise="ndcg")
+    assert data.doc_ids.tolist() == [5, 6, 7]
+    ideal = 1 + 1 / np.log2(3)
+    assert pairs.winner_row.tolist() == [0, 2]
+    np.testing.assert_allclose(pairs.row(0), np.array([0, 1, 0]) / ideal)
+    np.testing.assert_allclose(pairs.row(1), np.array([0, 3.5 * 3, 0]) / ideal)
+    assert pairs.diagnostics().weight_max == 3.5 * 3
+
+
+@pytest.mark.parametrize("weighting", ["naive", "prs", "ips_all"])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_the_file_gives_the_same_pairs_as_the_log(
+    simulated, tmp_path, weighting, parts, monkeypatch
+):
+    log, data = simulated
+    write_events(log, tmp_path / "log.parquet")
+    if parts > 1:
+        from prsrank.ingest import counted_events
+
+        monkeypatch.setattr(counted_events, "_ROWS_AT_ONCE", 5000)
+    steps: list[str] = []
+    pairs, lists = read_pairs(
+        tmp_path / "log.parquet",
+        PowerLaw(1.0),
+        weighting,
+        dataset=data,
+        normalise="ndcg",
+        memory="500MB",
+        progress=steps.append,
+    )
+    assert lists is data
+    assert (len(steps) > 2) == (parts > 1)
+    assert_same(pairs, PairSet.from_log(log, data, PowerLaw(1.0), weighting, normalise="ndcg"))
+    again, _ = read_pairs(
+        tmp_path / "log.parquet",
+        PowerLaw(1.0),
+        weighting,
+        dataset=data,
+        normalise="ndcg",
+        threads=1,
+    )
+    assert_same(pairs, again, exact=True)
+
+
+class _ByDevice:
+    def at(self, positions, *, context=None):
+        return np.asarray(positions, float) ** (-2.0 if context == "phone 'x'" else -0.5)
+
+
+def test_contexts_choose_the_curve(tmp_path):
+    file = tmp_path / "log.csv"
+    rows = ["query_id,session_id,doc_id,position,click,device"]
+    for session, device in enumerate(["phone 'x'", "", "desk"]):
+        rows += [f"q,{session},d{k},{k},{int(k == 2)},{device}" for k in (1, 2, 3)]
+    file.write_text("\n".join(rows) + "\n")
+    mapping = LogMapping(contexts=("device",))
+    pairs, data = read_pairs(file, _ByDevice(), "prs", mapping=mapping, context="device")
+    from prsrank.ingest.log import read_log
+
+    log, _ = read_log(file, mapping=mapping)
+    assert_same(pairs, PairSet.from_log(log, data, _ByDevice(), "prs", context="device"))
+    with pytest.raises(InputError, match="context 'place' is not in the log"):
+        read_pairs(file, _ByDevice(), "prs", mapping=mapping, context="place")
+
+
+def test_wrong_input_is_named(tmp_path):
+    file = tmp_path / "log.csv"
+    header = "query_id,session_id,doc_id,position,click,propensity\n"
+    file.write_text(header + "q,1,a,1,1,0\nq,1,b,2,0,1\n")
+    with pytest.raises(InputError, match="doc a of query q was clicked where the propensity is 0"):
+        read_pairs(file)
+    with pytest.raises(InputError, match="takes no clicks"):
+        read_pairs(file, weighting="labels")
+    file.write_text(header + "q,1,a,1,1,1\nq,1,a,2,0,1\n")
+    with pytest.raises(InputError, match="doc a of query q is shown twice"):
+        read_pairs(file, PowerLaw(1.0))
+    other = RankingDataset(np.eye(1), np.array([0, 1]), np.array(["q"]), doc_ids=np.array(["z"]))
+    file.write_text(header + "q,1,a,1,1,1\nq,1,z,2,0,1\n")
+    with pytest.raises(InputError, match="doc a of query q is in the log but not in the data set"):
+        read_pairs(file, PowerLaw(1.0), dataset=other)
+    file.write_text(header + "q,1,z,1,1,1\nq,1,a,2,0,1\n")
+    with pytest.raises(InputError, match="not in its list"):
+        read_pairs(file, PowerLaw(1.0), dataset=other)
+    file.write_text("query_id,session_id,doc_id,position,click\nq,1,a,1,1\nq,1,b,2,0\n")
+    with pytest.raises(InputError, match="weighting prs needs propensities; the log has none"):
+        read_pairs(file)
+    with pytest.raises(InputError, match="against 'non-clicked' or 'others'"):
+        pair_counts(nw.from_native(native({"query_id": np.array([1])}, "polars")), against="all")
+
+
+def test_a_propensity_above_one_is_warned_of(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text(
+        "query_id,session_id,doc_id,position,click,propensity\nq,1,a,1,1,1.5\nq,1,b,2,0,1\n"
+    )
+    with pytest.warns(DataWarning, match=r"a propensity is 1\.5"):
+        read_pairs(file)
