@@ -1,0 +1,94 @@
+"""A verdict on a click log before any training."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from prsrank.audit.checks_clicks import check_click_rates, check_clicks, positions_of
+from prsrank.audit.checks_clients import check_clients
+from prsrank.audit.checks_duplicates import check_constant, check_duplicates
+from prsrank.audit.checks_features import check_features
+from prsrank.audit.checks_ids import check_ids
+from prsrank.audit.checks_lists import check_lists, check_session_ids
+from prsrank.audit.checks_positions import check_base, check_gaps, check_starts, position_base
+from prsrank.audit.checks_randomised import check_designs, check_randomised
+from prsrank.audit.checks_rows import check_rows
+from prsrank.audit.checks_source import check_source
+from prsrank.audit.checks_time import check_drift, periods_of
+from prsrank.audit.event_tables import EventTables, check_present, counts_of, open_tables
+from prsrank.audit.findings import Audit, Finding, worst_first
+from prsrank.audit.identification import identify, none_identified
+from prsrank.data.event_source import EventSource
+
+__all__ = ["CHECKS", "Audit", "Finding", "audit"]
+
+Check = Callable[[EventTables], Iterator[Finding]]
+
+CHECKS: tuple[Check, ...] = (
+    check_rows,
+    check_source,
+    check_base,
+    check_gaps,
+    check_starts,
+    check_duplicates,
+    check_constant,
+    check_designs,
+    check_clicks,
+    check_click_rates,
+    check_lists,
+    check_session_ids,
+    check_clients,
+    check_features,
+    check_drift,
+    check_ids,
+    check_randomised,
+)
+"""Every check; each yields what it finds."""
+
+
+def audit(
+    source: EventSource,
+    *,
+    contexts: Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+) -> Audit:
+    """Look a click log over: what it holds, what is wrong with it, what it identifies.
+
+    All counting happens in DuckDB, which keeps within its memory limit; the rows themselves
+    are never fetched.
+
+    Args:
+        source: the events, one row per shown doc; see `prsrank.data.event_source`.
+        contexts: columns with one value per session; default: those that the source names.
+        features: columns with features of the docs; default: those that the source names.
+
+    Returns:
+        Counts, and findings with the worst first.
+
+    Raises:
+        InputError: if a column is not there, or the events cannot be read at all.
+
+    >>> from prsrank.data.event_source import open_frame
+    >>> import numpy as np
+    >>> events = {"query_id": np.array([1, 1]), "session_id": np.array([1, 1]),
+    ...           "doc_id": np.array([5, 6]), "position": np.array([0, 1]),
+    ...           "click": np.array([0, 1])}
+    >>> with open_frame(events) as source:
+    ...     found = audit(source)
+    >>> found.verdict, found.findings[0].code
+    ('not usable', 'positions-from-zero')
+    """
+    contexts = getattr(source, "contexts", ()) if contexts is None else contexts
+    features = getattr(source, "features", ()) if features is None else features
+    check_present(source, (*contexts, *features))
+    base = position_base(source)
+    with open_tables(source, contexts=contexts, features=features, base=base) as tables:
+        counts = counts_of(tables)
+        estimators = identify(tables)
+        found = [finding for check in CHECKS for finding in check(tables)]
+        found += none_identified(tables, estimators)
+        return Audit(
+            counts=counts,
+            findings=worst_first(found),
+            positions=positions_of(tables),
+            periods=periods_of(tables),
+            estimators=estimators,
+        )

@@ -1,0 +1,72 @@
+"""Checks for clients that are no readers: they click everything, too fast, or too often."""
+# ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
+
+from collections.abc import Iterator
+
+from prsrank.audit.event_tables import EventTables
+from prsrank.audit.findings import Finding
+
+_ROWS = 50
+_CLICK_SHARE = 0.9
+_PER_MINUTE = 30
+_HEAVY_SHARE = 0.01
+_HEAVY_TIMES = 50
+_MINUTE = 60_000_000
+
+
+def check_clients(tables: EventTables) -> Iterator[Finding]:
+    """Find suspicious clients in a log with a column client_id or user_id."""
+    if tables.client is None:
+        return
+    clients, sessions = tables.row(
+        "SELECT count(DISTINCT client), count(*) FROM {sessions} WHERE client IS NOT NULL"
+    )
+    if clients:
+        yield from _click_everything(tables, clients)
+        yield from _too_fast(tables, clients)
+        yield from _heavy(tables, clients, sessions)
+
+
+def _click_everything(tables: EventTables, clients: int) -> Iterator[Finding]:
+    each = (
+        "SELECT client, sum(n) AS n, sum(clicks) AS clicks FROM {sessions} "
+        f"WHERE client IS NOT NULL GROUP BY client HAVING n >= {_ROWS} "
+        f"AND clicks >= {_CLICK_SHARE} * n"
+    )
+    count, clicks, first = tables.row(
+        f"SELECT count(*), coalesce(sum(clicks), 0)::BIGINT, min(client) FROM ({each})"
+    )
+    if count:
+        what = f"clients click at least {_CLICK_SHARE:.0%} of all docs: {clicks:,} clicks"
+        yield Finding(
+            "client-clicks-everything", what, f"client {first}", count, clients, "clients"
+        )
+
+
+def _too_fast(tables: EventTables, clients: int) -> Iterator[Finding]:
+    each = (
+        f"SELECT client, t // {_MINUTE} AS minute, count(*) AS clicks FROM {{events}} "
+        "WHERE c AND t IS NOT NULL AND client IS NOT NULL GROUP BY ALL "
+        f"HAVING clicks > {_PER_MINUTE}"
+    )
+    count, most, first = tables.row(
+        f"SELECT count(DISTINCT client), max(clicks), arg_max(client, clicks) FROM ({each})"
+    )
+    if count:
+        what = f"clients click more than {_PER_MINUTE} times in a minute, up to {most:,} times"
+        yield Finding("client-too-fast", what, f"client {first}", count, clients, "clients")
+
+
+def _heavy(tables: EventTables, clients: int, sessions: int) -> Iterator[Finding]:
+    each = "SELECT client, count(*) AS n FROM {sessions} WHERE client IS NOT NULL GROUP BY client"
+    count, most, first = tables.row(
+        f"WITH each AS ({each}), middle AS (SELECT median(n) AS m FROM each) "
+        "SELECT count(*), max(n), arg_max(client, n) FROM each, middle "
+        f"WHERE n > {_HEAVY_SHARE} * {sessions} AND n > {_HEAVY_TIMES} * m"
+    )
+    if count:
+        what = (
+            f"clients have more than {_HEAVY_SHARE:.0%} of all sessions and {_HEAVY_TIMES} times "
+            f"the usual number, up to {most:,}"
+        )
+        yield Finding("client-heavy", what, f"client {first}", count, clients, "clients")

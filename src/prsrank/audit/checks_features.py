@@ -1,0 +1,138 @@
+"""Checks of features: constant, missing, infinite, changing, no numbers, or known too late."""
+# ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prsrank.audit.event_tables import EventTables
+from prsrank.audit.findings import Finding
+
+_MISSING = 0.05
+_LEAK = 0.5
+_POSITION = 0.95
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class _Values:
+    """What there is to say about one feature; the correlations may be missing (None or NaN)."""
+
+    rows: int
+    finite: int
+    infinite: int
+    low: float | None
+    high: float | None
+    with_click: float | None
+    presence_with_click: float | None
+    with_position: float | None
+
+    @property
+    def missing(self) -> float:
+        """The share of rows without a value."""
+        return (self.rows - self.finite - self.infinite) / self.rows
+
+    @property
+    def leak(self) -> float:
+        """How far the value, or that there is one, goes with clicks."""
+        return max(_size(self.with_click), _size(self.presence_with_click))
+
+
+def check_features(tables: EventTables) -> Iterator[Finding]:
+    """Find problems of the features that are columns of the log."""
+    types = tables.source.types
+    numeric = [n for n in tables.features if tables.source.is_number(n) or types[n] == "BOOLEAN"]
+    other = {n: types[n] for n in tables.features if n not in numeric}
+    yield from _listed(tables, "feature-not-numeric", "hold no numbers", other)
+    (rows,) = tables.row("SELECT count(*) FROM {events}")
+    if numeric and rows:
+        yield from _check_values(tables, _values(tables, numeric, rows))
+        yield from _changes(tables, numeric)
+
+
+def _check_values(tables: EventTables, values: Mapping[str, _Values]) -> Iterator[Finding]:
+    infinite = {n: f"{v.infinite / v.rows:.1%}" for n, v in values.items() if v.infinite}
+    yield from _listed(tables, "feature-infinite", "are infinite in some rows", infinite)
+    by_share = sorted(values.items(), key=lambda item: -item[1].missing)
+    missing = {n: f"{v.missing:.1%}" for n, v in by_share if v.missing > _MISSING}
+    what = f"are missing in more than {_MISSING:.0%} of the rows"
+    yield from _listed(tables, "feature-missing", what, missing)
+    constant = {
+        n: f"{v.low:g}" for n, v in values.items() if v.finite == v.rows and v.low == v.high
+    }
+    yield from _listed(tables, "feature-constant", "are the same in every row", constant)
+    leaks = {n: f"correlation {v.leak:.2f}" for n, v in values.items() if v.leak > _LEAK}
+    yield from _listed(tables, "feature-leak", "go with clicks too well to be true", leaks)
+    places = {
+        n: f"correlation {v.with_position:.2f}"
+        for n, v in values.items()
+        if _size(v.with_position) > _POSITION
+    }
+    yield from _listed(tables, "feature-is-position", "go with the position", places)
+
+
+def _listed(
+    tables: EventTables, code: str, what: str, found: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Yield one finding that names the first features and what was found about them."""
+    if found:
+        named = [f"{name} ({about})" for name, about in list(found.items())[:_NAMED]]
+        rest = len(found) - len(named)
+        text = ", ".join(named) + (f" and {rest} more" if rest else "")
+        total = len(tables.features)
+        yield Finding(code, f"features {what}", text, len(found), total, "features")
+
+
+def _values(tables: EventTables, names: Sequence[str], rows: int) -> dict[str, _Values]:
+    wanted = []
+    for name in names:
+        x = tables.number(name)
+        finite = f"CASE WHEN isfinite({x}) THEN {x} END"
+        has = f"coalesce(isfinite({x}), false)::INTEGER"
+        wanted += [
+            f"count({finite})",
+            f"count(*) FILTER (isinf({x}))",
+            f"min({finite})",
+            f"max({finite})",
+            _correlation(finite, "c::INTEGER"),
+            _correlation(has, "c::INTEGER"),
+            _correlation(finite, "k"),
+        ]
+    found: tuple[Any, ...] = tables.row(f"SELECT {', '.join(wanted)} FROM {{events}}")
+    size = len(wanted) // len(names)
+    return {name: _Values(rows, *found[size * i : size * (i + 1)]) for i, name in enumerate(names)}
+
+
+def _correlation(one: str, other: str) -> str:
+    # huge values overflow DuckDB's sums, which is an error; no feature that large is a leak
+    bounded = f"CASE WHEN abs({one}) < 1e100 THEN {one} END"
+    return f"corr({bounded}, {other})"
+
+
+def _size(correlation: float | None) -> float:
+    if correlation is None or correlation != correlation:
+        return 0.0
+    return abs(correlation)
+
+
+def _changes(tables: EventTables, names: Sequence[str]) -> Iterator[Finding]:
+    """Find features that differ between rows of the same (query, doc)."""
+    docs, found = changed_docs(tables, names)
+    changed = {name: f"{count:,} docs" for name, count in found.items() if count}
+    what = f"change between sessions for the same (query, doc), of {docs:,} shown again"
+    yield from _listed(tables, "feature-changes", what, changed)
+
+
+def changed_docs(tables: EventTables, names: Sequence[str]) -> tuple[int, dict[str, int]]:
+    """Return the number of docs with several rows, and for each feature how many of them differ."""
+    differs = []
+    for i, name in enumerate(names):
+        x = tables.number(name)
+        some = f"count({x}) NOT IN (0, count(*))"
+        differs.append(f"coalesce(min({x}) != max({x}), false) OR {some} AS x{i}")
+    counts = ", ".join(f"count(*) FILTER (x{i})" for i in range(len(names)))
+    docs, *found = tables.row(
+        f"SELECT count(*), {counts} FROM (SELECT q, d, {', '.join(differs)} FROM {{events}} "
+        "WHERE q IS NOT NULL AND d IS NOT NULL GROUP BY q, d HAVING count(*) > 1)"
+    )
+    return docs, dict(zip(names, found, strict=True))

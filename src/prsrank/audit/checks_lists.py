@@ -1,0 +1,46 @@
+"""Checks of whole lists: clicks, repeats, lengths, and what session ids stand for."""
+# ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
+
+from collections.abc import Iterator
+
+from prsrank.audit.event_tables import EventTables
+from prsrank.audit.findings import Finding
+
+_RARE = 0.01
+_SHORT = 0.05
+_LONG_ENOUGH = 3
+
+
+def check_lists(tables: EventTables) -> Iterator[Finding]:
+    """Count lists without clicks, with clicks on every doc, of one doc, and shown before."""
+    sessions, bare, lists, single, long, full = tables.row(
+        "SELECT count(*), count(*) FILTER (clicks = 0), count(DISTINCT (q, n, ranking)), "
+        f"count(*) FILTER (n = 1), count(*) FILTER (n >= {_LONG_ENOUGH}), "
+        f"count(*) FILTER (n >= {_LONG_ENOUGH} AND clicks = n) FROM {{sessions}}"
+    )
+    if not sessions:
+        return
+    if bare:
+        what = "sessions have no click"
+        yield Finding("lists-without-clicks", what, "", bare, sessions, "sessions")
+    if lists < sessions:
+        what = "sessions show a list that another session showed too"
+        yield Finding("repeated-lists", what, "", sessions - lists, sessions, "sessions")
+    if single > _SHORT * sessions:
+        where = tables.session_example("n = 1")
+        yield Finding("single-doc-lists", "lists of one doc", where, single, sessions, "sessions")
+    if full > _RARE * long:
+        where = tables.session_example(f"n >= {_LONG_ENOUGH} AND clicks = n")
+        what = f"every doc of a list of {_LONG_ENOUGH} or more was clicked"
+        yield Finding("every-doc-clicked", what, where, full, long, "sessions")
+
+
+def check_session_ids(tables: EventTables) -> Iterator[Finding]:
+    """Count session ids that stand for sessions of several queries."""
+    ids, shared, example = tables.row(
+        "SELECT count(*), count(*) FILTER (queries > 1), min(s) FILTER (queries > 1) "
+        "FROM (SELECT s, count(*) AS queries FROM {sessions} GROUP BY s)"
+    )
+    if shared:
+        what = "a session_id occurs with several queries"
+        yield Finding("session-id-shared", what, f"session {example}", shared, ids, "session ids")

@@ -1,0 +1,123 @@
+"""Checks of positions: what they count from, gaps, and where lists begin."""
+# ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
+
+from collections.abc import Iterator
+
+from prsrank.audit.event_tables import EventTables
+from prsrank.audit.findings import Finding
+from prsrank.data.event_source import EventSource
+from prsrank.propensity.verdict import in_words
+
+_WHOLE_LOG = 0.95
+_GAP_SHARE = 0.8
+_RARE = 0.01
+_DEPTH = 100
+
+
+def position_base(source: EventSource) -> int:
+    """Return what a log calls the first position: 0 if nearly all its lists begin at 0, else 1."""
+    tables = EventTables(source)
+    if not tables.row("SELECT count(*) FILTER (place = 0) FROM {events}")[0]:
+        return 1
+    zero, one = tables.row(
+        "SELECT count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) "
+        "FROM (SELECT min(place) AS lo FROM {events} GROUP BY q, s)"
+    )
+    return 0 if zero >= _WHOLE_LOG * (zero + one) else 1
+
+
+def check_base(tables: EventTables) -> Iterator[Finding]:
+    """Tell what positions count from; name the parts of a log that differ in it."""
+    zeros, total = tables.row("SELECT count(*) FILTER (place = 0), count(*) FROM {events}")
+    if tables.base == 0 or not total:
+        return
+    if not zeros:
+        if tables.row("SELECT count(*) FILTER (lo = 1) FROM {sessions}")[0]:
+            yield Finding("position-base", "positions count from 1")
+        return
+    where = tables.example("place = 0")
+    for context in tables.contexts:
+        parts = _bases(tables, context)
+        if len(set(parts.values())) > 1:
+            named = ", ".join(f"{value} from {base}" for value, base in list(parts.items())[:4])
+            what = f"positions count from 0 in some rows and from 1 in others ({context}: {named})"
+            yield Finding("position-base-mixed", what, where, zeros, total)
+            return
+    begun = "SELECT min(place) AS lo FROM {events} GROUP BY q, s"
+    zero, one = tables.row(
+        f"SELECT count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) FROM ({begun})"
+    )
+    if zero > _RARE * (zero + one):
+        what = "positions count from 0 in some sessions and from 1 in others"
+        yield Finding("position-base-mixed", what, where, zero, zero + one, "sessions")
+    else:
+        yield Finding("position-below-one", "position is 0", where, zeros, total)
+
+
+def _bases(tables: EventTables, context: str) -> dict[str, int]:
+    value = f"coalesce({tables.raw(context)}::VARCHAR, '')"
+    found = tables.rows(
+        "SELECT value, count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) FROM (SELECT any_value("
+        f"{value}) AS value, min(place) AS lo FROM {{events}} GROUP BY q, s) "
+        "GROUP BY value ORDER BY count(*) DESC LIMIT 50"
+    )
+    return {
+        value: 0 if zero else 1
+        for value, zero, one in found
+        if zero + one and max(zero, one) >= _WHOLE_LOG * (zero + one)
+    }
+
+
+def check_gaps(tables: EventTables) -> Iterator[Finding]:
+    """Find positions that lists leave out, always or now and then."""
+    sessions, with_gaps = tables.row(
+        "SELECT count(*), count(*) FILTER (places < hi - lo + 1) FROM {sessions} "
+        "WHERE hi IS NOT NULL"
+    )
+    if not with_gaps:
+        return
+    always = _left_out(tables)
+    if always:
+        slots, share = in_words(list(always)), min(always.values())
+        what = f"position {slots} is left out of at least {share:.0%} of the lists that go past it"
+        where = tables.session_example("places < hi - lo + 1")
+        yield Finding("gap-consistent", what, where, with_gaps, sessions, "sessions")
+    other = _other_gaps(tables, list(always))
+    if other > _RARE * sessions:
+        what = "lists leave out positions without a rule"
+        if always:
+            what += f" (besides position {in_words(list(always))})"
+        where = "" if always else tables.session_example("places < hi - lo + 1")
+        yield Finding("gap-inconsistent", what, where, other, sessions, "sessions")
+
+
+def _left_out(tables: EventTables) -> dict[int, float]:
+    """Return the positions that most lists that go past them leave out, with the share."""
+    found = tables.rows(
+        "WITH slot AS (SELECT k, sum(shown) AS shown FROM {cells} GROUP BY k), "
+        "past AS (SELECT i AS k, count(*) AS lists FROM {sessions}, "
+        f"range(1, {_DEPTH + 1}) r(i) WHERE lo < i AND hi > i GROUP BY i) "
+        "SELECT past.k, 1 - coalesce(shown, 0) / lists AS share "
+        "FROM past LEFT JOIN slot ON slot.k = past.k "
+        f"WHERE lists >= 10 AND share >= {_GAP_SHARE} ORDER BY past.k"
+    )
+    return {int(k): float(share) for k, share in found}
+
+
+def _other_gaps(tables: EventTables, always: list[int]) -> int:
+    """Return how many sessions have gaps at other positions than those always left out."""
+    expected = "hi - lo + 1" + "".join(f" - (lo < {k} AND hi > {k})::INTEGER" for k in always)
+    (count,) = tables.row(
+        f"SELECT count(*) FROM {{sessions}} WHERE hi IS NOT NULL AND places < {expected}"
+    )
+    return int(count)
+
+
+def check_starts(tables: EventTables) -> Iterator[Finding]:
+    """Find lists that begin below position 1, as further pages do."""
+    sessions, late = tables.row("SELECT count(*), count(*) FILTER (lo > 1) FROM {sessions}")
+    if late > _RARE * sessions:
+        where = tables.session_example("lo > 1")
+        (start,) = tables.row("SELECT mode(lo) FROM {sessions} WHERE lo > 1")
+        what = f"lists begin below position 1, most often at {start}"
+        yield Finding("lists-begin-late", what, where, late, sessions, "sessions")

@@ -1,0 +1,106 @@
+"""Checks of sessions marked as randomised: known designs, and orders that look random."""
+# ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
+
+from collections.abc import Iterator
+
+from prsrank.audit.event_tables import EventTables
+from prsrank.audit.findings import Finding
+from prsrank.data.click_log_checks import check_design
+from prsrank.errors import InputError
+
+_SURE = 5.0
+_LARGE = 0.05
+
+SHUFFLED = (
+    "CASE WHEN design = 'uniform' THEN true "
+    "WHEN starts_with(design, 'top-k:') "
+    "THEN k <= TRY_CAST(split_part(design, ':', 2) AS INTEGER) "
+    "WHEN starts_with(design, 'swap:') THEN k = TRY_CAST(split_part(design, ':', 2) AS INTEGER) "
+    "OR k = TRY_CAST(split_part(design, ':', 3) AS INTEGER) ELSE false END"
+)
+"""SQL: whether the design of a session puts the doc at position k by chance."""
+
+_PLACES = (
+    "SELECT q, s, d, row_number() OVER w - (count(*) OVER (PARTITION BY q, s) + 1) / 2 AS x, "
+    "count(*) OVER (PARTITION BY q, s) AS length FROM {events} "
+    f"WHERE design != '' AND k IS NOT NULL AND {SHUFFLED} "
+    "WINDOW w AS (PARTITION BY q, s ORDER BY k)"
+)
+
+
+def check_designs(tables: EventTables) -> Iterator[Finding]:
+    """Find names of designs that mean nothing."""
+    if "randomised" not in tables.source.types:
+        return
+    found = tables.rows("SELECT design, count(*) FROM {events} GROUP BY design")
+    total = sum(count for _, count in found)
+    bad = sorted((design, count) for design, count in found if not _known(design))
+    if bad:
+        what = f"randomised is {bad[0][0]!r}, which names no design"
+        yield Finding("randomised-unknown", what, "", sum(count for _, count in bad), total)
+
+
+def _known(design: str) -> bool:
+    try:
+        check_design(design)
+    except InputError:
+        return False
+    return True
+
+
+def check_randomised(tables: EventTables) -> Iterator[Finding]:
+    r"""Find sessions marked as randomised whose order does not look random.
+
+    In a list of L shuffled docs the place r of each has mean (L + 1) / 2 and variance
+    v = (L^2 - 1) / 12. So for docs shown several times $z^2 = (\sum (r - (L+1)/2))^2 / \sum v$
+    has mean 1, and places do not go with the docs' mean positions in ordinary sessions.
+    """
+    if "randomised" not in tables.source.types:
+        return
+    sessions, marked = tables.row("SELECT count(*), count(*) FILTER (design != '') FROM {sessions}")
+    if not marked:
+        return
+    excess, mean = _excess(tables)
+    z, correlation = _agreement(tables)
+    if excess > _SURE and mean > 1 + _LARGE:
+        what = (
+            "docs keep their places in sessions marked as randomised: "
+            f"their mean places vary {mean:.1f} times as much as chance allows"
+        )
+    elif abs(z) > _SURE and abs(correlation) > _LARGE:
+        what = (
+            "places in sessions marked as randomised go with those in ordinary sessions "
+            f"(correlation {correlation:.2f})"
+        )
+    else:
+        return
+    where = tables.session_example("design != ''")
+    yield Finding("randomised-not-random", what, where, marked, sessions, "sessions")
+
+
+def _excess(tables: EventTables) -> tuple[float, float]:
+    """Return by how many standard errors the mean of z^2 is above 1, and that mean."""
+    docs, mean, deviation = tables.row(
+        "SELECT count(*), avg(z), stddev_samp(z) FROM (SELECT sum(x) ** 2 / "
+        f"sum((length ** 2 - 1) / 12) AS z FROM ({_PLACES}) WHERE length > 1 "
+        "GROUP BY q, d HAVING count(*) > 1)"
+    )
+    if docs < 10 or not deviation:
+        # docs that never move: z^2 is the same for mirrored places
+        return (0.0, 1.0) if not mean or mean <= 2 else (2 * _SURE, float(mean))
+    return float((mean - 1) / (deviation / docs**0.5)), float(mean)
+
+
+def _agreement(tables: EventTables) -> tuple[float, float]:
+    """Return how places go with mean positions in ordinary sessions: z value, correlation."""
+    product, variance, x2, y2 = tables.row(
+        "WITH ordinary AS (SELECT q, d, avg(k) AS k FROM {events} "
+        f"WHERE design = '' AND k IS NOT NULL GROUP BY q, d), places AS ({_PLACES}), "
+        "matched AS (SELECT x, (length ** 2 - 1) / 12 AS v, "
+        "k - avg(k) OVER (PARTITION BY p.q, p.s) AS y FROM places p "
+        "JOIN ordinary o ON p.q = o.q AND p.d = o.d WHERE length > 1) "
+        "SELECT sum(x * y), sum(v * y ** 2), sum(x ** 2), sum(y ** 2) FROM matched"
+    )
+    if not variance or not x2 or not y2:
+        return 0.0, 0.0
+    return float(product / variance**0.5), float(product / (x2 * y2) ** 0.5)

@@ -1,0 +1,155 @@
+"""What an audit says: findings, counts and a verdict."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from prsrank.audit.catalogue import KINDS, SEVERITIES, Severity
+
+_ORDER = {code: place for place, code in enumerate(KINDS)}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that an audit found.
+
+    Attributes:
+        code: its kind, a key of `KINDS`.
+        what: one sentence.
+        where: the first example, in words; "" where there is none.
+        count: how many rows, sessions, ... it concerns.
+        of: how many there are.
+        unit: of what: "rows", "sessions", ...
+
+    >>> found = Finding("no-clicks", "the log has no clicks", count=0, of=10)
+    >>> found.severity, found.fix
+    ('error', 'check which column and which actions count as clicks')
+    """
+
+    code: str
+    what: str
+    where: str = ""
+    count: int = 0
+    of: int = 0
+    unit: str = "rows"
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is: "error", "warning" or "note"."""
+        return KINDS[self.code].severity
+
+    @property
+    def fix(self) -> str:
+        """What to do about it."""
+        return KINDS[self.code].fix
+
+    @property
+    def share(self) -> float:
+        """The share of rows, sessions, ... that it concerns."""
+        return self.count / self.of if self.of else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as plain data."""
+        own = asdict(self)
+        return {"severity": self.severity, **own, "share": self.share, "fix": self.fix}
+
+
+@dataclass(frozen=True)
+class Position:
+    """How often docs were shown, and clicked, at a position."""
+
+    position: int
+    shown: int
+    clicks: int
+
+    @property
+    def ctr(self) -> float:
+        """The click-through rate."""
+        return self.clicks / self.shown
+
+
+@dataclass(frozen=True)
+class Period:
+    """Rows and clicks of a stretch of time; times are text."""
+
+    begin: str
+    end: str
+    rows: int
+    clicks: int
+
+
+@dataclass(frozen=True)
+class Identified:
+    """What a log can tell a propensity estimator, by counts.
+
+    Attributes:
+        method: name of the estimator.
+        status: "identified", "weak" or "not identified".
+        reason: why, in a sentence.
+        counts: what the log holds for it.
+    """
+
+    method: str
+    status: str
+    reason: str
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What there is to know about a log before any training.
+
+    Attributes:
+        counts: rows, sessions, lists, queries, docs, clicks, ...
+        findings: the worst first.
+        positions: shown and clicked at each position.
+        periods: rows and clicks over time; none without timestamps.
+        estimators: which propensity estimators the log identifies, the best first.
+    """
+
+    counts: Mapping[str, int]
+    findings: Sequence[Finding]
+    positions: Sequence[Position] = ()
+    periods: Sequence[Period] = ()
+    estimators: Sequence[Identified] = ()
+
+    @property
+    def verdict(self) -> str:
+        """Return "ready", "usable with warnings" or "not usable"."""
+        found = {finding.severity for finding in self.findings}
+        if "error" in found:
+            return "not usable"
+        return "usable with warnings" if "warning" in found else "ready"
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings for which the log cannot be used."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    @property
+    def best_estimator(self) -> str | None:
+        """The first estimator that the log identifies, else the first weak one, else None."""
+        for status in ("identified", "weak"):
+            for estimator in self.estimators:
+                if estimator.status == status:
+                    return estimator.method
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the audit as plain data, for JSON."""
+        return {
+            "verdict": self.verdict,
+            "counts": dict(self.counts),
+            "findings": [finding.to_dict() for finding in self.findings],
+            "positions": [{**asdict(at), "ctr": at.ctr} for at in self.positions],
+            "periods": [asdict(period) for period in self.periods],
+            "estimators": [asdict(one) for one in self.estimators],
+            "best_estimator": self.best_estimator,
+        }
+
+
+def worst_first(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings by severity, then in the order of `KINDS`, then by share."""
+    return sorted(
+        findings, key=lambda f: (SEVERITIES.index(f.severity), _ORDER[f.code], -f.share, f.what)
+    )

@@ -1,0 +1,80 @@
+"""The command `prsrank audit`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from prsrank.cli.arguments import Json, print_json, working
+from prsrank.cli.log_options import (
+    AnyLog,
+    Column,
+    Features,
+    MappingFile,
+    Memory,
+    log_mapping,
+    open_log,
+)
+
+if TYPE_CHECKING:
+    from prsrank.audit import Audit
+
+
+def audit(
+    log: AnyLog,
+    column: Column = None,
+    mapping: MappingFile = None,
+    features: Features = None,
+    memory: Memory = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a report as one page.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    r"""Look a click log over before any training: counts, problems, what to fix, worst first.
+
+    Exit code 0: the log can be used (verdict "ready" or "usable with warnings"); 1: it cannot
+    (verdict "not usable"); 2: it cannot be read at all.
+
+    \b
+    Examples:
+      prsrank audit log.parquet
+      prsrank audit searches.csv --column query_id=srch_id --column session_id=srch_id --json
+      prsrank audit logs/ --mapping log.toml --html audit.html
+    """
+    from prsrank.audit.text import as_text
+
+    found = _audited(log, column, mapping, features, memory)
+    if html is not None:
+        from prsrank.audit.report_section import report
+        from prsrank.report.html import write_report
+
+        write_report(report(found, log=log), html)
+    if json:
+        print_json(found.to_dict())
+    else:
+        typer.echo(as_text(found))
+    if found.errors:
+        raise typer.Exit(1)
+
+
+def _audited(
+    log: str,
+    column: list[str] | None,
+    mapping: Path | None,
+    features: str | None,
+    memory: str | None,
+) -> "Audit":
+    from prsrank.audit import audit as look_over
+    from prsrank.audit.feature_table import with_feature_table
+
+    known = log_mapping(column, mapping)
+    table = features if features is not None else known.feature_table
+    with (
+        working(f"auditing {log}"),
+        open_log(log, column=column, mapping=mapping, memory=memory) as source,
+    ):
+        found = look_over(source)
+        if table is None:
+            return found
+        return with_feature_table(found, source, table, mapping=known)
