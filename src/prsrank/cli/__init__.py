@@ -8,6 +8,7 @@ from inspect import getdoc
 import typer
 from typer.exceptions import Abort, TyperException
 
+from prsrank.cli.audit import audit
 from prsrank.cli.convert import convert
 from prsrank.cli.demo import demo
 from prsrank.cli.describe import describe
@@ -16,6 +17,7 @@ from prsrank.cli.export import export
 from prsrank.cli.plan_experiment import plan_experiment
 from prsrank.cli.propensity import propensity
 from prsrank.cli.rank import rank
+from prsrank.cli.reproduce import reproduce
 from prsrank.cli.sensitivity import sensitivity
 from prsrank.cli.simulate import simulate
 from prsrank.cli.train import train
@@ -37,11 +39,13 @@ for command in (
     simulate,
     propensity,
     plan_experiment,
+    audit,
     train,
     evaluate,
     sensitivity,
     rank,
     export,
+    reproduce,
 ):
     # raw docstrings spell the mark that keeps an example's lines as they are with two characters
     app.command(help=(getdoc(command) or "").replace("\\b\n", "\b\n"))(command)

@@ -1,0 +1,144 @@
+"""The command `prsrank reproduce`."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from prsrank.cli.arguments import Json, NamedData, print_json
+
+if TYPE_CHECKING:
+    from prsrank.experiment.runner import Progress
+
+_SECONDS_BETWEEN_LINES = 30.0
+
+
+def reproduce(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="fig1 to fig6, gamma, table1, table2, bounds; all of them: all; or a TOML file.",
+        ),
+    ],
+    data: NamedData,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where results and report go.")],
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs; default as in the spec.")] = None,
+    folds: Annotated[int | None, typer.Option(min=1, help="Folds at most.")] = None,
+    points: Annotated[
+        str | None, typer.Option(help="Points of the axis, separated by commas.")
+    ] = None,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Tiny sizes, to see that everything works.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on in a folder that already holds results.")
+    ] = False,
+    tune_on: Annotated[
+        str | None,
+        typer.Option(help="Tune on labels of the validation part, or on clicks held out there."),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default one per core.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The same seed gives the same result.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    r"""Run an experiment of the PRS paper, or all, and judge its claim.
+
+    Every finished job is on disk at once: a run that was interrupted, or killed, goes on with
+    --resume. Results are in DIR/results.parquet, the report is DIR/report.html.
+
+    \b
+    Examples:
+      prsrank reproduce fig3 --data MQ2008 --out fig3
+      prsrank reproduce all --data synthetic:mq2007:60 --out trial --smoke
+    """
+    from prsrank.experiment import reproduction
+
+    changes = reproduction.Changes(
+        folds=folds,
+        runs=runs,
+        points=None if points is None else reproduction.parse_points(points),
+        seed=seed,
+        tune_on=tune_on,
+        smoke=smoke,
+    )
+    with _progress() as progress:
+        report = reproduction.reproduce(
+            experiment,
+            data,
+            out,
+            changes=changes,
+            resume=resume,
+            processes=processes,
+            progress=progress,
+            command=f"prsrank reproduce {experiment} --data {data}" + " --smoke" * smoke,
+        )
+    if json:
+        print_json({"verdicts": report["verdicts"], "report": str(out / reproduction.REPORT)})
+        return
+    verdicts = {verdict["section"]: verdict for verdict in report["verdicts"]}
+    for name in (section["id"] for section in report["sections"]):
+        found = verdicts.get(name)
+        said = f"{found['label']}. {found['evidence']}" if found else "no claim at these points."
+        typer.echo(f"{name}: {said}")
+    typer.echo(f"written: {out / reproduction.REPORT}")
+
+
+@contextmanager
+def _progress() -> Iterator["Progress"]:
+    """Show how far the work is: a bar on a terminal, else a line now and then."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, int] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done)  # type: ignore[arg-type]
+
+        yield tell
+
+
+class _Lines:
+    """Tells the progress in plain lines, with the time left."""
+
+    def __init__(self) -> None:
+        self.what, self.first, self.started, self.told = "", 0, 0.0, 0.0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if what != self.what:
+            self.what, self.first, self.started, self.told = what, done, now, now
+            return
+        if done < total and now - self.told < _SECONDS_BETWEEN_LINES:
+            return
+        self.told = now
+        left = (now - self.started) / max(done - self.first, 1) * (total - done)
+        typer.echo(f"{what}: {done:,} of {total:,}, about {left:,.0f} s left", err=True)

@@ -1,0 +1,1 @@
+"""The paper's experiments: a spec (TOML) becomes jobs, jobs a journal, the journal a table."""

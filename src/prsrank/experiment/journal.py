@@ -1,0 +1,152 @@
+"""The journal: one line of JSON for each finished job, appended and flushed to disk at once.
+
+A run that is killed leaves at worst a torn last line, which the next one drops. Nothing is ever
+rewritten, so results of earlier specs stay for specs that want them again.
+"""
+
+import base64
+import fcntl
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prsrank.errors import InputError
+from prsrank.types import Floats
+
+JOURNAL = "jobs.jsonl"
+_LOCK = ".lock"
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A finished job.
+
+    Attributes:
+        id: the job's id.
+        kind: of the job.
+        values: by metric, one per test query, or one.
+        details: plain JSON.
+        seconds: wall time that it took.
+        cpu_seconds: processor time.
+    """
+
+    id: str
+    kind: str
+    values: Mapping[str, Floats]
+    details: Any
+    seconds: float
+    cpu_seconds: float
+
+
+class Journal:
+    """The finished jobs in a folder.
+
+    Args:
+        folder: where `jobs.jsonl` is, or is to be.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / JOURNAL
+        self.finished: dict[str, Finished] = {}
+        for line in self._whole_lines():
+            entry = _read(line)
+            self.finished[entry.id] = entry
+
+    def _whole_lines(self) -> Iterator[bytes]:
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield line
+
+    @contextmanager
+    def writing(self) -> Iterator["Journal"]:
+        """Open for appending, after the last whole line."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            file.truncate(_whole_length(self.path))
+            self._file = file
+            yield self
+
+    def add(self, entry: Finished, identity: Mapping[str, Any]) -> None:
+        """Append a finished job; it is on disk when this returns."""
+        line = json.dumps(
+            {
+                "id": entry.id,
+                "kind": entry.kind,
+                "values": {name: encoded(values) for name, values in entry.values.items()},
+                "details": entry.details,
+                "seconds": round(entry.seconds, 4),
+                "cpu_seconds": round(entry.cpu_seconds, 4),
+                "identity": identity,
+            },
+            separators=(",", ":"),
+        )
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.finished[entry.id] = entry
+
+
+def encoded(values: Floats) -> str:
+    """Return float64 values as text: little-endian, deflated, base64.
+
+    >>> decoded(encoded(np.array([0.5, np.nan]))).tolist()
+    [0.5, nan]
+    """
+    return base64.b64encode(zlib.compress(values.astype("<f8").tobytes(), 6)).decode()
+
+
+def decoded(text: str) -> Floats:
+    """Return the values that `encoded` wrote."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<f8").astype(np.float64)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other runners out of a folder; the lock ends with the process, however it ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{folder}: another run is writing to this folder") from None
+        yield
+
+
+def _whole_length(path: Path) -> int:
+    """Return the length of a file up to its last line break."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        while size:
+            start = max(0, size - (1 << 16))
+            file.seek(start)
+            place = file.read(size - start).rfind(b"\n")
+            if place >= 0:
+                return start + place + 1
+            size = start
+    return 0
+
+
+def _read(line: bytes) -> Finished:
+    try:
+        entry = json.loads(line)
+        values = {name: decoded(text) for name, text in entry["values"].items()}
+        return Finished(
+            entry["id"],
+            entry["kind"],
+            values,
+            entry["details"],
+            entry["seconds"],
+            entry["cpu_seconds"],
+        )
+    except (ValueError, KeyError, TypeError, zlib.error) as error:
+        raise InputError(f"{JOURNAL}: a line is damaged: {error!r}") from error

@@ -1,0 +1,180 @@
+"""From the name of an experiment to its report: what `prsrank reproduce` does."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prsrank.errors import InputError
+from prsrank.experiment.runner import Progress, Run, run_experiments
+from prsrank.experiment.spec import Point, RankerSettings, Spec
+from prsrank.experiment.spec_files import load_specs
+
+REPORT = "report.html"
+
+_SMOKE_SETTINGS = {"trees": 10, "patience": 5, "epochs": 2, "hidden": [8], "max_iterations": 50}
+_SMOKE_VALUES = 2
+_SMOKE_CLICKS = 2000
+_SMOKE_LISTS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """What a user changes of the experiments; None leaves it as the spec has it.
+
+    Attributes:
+        folds: folds at most.
+        runs: runs.
+        points: points of the axis.
+        seed: base of all seeds.
+        tune_on: "labels" or "clicks".
+        smoke: tiny sizes, to see that all works; the numbers mean nothing.
+    """
+
+    folds: int | None = None
+    runs: int | None = None
+    points: tuple[Point, ...] | None = None
+    seed: int | None = None
+    tune_on: str | None = None
+    smoke: bool = False
+
+    def applied(self, spec: Spec) -> Spec:
+        """Return the experiment with the changes."""
+        changed = spec
+        if self.points is not None:
+            if spec.axis.name == "none":
+                raise InputError(f"{spec.id} has no axis: it takes no points")
+            changed = spec.with_points(self.points)
+        if self.smoke:
+            changed = small(changed)
+        if self.tune_on is not None:
+            if self.tune_on not in ("labels", "clicks"):
+                raise InputError(f"tuning is on labels or on clicks, not on '{self.tune_on}'")
+            changed = replace(changed, tuning=replace(changed.tuning, on=self.tune_on))
+        return replace(
+            changed,
+            folds=self.folds or changed.folds,
+            runs=self.runs or changed.runs,
+            seed=changed.seed if self.seed is None else self.seed,
+        )
+
+
+def small(spec: Spec) -> Spec:
+    """Return the experiment in tiny: 1 fold, 2 runs, 2 points, few clicks, small grids."""
+    named = [entry[key] for entry in spec.test for key in ("at", "relative_to") if key in entry]
+    points = spec.axis.points
+    kept = tuple(p for p in points if p in ((named or points)[0], points[-1]))
+    rankers = {name: _small_ranker(name, one) for name, one in spec.rankers.items()}
+    methods = tuple(
+        replace(m, grid={k: v[:_SMOKE_VALUES] for k, v in m.grid.items()}) for m in spec.methods
+    )
+    clicks = {
+        **spec.clicks,
+        "clicks": min(spec.clicks["clicks"], _SMOKE_CLICKS),
+        "sessions": min(spec.clicks["sessions"], 50),
+    }
+    return replace(
+        spec.with_points(kept),
+        folds=1,
+        runs=2,
+        clicks=clicks,
+        propensity={**spec.propensity, "clicks": min(spec.propensity["clicks"], _SMOKE_CLICKS)},
+        rankers=rankers,
+        methods=methods,
+        tuning=replace(spec.tuning, budget=_SMOKE_VALUES),
+        data=re.sub(r"^(synthetic:\w+):\d+", rf"\1:{_SMOKE_LISTS}", spec.data),
+        notes=(*spec.notes, "A trial in tiny sizes: the numbers mean nothing."),
+    )
+
+
+def _small_ranker(name: str, ranker: RankerSettings) -> RankerSettings:
+    from prsrank.rankers.base import ranker_class
+
+    taken = ranker_class(name)().get_params()
+    given = {key: value for key, value in _SMOKE_SETTINGS.items() if key in taken}
+    grid = {key: values[:_SMOKE_VALUES] for key, values in ranker.grid.items()}
+    return RankerSettings({**ranker.settings, **given}, grid)
+
+
+def parse_points(text: str) -> tuple[Point, ...]:
+    """Read points of an axis, separated by commas.
+
+    >>> parse_points("1000,2000"), parse_points("0.5, 1.0")
+    ((1000, 2000), (0.5, 1.0))
+    """
+    points: list[Point] = []
+    for part in text.split(","):
+        try:
+            points.append(int(part) if part.strip().isdecimal() else float(part))
+        except ValueError:
+            raise InputError(f"points must be numbers separated by commas, not '{text}'") from None
+    if len(set(points)) < len(points):
+        raise InputError(f"a point is given twice in '{text}'")
+    return tuple(points)
+
+
+def reproduce(
+    name: str,
+    data: str,
+    out: Path,
+    *,
+    changes: Changes | None = None,
+    resume: bool = False,
+    processes: int | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+) -> dict[str, Any]:
+    """Run an experiment, or all, and write results, tables, figures and the report.
+
+    Args:
+        name: of an experiment that comes with the library, "all", or a TOML file.
+        data: the data set, for experiments that have none of their own.
+        out: the folder for everything.
+        changes: what to change of the specs.
+        resume: go on where an earlier run into this folder stopped.
+        processes: number of processes, default one per core; 0 computes in this one.
+        progress: is told how it goes.
+        command: the command line, for the report.
+
+    Returns:
+        The report, as `prsrank.experiment.summary.report_of` makes it.
+    """
+    from prsrank.experiment.summary import report_of, summarise, write_tables
+    from prsrank.files import write_json
+    from prsrank.report.charts import write_figures
+    from prsrank.report.html import write_report
+
+    specs = load_specs(name)
+    wanted = changes or Changes()
+    if wanted.points is not None and len(specs) > 1:
+        raise InputError("points can be given for one experiment, not for all")
+    specs = [wanted.applied(spec) for spec in specs]
+    run = run_experiments(specs, data, out, resume=resume, processes=processes, progress=progress)
+    if progress is not None:
+        progress("writing the report", 0, 1)
+    sections = [summarise(spec, run.results[spec.id]) for spec in run.specs]
+    title = next((s.title for s in run.sources.values() if s.name == data), data)
+    report = report_of(sections, data=title, about=_about(run, specs, data, command))
+    write_json(out / "report.json", report)
+    write_tables(report, out / "tables")
+    write_figures(report, out / "figures")
+    write_report(report, out / REPORT)
+    if progress is not None:
+        progress("writing the report", 1, 1)
+    return report
+
+
+def _about(run: Run, specs: Sequence[Spec], data: str, command: str) -> list[list[str]]:
+    from prsrank.rankers.base import library_versions
+
+    reused = f" and {run.reused:,} found finished" if run.reused else ""
+    return [
+        ["data set", data],
+        ["command", command],
+        ["seed", ", ".join(sorted({str(spec.seed) for spec in specs}))],
+        ["jobs", f"{run.computed:,} computed{reused}"],
+        ["wall time of this run", f"{run.seconds:,.0f} s"],
+        ["processor time of all jobs", f"{run.cpu_seconds:,.0f} s"],
+        *([f"version of {name}", text] for name, text in library_versions().items()),
+    ]

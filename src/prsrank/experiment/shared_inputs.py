@@ -1,0 +1,259 @@
+"""What jobs share in a process: parts of the data, production rankers, logs, propensities."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.experiment.jobs import Identity, Source, canonical, seed_of
+
+if TYPE_CHECKING:
+    from prsrank.clicks.production import ProductionRanker
+    from prsrank.data.click_log import ClickLog
+    from prsrank.data.collections import Collection
+    from prsrank.data.dataset import RankingDataset
+    from prsrank.propensity.curve import PowerLaw, Propensities
+
+Kept = TypeVar("Kept")
+
+_FOLDS_KEPT = 2
+_PRODUCTIONS_KEPT = 16
+_LEAST_CLICKS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The three parts of a fold."""
+
+    train: "RankingDataset"
+    validation: "RankingDataset"
+    test: "RankingDataset"
+
+
+@dataclass(frozen=True, eq=False)
+class Logged:
+    """A simulated log.
+
+    Attributes:
+        lists: the lists that clicks were drawn on.
+        scores: the production ranker's scores of their docs.
+        log: the clicks.
+    """
+
+    lists: "RankingDataset"
+    scores: npt.NDArray[np.float64]
+    log: "ClickLog"
+
+
+class SharedInputs:
+    """Makes what jobs need, and keeps it while jobs of the same log follow one another."""
+
+    def __init__(self) -> None:
+        self._folds: dict[tuple[str, int], Parts] = {}
+        self._productions: dict[str, ProductionRanker] = {}
+        self._group = ""
+        self._kept: dict[str, Any] = {}
+
+    def enter(self, group: str) -> None:
+        """Forget what belongs to another group of jobs."""
+        if group != self._group:
+            self._group, self._kept = group, {}
+
+    def keep(self, name: str, key: Any, make: Callable[[], Kept]) -> Kept:
+        """Return what `make` made for this key before, or makes now."""
+        label = f"{name} {canonical(key)}"
+        if label not in self._kept:
+            self._kept[label] = make()
+        kept: Kept = self._kept[label]
+        return kept
+
+    def parts(self, data: str, fold: int) -> Parts:
+        """Return the parts of a fold."""
+        key = (data, fold)
+        if key not in self._folds:
+            while len(self._folds) >= _FOLDS_KEPT:
+                self._folds.pop(next(iter(self._folds)))
+            self._folds[key] = read_parts(open_folds(data), fold)
+        return self._folds[key]
+
+    def production(self, parts: Parts, identity: Identity) -> "ProductionRanker":
+        """Return the production ranker of a job."""
+        from prsrank.clicks.production import production_scores
+
+        settings, seed = identity["production"], run_seed(identity, "production")
+        key = canonical([identity["data"], seed, settings])
+        if key not in self._productions:
+            while len(self._productions) >= _PRODUCTIONS_KEPT:
+                self._productions.pop(next(iter(self._productions)))
+            self._productions[key] = production_scores(
+                parts.train,
+                share=settings["production_share"],
+                ranker=settings["production_ranker"],
+                seed=seed,
+            )
+        return self._productions[key]
+
+    def logged(self, parts: Parts, identity: Identity) -> Logged:
+        """Return the training log of a job."""
+        return self.keep("log", 0, lambda: self._logged(parts, identity))
+
+    def _logged(self, parts: Parts, identity: Identity) -> Logged:
+        from prsrank.clicks.production import logging_part
+
+        lists, scores = logging_part(parts.train, [self.production(parts, identity)])
+        log = simulated(lists, scores[0], identity["clicks"], seed=run_seed(identity, "clicks"))
+        return Logged(lists, scores[0], log)
+
+    def held_out(self, parts: Parts, identity: Identity, split: str) -> Logged:
+        """Return a log of the validation or the test part, as dense as the training log."""
+        return self.keep("held out", split, lambda: self._held_out(parts, identity, split))
+
+    def _held_out(self, parts: Parts, identity: Identity, split: str) -> Logged:
+        lists: RankingDataset = getattr(parts, split)
+        scores = self.production(parts, identity).score(lists.features)
+        settings = identity.get("test_clicks") or identity["clicks"]
+        share = lists.lists / parts.train.lists
+        clicks = max(round(settings["clicks"] * share), _LEAST_CLICKS)
+        log = simulated(
+            lists, scores, {**settings, "clicks": clicks}, seed=run_seed(identity, split)
+        )
+        return Logged(lists, scores, log)
+
+    def curve(
+        self, parts: Parts, identity: Identity, settings: Mapping[str, Any]
+    ) -> "PowerLaw | Propensities":
+        """Return the propensities that a job is given: known, or from randomised sessions."""
+        from prsrank.propensity.curve import PowerLaw
+
+        if settings["source"] == "known":
+            return PowerLaw(settings["eta"])
+        return self.keep("curve", settings, lambda: self._estimated(parts, identity, settings))
+
+    def _estimated(
+        self, parts: Parts, identity: Identity, settings: Mapping[str, Any]
+    ) -> "Propensities":
+        from prsrank.propensity.randomised import RandomisedEstimator
+
+        clicks = identity.get("test_clicks") or identity["clicks"]
+        logged = self.logged(parts, {**identity, "clicks": clicks})
+        log = simulated(
+            logged.lists,
+            logged.scores,
+            {**clicks, "clicks": settings["clicks"]},
+            seed=run_seed(identity, "randomised"),
+            randomised=True,
+        )
+        curve = RandomisedEstimator(shape="monotone", replicates=20).estimate(log)
+        longest = max(int(part.list_lengths.max()) for part in vars(parts).values())
+        return lengthened(curve, longest)
+
+
+def run_seed(identity: Identity, what: str) -> int:
+    """Return the seed of something that all jobs of a fold and a run share.
+
+    It depends on the data, the fold, the run and the production ranker but not on the point
+    of the axis: points differ by their settings, not by luck, and a longer log begins with
+    the shorter one.
+    """
+    return seed_of(
+        what, identity["data"], identity["fold"], identity["seed"], identity["production"]
+    )
+
+
+def simulated(
+    lists: "RankingDataset",
+    scores: npt.NDArray[np.float64],
+    settings: Mapping[str, Any],
+    *,
+    seed: int,
+    randomised: bool = False,
+) -> "ClickLog":
+    """Simulate a log; of one click a session only, if the settings say so."""
+    from prsrank.clicks.position_based import PositionBasedModel
+    from prsrank.clicks.simulate import simulate_clicks
+
+    log = simulate_clicks(
+        lists,
+        scores,
+        PositionBasedModel(eta=settings["eta"], mu=settings["mu"]),
+        clicks=settings["clicks"],
+        seed=seed,
+        randomised=1.0 if randomised else 0.0,
+        threads=1,
+    )
+    return log.select(np.flatnonzero(log.session_clicks == 1)) if settings["one_click"] else log
+
+
+def lengthened(curve: "Propensities", positions: int) -> "Propensities":
+    """Return a curve that goes on at its last known value down to `positions`.
+
+    >>> from prsrank.propensity.curve import Propensities
+    >>> short = Propensities([1, 0.5, np.nan], [1, 0.4, 0], [1, 0.6, 1], [9, 5, 0], "weak", "randomised")
+    >>> lengthened(short, 4).propensity.tolist()
+    [1.0, 0.5, 0.5, 0.5]
+    """
+    more = max(positions - curve.positions, 0)
+    p = np.concatenate([curve.propensity, np.full(more, np.nan)])
+    known = np.flatnonzero(p > 0)
+    last = known[np.searchsorted(known, np.arange(len(p)), side="right") - 1]
+    unknown = np.full(len(p), np.nan)
+    clicks = np.concatenate([curve.clicks, np.zeros(more, np.int64)])
+    return replace(curve, propensity=p[last], low=unknown, high=unknown.copy(), clicks=clicks)
+
+
+def open_folds(data: str) -> "Collection":
+    """Open a data set; one that has no published split is cut in five parts, rotated as LETOR's."""
+    from prsrank.data.collections import Collection, open_collection, rotation
+
+    collection = open_collection(data)
+    if collection.has_splits:
+        return collection
+    whole = collection.everything()
+    part_of_list = np.arange(whole.lists) * 5 // max(whole.lists, 1)
+    return Collection(
+        collection.name,
+        5,
+        lambda fold, split: whole.select(np.isin(part_of_list, rotation(fold, split))),
+        lambda: whole,
+        has_splits=False,
+    )
+
+
+def read_parts(collection: "Collection", fold: int) -> Parts:
+    """Read the three parts of a fold."""
+    return Parts(*(collection.load(split, fold=fold) for split in ("train", "validation", "test")))
+
+
+def read_source(data: str, folds: int) -> Source:
+    """Read a data set once: the fingerprints of its folds, and what the table needs of them."""
+    collection = open_folds(data)
+    used = min(folds, collection.folds)
+    every = [read_parts(collection, fold) for fold in range(1, used + 1)]
+    note = (
+        "" if collection.folds >= folds else f"{collection.name} has {collection.folds} fold only"
+    )
+    if not collection.has_splits:
+        note = f"{collection.name} has no published split: five parts in file order, rotated"
+    return Source(
+        data,
+        tuple(_fingerprint(parts) for parts in every),
+        tuple(tuple(str(q) for q in parts.test.query_ids.tolist()) for parts in every),
+        tuple(parts.train.lists for parts in every),
+        collection.name,
+        note,
+    )
+
+
+def _fingerprint(parts: Parts) -> str:
+    digest = hashlib.sha256()
+    for part in vars(parts).values():
+        arrays = (part.features, part.offsets, part.labels, part.query_ids.astype(np.str_))
+        for array in arrays:
+            content = np.zeros(0) if array is None else np.ascontiguousarray(array)
+            digest.update(f"{content.dtype} {content.shape} ".encode())
+            digest.update(content.tobytes())
+        digest.update(f"{part.relevant_from} {part.feature_names}".encode())
+    return digest.hexdigest()

@@ -1,0 +1,232 @@
+r"""What the runs of an experiment say: means, deviations, and paired comparisons.
+
+A table of values is runs x queries, NaN where the metric has no meaning for the query. Runs of
+one query are not independent, queries are: each query is averaged over the runs, then queries
+are compared. A table of one column (a value of a whole run, such as a share) is compared run by
+run instead.
+
+>>> prs = [[0.9, 0.6, 0.7, 0.8], [0.9, 0.8, 0.7, 0.8]]
+>>> ips = [[0.8, 0.5, 0.7, 0.6], [0.8, 0.5, 0.7, 0.6]]
+>>> result = compare(prs, ips)
+>>> round(result.difference, 3), round(result.p_value, 3), f"{result.count} {result.unit}"
+(0.125, 0.08, '4 queries')
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.errors import InputError
+from prsrank.metrics.significance import PairedTest, average_runs, paired_t_test
+from prsrank.types import Floats
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class RunMean:
+    """The mean of a metric over runs, each run being averaged over its queries.
+
+    Attributes:
+        mean: the mean; NaN where nothing was measured.
+        sd: standard deviation over runs (n - 1); NaN for fewer than 2 runs.
+        runs: how many runs have a value.
+    """
+
+    mean: float
+    sd: float
+    runs: int
+
+
+def run_mean(values: npt.ArrayLike) -> RunMean:
+    """Average each run over its queries, then over runs.
+
+    Args:
+        values: runs x queries.
+
+    >>> run_mean([[0.25, 0.75, float("nan")], [0.5, 1.0, float("nan")]])
+    RunMean(mean=0.625, sd=0.1767..., runs=2)
+    """
+    per_run = average_runs(_table(values).T)
+    per_run = per_run[~np.isnan(per_run)]
+    mean = float(per_run.mean()) if len(per_run) else math.nan
+    sd = float(per_run.std(ddof=1)) if len(per_run) > 1 else math.nan
+    return RunMean(mean, sd, len(per_run))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A paired comparison: the first method's value - the second's.
+
+    Attributes:
+        difference: its mean; NaN where there is nothing to compare.
+        low: lower end of its 95 % interval; NaN where it cannot be tested.
+        high: upper end.
+        p_value: two-sided; NaN where it cannot be tested.
+        effect_size: Cohen's d of the paired differences.
+        count: how many units (queries or runs) count.
+        skipped: how many do not, being NaN on either side.
+        unit: "queries" or "runs".
+        reason: why it cannot be tested; empty if it can.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    effect_size: float
+    count: int
+    skipped: int
+    unit: str
+    reason: str = ""
+
+
+def per_unit(values: npt.ArrayLike) -> Floats:
+    """Return one value per independent unit: per query over runs, or per run of one column.
+
+    >>> per_unit([[0.25, 0.5], [0.75, 0.5]]).tolist(), per_unit([[1.0], [2.0]]).tolist()
+    ([0.5, 0.5], [1.0, 2.0])
+    """
+    table = _table(values)
+    return table[:, 0].copy() if table.shape[1] == 1 else average_runs(table)
+
+
+def compare(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike | float,
+    *,
+    lower_is_better: bool = False,
+    margin: float = 0.0,
+    test: Callable[[Floats, Floats], PairedTest] = paired_t_test,
+) -> Comparison:
+    r"""Compare two methods over the same queries.
+
+    Args:
+        first: runs x queries.
+        second: runs x queries, the queries in the same order; or one number, to compare with
+            a constant.
+        lower_is_better: of the metric; matters to the margin only.
+        margin: the null hypothesis is that `first` is worse than `second` by just this much;
+            0 for no difference. Difference, interval and effect size are of first - second
+            whatever the margin.
+        test: the paired test over units, such as `paired_t_test` or `paired_bootstrap`.
+
+    Returns:
+        The comparison; without a test, and with the reason, where fewer than two units have
+        both values.
+    """
+    return compare_units(
+        per_unit(first),
+        second if isinstance(second, int | float) else per_unit(second),
+        unit="runs" if _table(first).shape[1] == 1 else "queries",
+        lower_is_better=lower_is_better,
+        margin=margin,
+        test=test,
+    )
+
+
+def compare_units(
+    first: Floats,
+    second: Floats | float,
+    *,
+    unit: str = "queries",
+    lower_is_better: bool = False,
+    margin: float = 0.0,
+    test: Callable[[Floats, Floats], PairedTest] = paired_t_test,
+) -> Comparison:
+    """Compare two methods by one value per unit; see `compare`.
+
+    >>> compare_units(np.array([0.5]), 0.25).reason
+    '1 of 1 queries can be compared; a test needs 2'
+    """
+    rival = np.full(first.shape, float(second)) if isinstance(second, int | float) else second
+    if first.shape != rival.shape:
+        raise InputError(
+            f"methods were measured on different {unit}: {len(first)} and {len(rival)}"
+        )
+    both = ~(np.isnan(first) | np.isnan(rival))
+    count = int(both.sum())
+    if count < 2:
+        return _untested(first[both] - rival[both], len(first), unit)
+    shown = test(first, rival)
+    if margin:
+        allowance = -margin if lower_is_better else margin
+        p_value = test(first + allowance, rival).p_value
+    else:
+        p_value = shown.p_value
+    return Comparison(
+        shown.difference,
+        shown.low,
+        shown.high,
+        p_value,
+        shown.effect_size,
+        count,
+        shown.skipped,
+        unit,
+    )
+
+
+@dataclass(frozen=True)
+class RelativeChange:
+    """A change in per cent with its 95 % interval (NaN for fewer than 2 units)."""
+
+    percent: float
+    low: float
+    high: float
+
+
+def relative_change(first: npt.ArrayLike, second: npt.ArrayLike) -> RelativeChange:
+    r"""Return by how many per cent the mean of `first` exceeds that of `second`.
+
+    With the ratio R = mean(a) / mean(b) over the units that have both, the interval is that of
+    Student's t on the residuals (a - R b) / mean(b): the delta method, which keeps the pairing.
+
+    Args:
+        first: runs x queries.
+        second: runs x queries, the queries in the same order.
+
+    >>> round(relative_change([[0.6, 0.5]], [[0.5, 0.5]]).percent, 6)
+    10.0
+    """
+    a, b = per_unit(first), per_unit(second)
+    if a.shape != b.shape:
+        raise InputError(f"methods were measured on different queries: {len(a)} and {len(b)}")
+    both = ~(np.isnan(a) | np.isnan(b))
+    a, b = a[both], b[both]
+    if len(a) == 0 or b.mean() == 0:
+        return RelativeChange(math.nan, math.nan, math.nan)
+    ratio = a.mean() / b.mean()
+    percent = float(100 * (ratio - 1))
+    if len(a) < 2:
+        return RelativeChange(percent, math.nan, math.nan)
+    from scipy.stats import t
+
+    residuals = (a - ratio * b) / b.mean()
+    error = residuals.std(ddof=1) / math.sqrt(len(a))
+    reach = float(100 * t.ppf((1 + CONFIDENCE) / 2, len(a) - 1) * error)
+    return RelativeChange(percent, percent - reach, percent + reach)
+
+
+def _untested(differences: Floats, units: int, unit: str) -> Comparison:
+    count = len(differences)
+    return Comparison(
+        difference=float(differences.mean()) if count else math.nan,
+        low=math.nan,
+        high=math.nan,
+        p_value=math.nan,
+        effect_size=math.nan,
+        count=count,
+        skipped=units - count,
+        unit=unit,
+        reason=f"{count} of {units} {unit} can be compared; a test needs 2",
+    )
+
+
+def _table(values: npt.ArrayLike) -> Floats:
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2:
+        raise InputError(f"values must be runs x queries, not of shape {table.shape}")
+    return table

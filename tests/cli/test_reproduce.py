@@ -1,0 +1,61 @@
+"""The command `prsrank reproduce`."""
+
+import json
+
+import pytest
+
+from prsrank.cli.reproduce import _Lines
+
+SMALL = ("--folds", "1", "--runs", "2", "--points", "4000,8000", "--processes", "1", "--smoke")
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    return tmp_path_factory.mktemp("reproduce") / "fig3"
+
+
+def test_reproduce_writes_a_report_and_says_its_verdict(prsrank, out):
+    code, text, _ = prsrank(
+        "reproduce", "fig3", "--data", "synthetic:mq2007:40", "--out", out, *SMALL
+    )
+    assert code == 0
+    assert text.startswith("fig3: ")
+    assert (out / "report.html").exists()
+    assert (out / "results.parquet").exists()
+
+
+def test_a_folder_with_results_needs_resume(prsrank, out):
+    command = ("reproduce", "fig3", "--data", "synthetic:mq2007:40", "--out", out, *SMALL)
+    code, _, error = prsrank(*command)
+    assert code == 2
+    assert "--resume" in error
+    code, text, _ = prsrank(*command, "--resume", "--json")
+    assert code == 0
+    result = json.loads(text)
+    assert result["verdicts"][0]["section"] == "fig3"
+    assert result["report"].endswith("report.html")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fig9", "--data", "synthetic:mq2007:40"), "did you mean 'fig"),
+        (("fig3", "--data", "synthetic:mq2070:40"), "did you mean 'mq2007'"),
+        (("fig3", "--data", "nowhere"), "no such file or folder"),
+        (("none.toml", "--data", "synthetic:mq2007:40"), "no such file"),
+        (("fig3", "--data", "synthetic:mq2007:40", "--points", "x"), "points must be numbers"),
+        (("fig3", "--data", "synthetic:mq2007:40", "--tune-on", "test"), "labels or on clicks"),
+    ],
+)
+def test_bad_input_is_one_clear_line(prsrank, tmp_path, arguments, message):
+    code, _, error = prsrank("reproduce", *arguments, "--out", tmp_path / "out")
+    assert code == 2
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_progress_in_lines_ends_with_nothing_left(capsys):
+    lines = _Lines()
+    for done in range(4):
+        lines("measuring", done, 3)
+    assert "measuring: 3 of 3, about 0 s left" in capsys.readouterr().err

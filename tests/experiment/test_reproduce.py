@@ -1,0 +1,133 @@
+"""`reproduce all` in tiny: structure and honest ranges, no wished-for winner."""
+
+import json
+
+import numpy as np
+import pytest
+
+from prsrank.errors import InputError
+from prsrank.experiment.reproduction import Changes, parse_points, reproduce, small
+from prsrank.experiment.results import Results
+from prsrank.experiment.spec_files import load_spec, load_specs, spec_names
+
+SHARES = ("ndcg@10", "ndcg@5", "map", "share", "coverage", "coverage full")
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("smoke")
+    report = reproduce("all", "synthetic:mq2007:60", folder, changes=Changes(smoke=True))
+    return folder, report
+
+
+def test_every_experiment_is_in_the_report(everything):
+    folder, report = everything
+    assert [section["id"] for section in report["sections"]] == spec_names()
+    labels = {verdict["label"] for verdict in report["verdicts"]}
+    assert labels <= {"confirmed", "not confirmed", "contradicted"}
+    page = (folder / "report.html").read_text()
+    for section in report["sections"]:
+        assert section["title"] in page
+    assert json.loads((folder / "report.json").read_text())["title"] == report["title"]
+    assert list((folder / "tables").glob("*.csv"))
+    assert list((folder / "figures").glob("fig3*.svg"))
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_every_value_is_there_and_in_its_range(everything, name):
+    folder, _ = everything
+    spec = small(load_spec(name))
+    results = Results.of(spec, folder)
+    assert results.panels() == [panel.name for panel in spec.panels]
+    assert results.metrics() == list(spec.metrics)
+    for panel in spec.panels:
+        assert results.methods(panel.name) == [m.name for m in spec.methods_of(panel.name)]
+        for method in spec.methods_of(panel.name):
+            for point in spec.axis.points:
+                for metric in spec.metrics:
+                    values = results.values(panel.name, method.name, point, metric)
+                    known = values[~np.isnan(values)]
+                    assert len(values) == 2
+                    assert known.size
+                    assert np.isfinite(known).all()
+                    assert (known >= 0).all()
+                    if metric in SHARES:
+                        assert (known <= 1).all()
+                    if metric.startswith("wmrr"):
+                        assert (np.nanmean(values, axis=1) <= 1 + 1e-12).all()
+
+
+def test_shares_add_up_and_clicked_docs_were_observed(everything):
+    folder, _ = everything
+    spec = small(load_spec("fig1"))
+    results = Results.of(spec, folder)
+    for panel in ("clicks", "non-clicks"):
+        for point in spec.axis.points:
+            parts = {m: results.values(panel, m, point, "share") for m in results.methods(panel)}
+            np.testing.assert_allclose(sum(parts.values()), 1.0)
+            if panel == "clicks":
+                assert not parts["relevant unobserved"].any()
+                assert not parts["irrelevant unobserved"].any()
+            elif point == 0.0:  # without position bias everything is observed
+                assert not parts["relevant unobserved"].any()
+
+
+def test_the_bound_covers_what_it_is_about(everything):
+    folder, _ = everything
+    spec = small(load_spec("bounds"))
+    results = Results.of(spec, folder)
+    for method in results.methods(""):
+        for point in spec.axis.points:
+            covered = results.values("", method, point, "coverage")
+            assert np.nanmean(covered) >= 0.95
+    for point in spec.axis.points:  # a ratio of propensities is at most 1 / p
+        ips, prs = (results.values("", m, point, "bound") for m in ("ips", "prs unclipped"))
+        known = ~np.isnan(ips)
+        assert (prs[known] <= ips[known]).all()
+
+
+def test_production_and_naive_do_not_depend_on_the_assumed_propensities(everything):
+    folder, _ = everything
+    spec = small(load_spec("fig6"))
+    results = Results.of(spec, folder)
+    first, last = spec.axis.points
+    for method in ("production", "naive"):
+        np.testing.assert_array_equal(
+            results.values("linear", method, first, "map"),
+            results.values("linear", method, last, "map"),
+        )
+    assert not np.array_equal(
+        results.values("linear", "prs", first, "map"), results.values("linear", "prs", last, "map")
+    )
+
+
+def test_small_leaves_two_points_and_a_comparison_where_it_can():
+    for spec in load_specs("all"):
+        tiny = small(spec)
+        assert len(tiny.axis.points) == min(2, len(spec.axis.points))
+        assert tiny.test
+        assert (tiny.folds, tiny.runs) == (1, 2)
+
+
+def test_changes_win_over_the_spec():
+    spec = Changes(folds=3, runs=1, seed=7, points=(0.5,), tune_on="clicks").applied(
+        load_spec("fig4")
+    )
+    assert (spec.folds, spec.runs, spec.seed, spec.axis.points) == (3, 1, 7, (0.5,))
+    assert spec.tuning.on == "clicks"
+    with pytest.raises(InputError, match="has no axis"):
+        Changes(points=(1.0,)).applied(load_spec("table1"))
+    with pytest.raises(InputError, match="labels or on clicks"):
+        Changes(tune_on="test").applied(load_spec("fig4"))
+
+
+def test_points_are_numbers():
+    assert parse_points("0,0.5,2") == (0, 0.5, 2)
+    for wrong in ("a", "1,,2", "1,1"):
+        with pytest.raises(InputError):
+            parse_points(wrong)
+
+
+def test_points_for_all_experiments_are_refused(tmp_path):
+    with pytest.raises(InputError, match="for one experiment"):
+        reproduce("all", "synthetic:mq2007:60", tmp_path, changes=Changes(points=(1.0,)))

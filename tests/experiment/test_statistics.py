@@ -1,0 +1,160 @@
+"""Means and paired comparisons against SciPy and formulas written out."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from prsrank.errors import InputError
+from prsrank.experiment.statistics import (
+    compare,
+    compare_units,
+    per_unit,
+    relative_change,
+    run_mean,
+)
+from prsrank.metrics.significance import paired_bootstrap
+
+
+def tables(seed=0, runs=3, queries=40, shift=0.05):
+    rng = np.random.default_rng(seed)
+    base = rng.random(queries)
+    first = base + rng.normal(shift, 0.1, size=(runs, queries))
+    second = base + rng.normal(0, 0.1, size=(runs, queries))
+    return first, second
+
+
+def test_mean_and_deviation_are_those_of_the_runs():
+    first, _ = tables()
+    first[:, [3, 7]] = np.nan
+    first[1, 5] = np.nan
+    runs = [np.mean([v for v in run if not math.isnan(v)]) for run in first]
+    ours = run_mean(first)
+    assert ours.mean == pytest.approx(np.mean(runs))
+    assert ours.sd == pytest.approx(np.std(runs, ddof=1))
+    assert ours.runs == 3
+
+
+def test_mean_of_nothing_and_of_one_run():
+    nothing = run_mean(np.full((2, 3), np.nan))
+    assert math.isnan(nothing.mean)
+    assert nothing.runs == 0
+    one = run_mean([[0.2, 0.4]])
+    assert one.mean == pytest.approx(0.3)
+    assert math.isnan(one.sd)
+    assert run_mean(np.empty((0, 4))).runs == 0
+
+
+def test_queries_are_averaged_over_runs_then_tested_as_scipy_does():
+    first, second = tables()
+    theirs = scipy.stats.ttest_rel(first.mean(axis=0), second.mean(axis=0))
+    low, high = theirs.confidence_interval(0.95)
+    ours = compare(first, second)
+    differences = first.mean(axis=0) - second.mean(axis=0)
+    assert ours.p_value == pytest.approx(theirs.pvalue)
+    assert (ours.low, ours.high) == pytest.approx((low, high))
+    assert ours.difference == pytest.approx(differences.mean())
+    assert ours.effect_size == pytest.approx(differences.mean() / differences.std(ddof=1))
+    assert (ours.count, ours.unit, ours.reason) == (40, "queries", "")
+
+
+def test_runs_are_not_taken_for_independent():
+    first, second = tables(runs=1)
+    once = compare(first, second)
+    copied = compare(np.repeat(first, 20, axis=0), np.repeat(second, 20, axis=0))
+    assert copied.p_value == pytest.approx(once.p_value)
+
+
+def test_queries_without_a_value_on_either_side_are_dropped_from_both():
+    first, second = tables()
+    first[:, 4] = np.nan
+    second[:, [4, 9]] = np.nan
+    kept = np.setdiff1d(np.arange(40), [4, 9])
+    ours, expected = compare(first, second), compare(first[:, kept], second[:, kept])
+    assert ours.p_value == expected.p_value
+    assert (ours.count, ours.skipped) == (38, 2)
+
+
+def test_one_column_is_compared_run_by_run():
+    first, second = np.array([[0.5], [0.6], [0.8]]), np.array([[0.4], [0.55], [0.6]])
+    ours = compare(first, second)
+    assert ours.p_value == pytest.approx(scipy.stats.ttest_rel(first, second).pvalue[0])
+    assert (ours.count, ours.unit) == (3, "runs")
+    assert per_unit(first).tolist() == [0.5, 0.6, 0.8]
+
+
+def test_comparison_with_a_constant():
+    first, _ = tables()
+    theirs = scipy.stats.ttest_1samp(first.mean(axis=0), 0.5)
+    assert compare(first, 0.5).p_value == pytest.approx(theirs.pvalue)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_margin_shifts_the_null_hypothesis_towards_worse(lower):
+    first, second = tables(shift=0.0)
+    differences = first.mean(axis=0) - second.mean(axis=0)
+    null = 0.03 if lower else -0.03
+    theirs = scipy.stats.ttest_1samp(differences, null).pvalue
+    ours = compare(first, second, margin=0.03, lower_is_better=lower)
+    assert ours.p_value == pytest.approx(theirs)
+    plain = compare(first, second)
+    assert (ours.difference, ours.low, ours.effect_size) == (
+        plain.difference,
+        plain.low,
+        plain.effect_size,
+    )
+
+
+def test_bootstrap_agrees_with_the_t_test():
+    first, second = tables(shift=0.03, queries=200)
+    t, bootstrap = compare(first, second), compare(first, second, test=paired_bootstrap)
+    assert (bootstrap.low, bootstrap.high) == pytest.approx((t.low, t.high), abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "difference", "reason"),
+    [
+        ([[0.5]], [[0.25]], 0.25, "1 of 1 runs"),
+        ([[0.5, np.nan]], [[0.25, 0.5]], 0.25, "1 of 2 queries"),
+        ([[np.nan, 0.5]], [[0.25, np.nan]], np.nan, "0 of 2 queries"),
+    ],
+)
+def test_too_little_to_test_is_said(first, second, difference, reason):
+    ours = compare(first, second)
+    np.testing.assert_equal(ours.difference, difference)
+    assert all(math.isnan(v) for v in (ours.low, ours.high, ours.p_value, ours.effect_size))
+    assert reason in ours.reason
+
+
+def test_shapes_that_cannot_be_compared():
+    with pytest.raises(InputError, match="different queries: 3 and 2"):
+        compare(np.ones((1, 3)), np.ones((2, 2)))
+    with pytest.raises(InputError, match="runs x queries"):
+        compare([0.5, 0.7], [[0.5, 0.7]])
+    with pytest.raises(InputError, match="different queries"):
+        relative_change(np.ones((1, 3)), np.ones((1, 2)))
+
+
+def test_relative_change_covers_the_truth_as_often_as_promised():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(400):
+        base = rng.gamma(2.0, 0.2, size=80)
+        first = 1.1 * base + rng.normal(0, 0.1, size=80)
+        change = relative_change(first[None], base[None])
+        assert change.percent == pytest.approx(100 * (first.sum() / base.sum() - 1))
+        covered += change.low <= 10.0 <= change.high
+    assert 0.92 <= covered / 400 <= 0.98
+
+
+def test_relative_change_drops_nan_and_needs_two_units():
+    change = relative_change([[0.6, np.nan, 0.5]], [[0.5, 0.5, np.nan]])
+    assert change.percent == pytest.approx(20.0)
+    assert math.isnan(change.low)
+    assert math.isnan(relative_change([[1.0, 2.0]], [[0.0, 0.0]]).percent)
+
+
+def test_a_wrong_number_of_units_is_named():
+    with pytest.raises(InputError, match="different runs: 3 and 2"):
+        compare_units(np.ones(3), np.ones(2), unit="runs")

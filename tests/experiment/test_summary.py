@@ -1,0 +1,347 @@
+"""Sections, tables and files of a report from made-up results."""
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from prsrank.errors import InputError
+from prsrank.experiment.results import Results
+from prsrank.experiment.spec import Axis, Method, Panel, Spec
+from prsrank.experiment.summary import markdown, report_of, summarise, write_tables
+from prsrank.experiment.tables import BETTER, STATISTICS, WORSE
+
+POINTS = (10.0, 100.0, 1000.0)
+NASTY = "<script>alert('x|y')</script>"
+
+
+def make_spec(**changes):
+    values = {
+        "id": "fig3",
+        "title": "Quality by clicks",
+        "claim": "PRS ranks better than IPS.",
+        "kind": "ranking",
+        "axis": Axis("clicks", "clicks", "log", POINTS),
+        "panels": (Panel("linear", "Linear", "linear"), Panel("lambdamart", "LambdaMART", "x")),
+        "methods": tuple(
+            Method(name, title, panels=("linear", "lambdamart"))
+            for name, title in (("prs", "PRS"), ("ips", "IPS"), ("labels", "full information"))
+        ),
+        "metrics": ("ndcg@10", "arp"),
+        "test": ({"better": "prs", "than": "ips"},),
+        "folds": 2,
+        "runs": 3,
+        "seed": 1,
+    }
+    return Spec(**{**values, **changes})
+
+
+MEANS = {"prs": 0.5, "ips": 0.4, "labels": 0.6}
+
+
+def make_results(spec, *, means=MEANS, runs=3, queries=40, **options):
+    rng = np.random.default_rng(0)
+    base = {(fold, q): rng.normal(0, 0.1) for fold in (1, 2) for q in range(queries)}
+    rows = []
+    for panel in spec.panels:
+        for method in (m for m in spec.methods if panel.name in m.panels):
+            for point in spec.axis.points:
+                for metric in spec.metrics:
+                    for (fold, q), shift in base.items():
+                        for run in range(runs):
+                            mean = means[method.name] * (-1 if metric == "arp" else 1)
+                            value = mean + shift + rng.normal(0, 0.1)
+                            if q == 0:
+                                value = math.nan
+                            place = (spec.id, panel.name, method.name, point, fold, run)
+                            rows.append((*place, metric, f"{fold}-{q}", value))
+    return Results.from_rows(spec.id, rows, points=spec.axis.points, **options)
+
+
+@pytest.fixture(scope="module")
+def spec():
+    return make_spec()
+
+
+@pytest.fixture(scope="module")
+def results(spec):
+    return make_results(
+        spec,
+        chosen={"linear prs": {"l2": 0.01}, "linear ips": {"l2": 0.1, "tau": [0.05, 0.1]}},
+        details={
+            "propensities": {"known": {"positions": [1, 2], "values": [1.0, None]}},
+            "importance": {"linear prs": {f"f{i}": float(i) for i in range(20)}},
+            "weights": {"linear prs": {"largest": 3.0}},
+            "clicks_per_query": {"10": 0.5},
+            "seconds": 12.0,
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def section(spec, results):
+    return summarise(spec, results)
+
+
+def cells(table, row):
+    return dict(zip(table["columns"], table["rows"][row], strict=True))
+
+
+def test_section_is_plain_json_and_whole(section):
+    json.dumps(section, allow_nan=False)
+    assert list(section) == [
+        *("id", "title", "claim", "verdict", "text", "figures", "tables", "details", "notes")
+    ]
+    assert section["verdict"]["label"] == "confirmed"
+
+
+def test_figure_holds_mean_and_deviation_over_runs(section, results):
+    main = section["figures"][0]
+    assert (main["kind"], main["x"]["scale"], main["y"]["title"]) == ("lines", "log", "NDCG@10")
+    assert [panel["title"] for panel in main["panels"]] == ["Linear", "LambdaMART"]
+    series = main["panels"][1]["series"][1]
+    assert series["name"] == "IPS"
+    assert series["x"] == list(POINTS)
+    for i, point in enumerate(POINTS):
+        runs = np.nanmean(results.values("lambdamart", "ips", point, "ndcg@10"), axis=1)
+        assert series["y"][i] == pytest.approx(runs.mean())
+        assert series["low"][i] == pytest.approx(runs.mean() - runs.std(ddof=1))
+        assert series["high"][i] == pytest.approx(runs.mean() + runs.std(ddof=1))
+    assert "3 runs" in main["caption"]
+
+
+def test_one_figure_for_each_metric_and_the_propensities(section):
+    assert [f["id"] for f in section["figures"]] == [
+        *("fig3-ndcg-10", "fig3-arp", "fig3-propensities")
+    ]
+    assert section["figures"][2]["panels"][0]["series"][0]["y"] == [1.0, None]
+
+
+def test_table_marks_against_the_reference_after_holm(section, results):
+    table = section["tables"][0]
+    assert table["columns"] == ["ranker", "method", "10", "100", "1,000"]
+    reference, ips, labels = (cells(table, row) for row in range(3))
+    runs = np.nanmean(results.values("linear", "prs", 10.0, "ndcg@10"), axis=1)
+    assert reference["10"] == f"{runs.mean():.4f} ({runs.std(ddof=1):.4f})"
+    assert (ips["10"]["mark"], labels["10"]["mark"]) == (WORSE, BETTER)
+    data = {
+        tuple(row[1:5]): dict(zip(STATISTICS, row, strict=True)) for row in table["data"]["rows"]
+    }
+    raw = {}
+    for panel in ("linear", "lambdamart"):
+        for method in ("ips", "labels"):
+            for point in POINTS:
+                sides = [
+                    results.values(panel, m, point, "ndcg@10").mean(axis=0) for m in (method, "prs")
+                ]
+                test = scipy.stats.ttest_rel(*sides, nan_policy="omit")
+                raw[panel, method, point, "ndcg@10"] = test.pvalue
+    largest = max(raw, key=raw.get)
+    assert data[largest]["p_holm"] >= raw[largest]
+    smallest = min(raw, key=raw.get)
+    assert data[smallest]["p_holm"] == pytest.approx(12 * raw[smallest])
+    assert f"{len(raw)} comparisons" in table["caption"]
+    for place, p in raw.items():
+        assert data[place]["p"] == pytest.approx(p)
+
+
+def test_less_is_better_turns_the_marks(section):
+    _, ips, labels = (cells(section["tables"][1], row) for row in range(3))
+    assert (ips["10"]["mark"], labels["10"]["mark"]) == (WORSE, BETTER)
+    assert ips["10"]["note"].startswith("+0.")
+
+
+def test_no_mark_without_a_difference(spec):
+    same = summarise(spec, make_results(spec, means=dict.fromkeys(MEANS, 0.5)))
+    marks = [
+        cell["mark"] for row in same["tables"][0]["rows"] for cell in row if isinstance(cell, dict)
+    ]
+    assert marks == [""] * 12
+    assert same["verdict"]["label"] == "not confirmed"
+
+
+def test_text_is_what_the_figures_say(section, results):
+    text = section["text"][0]
+    last = {m: np.nanmean(results.values("linear", m, 1000.0, "ndcg@10")) for m in MEANS}
+    expected = (
+        f"NDCG@10 at clicks 1,000: full information {last['labels']:.4f}; "
+        f"PRS {last['prs']:.4f}; IPS {last['ips']:.4f}"
+    )
+    assert text.startswith("Linear: NDCG@10 at clicks 10:")
+    assert expected in text
+    assert text.endswith("Best mean at 3 points: full information 3.")
+
+
+def test_details_tell_settings_and_choices(section):
+    blocks = {block["title"]: dict(block["rows"]) for block in section["details"]}
+    assert blocks["Settings"]["seed"] == "1"
+    assert blocks["Chosen hyper-parameters"]["linear ips"] == "l2 0.1, tau 0.05; 0.1"
+    assert blocks["Clicks per training query"] == {"10": "0.5"}
+    assert blocks["Run"] == {"seconds": "12"}
+    important = next(rows for title, rows in blocks.items() if title.startswith("Feature"))
+    assert important["linear prs"].startswith("f19: 19.00; f18: 18.00")
+    assert "f9:" not in important["linear prs"]
+
+
+def test_claim_table_has_every_comparison(section):
+    table = section["tables"][-1]
+    assert len(table["rows"]) == 2 * 3
+    assert {row[-1] for row in table["rows"]} == {"supports"}
+    assert table["rows"][0][0] == "PRS better than IPS in NDCG@10"
+
+
+@pytest.fixture(scope="module")
+def table1():
+    spec = make_spec(
+        id="table1",
+        axis=Axis("none", "", "ordinal", ("",)),
+        panels=(Panel("", "", "lambdamart"),),
+        methods=tuple(Method(n, n.upper(), panels=("",)) for n in ("prs", "ips", "labels")),
+        paper=tuple(
+            {"panel": "", "method": m, "metric": "ndcg@10", "value": v}
+            for m, v in (("prs", 0.9), ("ips", 0.8), ("labels", 0.1))
+        ),
+    )
+    return summarise(spec, make_results(spec))
+
+
+def test_without_an_axis_metrics_are_columns_and_the_paper_stands_beside(table1):
+    table = table1["tables"][0]
+    assert table["columns"] == ["method", "NDCG@10", "paper: NDCG@10", "ARP"]
+    assert cells(table, 1)["paper: NDCG@10"] == "0.8000"
+    assert table1["figures"][0]["kind"] == "intervals"
+    assert [s["x"] for s in table1["figures"][0]["panels"][0]["series"]] == [
+        *(["PRS"], ["IPS"], ["LABELS"])
+    ]
+
+
+def test_order_is_held_against_the_papers(table1):
+    assert table1["text"][-1] == (
+        "NDCG@10, best first: in the paper PRS; IPS; LABELS. Here LABELS; PRS; IPS "
+        "(1 of 3 pairs in the paper's order)."
+    )
+
+
+def test_values_relative_to_a_method_of_another_panel():
+    spec = make_spec(
+        id="table2",
+        axis=Axis("none", "", "ordinal", ("",)),
+        metrics=("wmrr",),
+        relative_to=("linear", "ips"),
+        test=({"better": "prs", "than": "ips", "metric": "wmrr"},),
+        paper=({"panel": "linear", "method": "prs", "metric": "wmrr", "value": 0.39},),
+    )
+    results = make_results(spec)
+    section = summarise(spec, results)
+    row = cells(section["tables"][0], 3)
+    assert row["ranker"] == "LambdaMART"
+    flat = {
+        place: np.nanmean(results.values(*place, "", "wmrr"))
+        for place in (("lambdamart", "prs"), ("linear", "ips"))
+    }
+    change = 100 * (flat["lambdamart", "prs"] / flat["linear", "ips"] - 1)
+    assert row["WMRR"].startswith(f"{change:+.2f} % (")
+    assert cells(section["tables"][0], 0)["paper: WMRR"] == "+0.39 %"
+    series = section["figures"][0]["panels"][1]["series"][0]
+    assert series["y"] == pytest.approx([change])
+    assert series["low"][0] < change < series["high"][0]
+    base = section["figures"][0]["panels"][0]["series"][1]
+    assert (base["y"], base["low"]) == ([0.0], [0.0])
+
+
+def test_marks_of_one_point_against_the_others():
+    spec = make_spec(
+        axis=Axis("gamma", "gamma", "log", POINTS),
+        methods=(Method("prs", "PRS", panels=("linear", "lambdamart")),),
+        test=({"better": "prs", "at": 100.0, "margin": 0.01},),
+    )
+    section = summarise(spec, make_results(spec))
+    table = section["tables"][0]
+    row = cells(table, 0)
+    assert "significantly worse than PRS at 100" in table["caption"]
+    assert section["text"][0].startswith("Linear: NDCG@10 of PRS by gamma: 0.")
+    assert "; " in section["text"][0]
+    assert " at 1,000." in section["text"][0]
+    assert isinstance(row["100"], str)
+    assert "against PRS at 100 (95 %" in row["10"]["note"]
+
+
+def test_one_run_and_one_query_do_not_break():
+    spec = make_spec()
+    section = summarise(spec, make_results(spec, runs=1, queries=2))
+    json.dumps(section, allow_nan=False)
+    assert section["figures"][0]["panels"][0]["series"][0]["low"] is None
+    assert "One run" in section["figures"][0]["caption"]
+    rows = [
+        (spec.id, "linear", m, p, 1, 0, metric, "q", v)
+        for m, v in MEANS.items()
+        for p in POINTS
+        for metric in spec.metrics
+    ]
+    single = summarise(spec, Results.from_rows(spec.id, rows, points=POINTS))
+    json.dumps(single, allow_nan=False)
+    assert single["verdict"]["label"] == "not confirmed"
+    assert single["tables"][0]["rows"][1][-1]["note"].startswith("no test: 1 of 1")
+
+
+def test_report_counts_verdicts_and_passes_names_on():
+    methods = (Method("prs", NASTY, panels=("linear",)), Method("ips", "IPS", panels=("linear",)))
+    spec = make_spec(title=NASTY, methods=methods, panels=(Panel("linear", NASTY, "linear"),))
+    section = summarise(spec, make_results(spec))
+    silent = {**section, "id": "other", "verdict": None}
+    report = report_of([section, silent], data=NASTY, about=[("seed", 1)], lead=["First."])
+    assert section["figures"][0]["panels"][0]["series"][0]["name"] == NASTY
+    assert report["lead"] == ["First.", "Of 1 claim: 1 confirmed, 0 not confirmed, 0 contradicted."]
+    assert [v["section"] for v in report["verdicts"]] == ["fig3"]
+    assert report["about"] == [["data", NASTY], ["seed", 1]]
+    assert NASTY in report["subtitle"]
+
+
+def test_the_page_takes_the_report(section):
+    checks = pytest.importorskip("prsrank.report.checks")
+    checks.check_report(report_of([section], data="x", about=[("seed", "1")]))
+
+
+def test_tables_are_written_as_csv(section, results, tmp_path):
+    plain = {
+        "id": "marks",
+        "title": "",
+        "caption": "",
+        "columns": ["a,b", "c"],
+        "rows": [["x", {"value": 1.5, "mark": "*", "note": ""}], [None, 2]],
+    }
+    report = report_of([{**section, "tables": [*section["tables"], plain]}], data="x", about=[])
+    names = write_tables(report, tmp_path / "tables")
+    assert sorted(names) == sorted(p.name for p in (tmp_path / "tables").iterdir())
+    with (tmp_path / "tables" / "fig3-ndcg-10-table.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 3 * 3
+    first = rows[0]
+    runs = np.nanmean(results.values("linear", "prs", 10.0, "ndcg@10"), axis=1)
+    assert float(first["mean"]) == pytest.approx(runs.mean())
+    assert float(first["sd"]) == pytest.approx(runs.std(ddof=1))
+    marked = (tmp_path / "tables" / "marks.csv").read_text()
+    assert marked == '"a,b",c,c mark\nx,1.5,*\n,2,\n'
+
+
+def test_nothing_is_left_of_a_table_that_cannot_be_written(section, tmp_path):
+    (tmp_path / "tables").write_text("a file")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_tables(report_of([section], data="x", about=[]), tmp_path / "tables")
+    assert (tmp_path / "tables").read_text() == "a file"
+
+
+def test_markdown_keeps_its_tables_whole(section):
+    nasty = {**section, "title": NASTY, "notes": ["a\nb"]}
+    text = markdown(report_of([nasty], data="x", about=[]))
+    lines = text.splitlines()
+    assert "## &lt;script>alert('x\\|y')&lt;/script>" in lines
+    assert "a b" in lines
+    start = lines.index("| ranker | method | 10 | 100 | 1,000 |")
+    assert lines[start + 1] == "| --- | --- | --- | --- | --- |"
+    assert lines[start + 3].startswith("| Linear | IPS | 0.")
+    assert WORSE in lines[start + 3]
+    assert any(line.startswith("**Confirmed.** PRS above IPS") for line in lines)

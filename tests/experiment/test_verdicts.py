@@ -1,0 +1,319 @@
+"""Verdicts on made-up results with a known truth."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from prsrank.errors import InputError
+from prsrank.experiment.claims import check_test, read_test
+from prsrank.experiment.number_texts import shown
+from prsrank.experiment.verdicts import judge
+
+
+@dataclass
+class FakeSpec:
+    test: list
+    metrics: tuple = ("ndcg@10", "arp")
+
+
+@dataclass
+class FakeResults:
+    table: dict = field(default_factory=dict)
+
+    def _unique(self, place, where=lambda key: True):
+        return list(dict.fromkeys(key[place] for key in self.table if where(key)))
+
+    def panels(self):
+        return self._unique(0)
+
+    def methods(self, panel):
+        return self._unique(1, lambda key: key[0] == panel)
+
+    def points(self):
+        return self._unique(2)
+
+    def values(self, panel, method, point, metric):
+        return self.table[panel, method, point, metric]
+
+
+def results(means, *, runs=3, queries=60, noise=0.1, seed=0):
+    """Make values of the given means, (panel, method, point, metric) -> mean."""
+    rng = np.random.default_rng(seed)
+    base = rng.normal(0, 0.2, size=queries)
+    return FakeResults(
+        {key: mean + base + rng.normal(0, noise, (runs, queries)) for key, mean in means.items()}
+    )
+
+
+def over_points(methods, points=(1.0, 2.0, 3.0), metric="ndcg@10", panel="linear"):
+    return {(panel, m, p, metric): mean for m, mean in methods.items() for p in points}
+
+
+BETTER = [{"better": "prs", "than": "ips"}]
+
+
+def test_a_clear_difference_is_confirmed():
+    verdict = judge(FakeSpec(BETTER), results(over_points({"prs": 0.7, "ips": 0.5})))
+    assert verdict.label == "confirmed"
+    assert [one.outcome for one in verdict.comparisons] == ["supports"] * 3
+    assert "at 3 of 3 points, significantly at 3" in verdict.evidence
+
+
+def test_a_difference_the_other_way_contradicts_even_at_one_point():
+    means = over_points({"prs": 0.7, "ips": 0.5})
+    means["linear", "prs", 2.0, "ndcg@10"] = 0.3
+    verdict = judge(FakeSpec(BETTER), results(means))
+    assert verdict.label == "contradicted"
+    assert "the other way at linear 2 (-0.19" in verdict.evidence
+
+
+def test_one_point_that_is_not_significant_is_not_confirmed():
+    means = over_points({"prs": 0.7, "ips": 0.5})
+    means["linear", "prs", 2.0, "ndcg@10"] = 0.501
+    verdict = judge(FakeSpec(BETTER), results(means, seed=3))
+    assert verdict.label == "not confirmed"
+    assert "significantly at 2" in verdict.evidence
+
+
+def test_p_values_are_corrected_over_the_whole_claim():
+    made = results(over_points({"prs": 0.51, "ips": 0.5, "naive": 0.49}), seed=1)
+    verdict = judge(FakeSpec([{"better": "prs", "than": ["ips", "naive"]}]), made)
+    raw = {}
+    for rival in ("ips", "naive"):
+        for point in made.points():
+            sides = [
+                made.values("linear", m, point, "ndcg@10").mean(axis=0) for m in ("prs", rival)
+            ]
+            raw[rival, point] = scipy.stats.ttest_rel(*sides).pvalue
+    order = sorted(raw, key=raw.get)
+    running, expected = 0.0, {}
+    for step, key in enumerate(order):
+        running = max(running, min(1.0, raw[key] * (6 - step)))
+        expected[key] = running
+    ours = {(one.rival, one.point): one.corrected for one in verdict.comparisons}
+    assert ours == pytest.approx(expected)
+
+
+def test_arp_is_better_when_lower():
+    means = over_points({"prs": 3.0, "ips": 4.0}, metric="arp")
+    better = [{"better": "prs", "than": "ips", "metric": "arp"}]
+    verdict = judge(FakeSpec(better), results(means))
+    assert verdict.label == "confirmed"
+    assert verdict.evidence.startswith("prs below ips in ARP at 3 of 3 points")
+    turned = judge(FakeSpec([{"better": "ips", "than": "prs", "metric": "arp"}]), results(means))
+    assert turned.label == "contradicted"
+    above = [{"above": "ips", "than": "prs", "metric": "arp"}]
+    assert judge(FakeSpec(above), results(means)).label == "confirmed"
+
+
+@pytest.mark.parametrize(("prs", "label"), [(0.5, "confirmed"), (0.3, "contradicted")])
+def test_not_worse_within_a_margin(prs, label):
+    spec = FakeSpec([{"better": "prs", "than": "ips", "margin": 0.1}])
+    made = results(over_points({"prs": prs, "ips": 0.5}), noise=0.05)
+    assert judge(spec, made).label == label
+
+
+def test_margin_of_a_lower_is_better_metric():
+    means = over_points({"prs": 4.05, "ips": 4.0}, metric="arp")
+    spec = FakeSpec([{"better": "prs", "than": "ips", "metric": "arp", "margin": 0.2}])
+    assert judge(spec, results(means)).label == "confirmed"
+    spec = FakeSpec([{"better": "ips", "than": "prs", "metric": "arp", "margin": 0.001}])
+    assert judge(spec, results(means, noise=0.01)).label == "confirmed"
+
+
+def test_who_loses_less_wins_relative_to_a_point():
+    means = {
+        **{("linear", "prs", p, "ndcg@10"): 0.5 - 0.05 * (p - 1) for p in (1.0, 2.0, 3.0)},
+        **{("linear", "ips", p, "ndcg@10"): 0.9 - 0.20 * (p - 1) for p in (1.0, 2.0, 3.0)},
+    }
+    spec = FakeSpec([{"better": "prs", "than": "ips", "relative_to": 1.0}])
+    verdict = judge(spec, results(means))
+    assert verdict.label == "confirmed"
+    assert [one.point for one in verdict.comparisons] == [2.0, 3.0]
+    assert verdict.comparisons[0].comparison.difference == pytest.approx(0.15, abs=0.05)
+    assert judge(FakeSpec(BETTER), results(means)).label == "contradicted"
+
+
+def test_one_point_against_the_others_of_the_same_method():
+    means = {("linear", "prs", g, "ndcg@10"): m for g, m in ((0.5, 0.4), (1.0, 0.7), (3.0, 0.2))}
+    verdict = judge(FakeSpec([{"better": "prs", "at": 1.0}]), results(means))
+    assert verdict.label == "confirmed"
+    assert [one.point for one in verdict.comparisons] == [0.5, 3.0]
+    assert verdict.evidence.startswith("prs at 1 above that at other points")
+
+
+def test_values_without_queries_and_constants():
+    shares = FakeResults(
+        {
+            ("clicks", "relevant observed", 1.0, "share"): np.ones((5, 1)),
+            ("clicks", "relevant unobserved", 1.0, "share"): np.linspace(0.1, 0.2, 5)[:, None],
+        }
+    )
+    all_clicked = {"above": "relevant observed", "than": 1, "margin": 1e-6, "metric": "share"}
+    some_hidden = {"above": "relevant unobserved", "than": 0.0, "metric": "share"}
+    assert judge(FakeSpec([all_clicked, some_hidden]), shares).label == "confirmed"
+    too_many = {"below": "relevant unobserved", "than": 0.05, "metric": "share"}
+    assert judge(FakeSpec([too_many]), shares).label == "contradicted"
+
+
+def test_a_rival_in_another_panel():
+    means = {
+        **over_points({"prs": 0.7}, panel="lambdamart"),
+        **over_points({"naive": 0.5}, panel="linear"),
+    }
+    spec = FakeSpec([{"better": "prs", "than": "naive", "than_panel": "linear"}])
+    verdict = judge(spec, results(means))
+    assert verdict.label == "confirmed"
+    assert {one.panel for one in verdict.comparisons} == {"lambdamart"}
+
+
+def test_panels_without_the_rival_are_left_out_unless_named():
+    means = {**over_points({"prs": 0.7, "ips": 0.5}), ("dnn", "prs", 1.0, "ndcg@10"): 0.7}
+    assert judge(FakeSpec(BETTER), results(means)).label == "confirmed"
+    named = [{**BETTER[0], "panels": ["linear", "dnn"], "points": [1.0]}]
+    verdict = judge(FakeSpec(named), results(means))
+    assert verdict.label == "not confirmed"
+    assert "1 of 2 comparisons not run" in verdict.evidence
+
+
+def test_what_was_not_run_is_not_confirmed():
+    made = results(over_points({"prs": 0.7, "ips": 0.5}))
+    verdict = judge(FakeSpec([{**BETTER[0], "points": [9.0]}]), made)
+    assert verdict.label == "not confirmed"
+    assert "none of 1 comparisons was run" in verdict.evidence
+    nothing = judge(FakeSpec([{"better": "prs", "than": "svm"}]), made)
+    assert nothing.label == "not confirmed"
+    assert nothing.evidence == "nothing was measured that the claim could be held against."
+    assert judge(FakeSpec([]), made) is None
+
+
+def test_one_query_is_not_confirmed_and_says_why():
+    values = {"prs": np.array([[0.9, np.nan]]), "ips": np.array([[0.1, np.nan]])}
+    made = FakeResults({("", m, "", "ndcg@10"): v for m, v in values.items()})
+    verdict = judge(FakeSpec(BETTER), made)
+    assert verdict.label == "not confirmed"
+    assert math.isnan(verdict.comparisons[0].corrected)
+    assert "no test (1 of 2 queries can be compared; a test needs 2)" in verdict.evidence
+
+
+def test_queries_without_a_relevant_doc_change_nothing():
+    made = results(over_points({"prs": 0.52, "ips": 0.5}))
+    with_holes = FakeResults(
+        {k: np.insert(v, [0, 30], np.nan, axis=1) for k, v in made.table.items()}
+    )
+    ours, expected = (judge(FakeSpec(BETTER), r) for r in (with_holes, made))
+    assert ours.evidence == expected.evidence
+    assert {one.comparison.skipped for one in ours.comparisons} == {2}
+
+
+def test_chance_alone_decides_at_most_one_claim_in_twenty():
+    trials, decided = 400, {"confirmed": 0, "contradicted": 0, "not confirmed": 0}
+    for seed in range(trials):
+        means = over_points({"prs": 0.5, "ips": 0.5, "naive": 0.5}, points=(1.0, 2.0))
+        made = results(means, runs=2, queries=30, seed=seed)
+        spec = FakeSpec([{"better": "prs", "than": ["ips", "naive"]}])
+        decided[judge(spec, made).label] += 1
+    slack = 3 * math.sqrt(0.05 * 0.95 / trials)
+    assert (decided["confirmed"] + decided["contradicted"]) / trials <= 0.05 + slack
+
+
+def test_a_real_difference_is_found():
+    found = 0
+    for seed in range(50):
+        made = results(over_points({"prs": 0.55, "ips": 0.5}), runs=3, queries=100, seed=seed)
+        found += judge(FakeSpec(BETTER), made).label == "confirmed"
+    assert found >= 45
+
+
+def test_evidence_holds_the_figures():
+    made = results(over_points({"prs": 0.54, "ips": 0.5}, points=(1.0,)), queries=200)
+    verdict = judge(FakeSpec(BETTER), made)
+    sides = [made.values("linear", m, 1.0, "ndcg@10").mean(axis=0) for m in ("prs", "ips")]
+    theirs = scipy.stats.ttest_rel(*sides)
+    low, high = theirs.confidence_interval(0.95)
+    differences = sides[0] - sides[1]
+    assert (
+        f"difference {differences.mean():+.4f} (95 % {low:+.4f} to {high:+.4f}), "
+        f"d {differences.mean() / differences.std(ddof=1):.2f}"
+    ) in verdict.evidence
+
+
+def test_mean_difference_is_that_of_all_points():
+    made = results(over_points({"prs": 0.54, "ips": 0.5}))
+    sides = [
+        np.mean(
+            [made.values("linear", m, p, "ndcg@10").mean(axis=0) for p in made.points()], axis=0
+        )
+        for m in ("prs", "ips")
+    ]
+    low, high = scipy.stats.ttest_rel(*sides).confidence_interval(0.95)
+    assert f"(95 % {low:+.4f} to {high:+.4f})" in judge(FakeSpec(BETTER), made).evidence
+
+
+def test_further_metrics_are_counted():
+    means = {
+        **over_points({"prs": 0.7, "ips": 0.5}),
+        **over_points({"prs": 4.0, "ips": 3.0}, metric="arp"),
+    }
+    entry = {"better": "prs", "than": "ips", "metric": ["ndcg@10", "arp"]}
+    verdict = judge(FakeSpec([entry]), results(means), titles={"prs": "PRS"})
+    assert verdict.label == "contradicted"
+    assert verdict.evidence.startswith("PRS above ips in NDCG@10 at 3 of 3 points")
+    assert verdict.evidence.endswith(
+        "in ARP 0 of 3 so, 0 significantly, 3 significantly the other way."
+    )
+
+
+def test_a_single_comparison_that_fails_is_put_the_other_way():
+    made = results(over_points({"prs": 0.4, "ips": 0.5}, points=(1.0,)))
+    assert judge(FakeSpec(BETTER), made).evidence.startswith("prs not above ips in NDCG@10, diff")
+    margin = [{**BETTER[0], "margin": 0.01}]
+    text = judge(FakeSpec(margin), made).evidence
+    assert text.startswith("prs below ips by more than 0.01 in NDCG@10, difference -0.")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"beter": "prs", "than": "ips"}, "no key 'beter': did you mean 'better'"),
+        ({"than": "ips"}, "one of better, above, below, not 0"),
+        ({"better": "prs", "above": "prs", "than": "ips"}, "not 2"),
+        ({"better": "prs"}, "needs than"),
+        ({"better": "prs", "than": "ipz"}, "no method 'ipz': did you mean 'ips'"),
+        ({"better": "prs", "than": "ips", "metric": "ndgc@10"}, "ndgc@10"),
+        ({"above": "prs", "than": "ips", "metric": "ndgc@10"}, "did you mean 'ndcg@10'"),
+        ({"better": "prs", "than": 0.5, "metric": "spread"}, "write above or below"),
+        ({"better": "prs", "than": "ips", "points": 3}, "points must be a list"),
+        ({"better": "prs", "than": "ips", "points": []}, "points must be a list"),
+        ({"better": "prs", "than": "ips", "points": [5]}, "no point 5 on the axis"),
+        ({"better": "prs", "than": "ips", "panels": ["lin"]}, "did you mean 'linear'"),
+        ({"better": "prs", "than": True}, "a method or a number"),
+        ({"better": "prs", "than": "ips", "margin": -1}, "margin"),
+        ({"better": "prs", "than": "ips", "margin": float("nan")}, "margin"),
+        ({"better": ["prs"], "than": "ips"}, "must be a name"),
+    ],
+)
+def test_bad_entries_are_named(entry, message):
+    with pytest.raises(InputError, match=message):
+        check_test(
+            [entry],
+            methods=["prs", "ips"],
+            metrics=["ndcg@10", "spread"],
+            panels=["linear"],
+            points=[1.0, 2.0],
+        )
+
+
+def test_good_entries_pass_and_numbers_match_by_value():
+    entry = {"better": "prs", "at": 1, "points": [2], "metric": ["ndcg@10", "map"]}
+    check_test([entry], methods=["prs"], metrics=["ndcg@10", "map"], points=[1.0, 2.0])
+    assert read_test(entry, metrics=["x"]).rivals == ("prs",)
+
+
+def test_points_in_text():
+    assert [shown(p) for p in (1.0, 0.25, 128_000, float("inf"), "all")] == [
+        *("1", "0.25", "128,000", "inf", "all")
+    ]
