@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-slow lint bench clean clean-kernels setup
+.PHONY: demo test test-slow lint docs bench clean clean-kernels setup
 
 demo: $(STAMP)
 	$(BIN)/prsrank demo --out demo
@@ -20,6 +20,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: $(STAMP)
+	$(BIN)/mkdocs build --quiet
+	@echo "written: site/index.html"
 
 bench: $(STAMP)
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
@@ -41,5 +45,5 @@ clean-kernels:
 	find src -name '*.nb[ci]' -delete
 
 clean:
-	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
