@@ -122,3 +122,8 @@ def test_tuning_at_each_point_is_a_job_of_each_point(spec_values):
     default = planner(parse_spec(spec_values)).tuning_job(Place("linear", "prs", 100, 1, 1))
     assert default.id == jobs[400]
     assert default.identity["production"]["run"] == 0
+
+
+@pytest.mark.parametrize(("point", "clicks"), [(0.5, 2), (6, 18), (100, 300)])
+def test_clicks_per_query_set_the_clicks_by_the_training_lists(point, clicks):
+    assert job_of("density", "prs", point).identity["clicks"]["clicks"] == clicks  # 3 lists

@@ -8,7 +8,7 @@ import pytest
 from prsrank.errors import InputError
 from prsrank.experiment.reproduction import Changes, parse_points, reproduce, small
 from prsrank.experiment.results import Results
-from prsrank.experiment.spec_files import load_spec, load_specs, spec_names
+from prsrank.experiment.spec_files import load_spec, load_specs
 
 SHARES = ("ndcg@10", "ndcg@5", "map", "share", "coverage", "coverage full")
 
@@ -22,7 +22,7 @@ def everything(tmp_path_factory):
 
 def test_every_experiment_is_in_the_report(everything):
     folder, report = everything
-    assert [section["id"] for section in report["sections"]] == spec_names()
+    assert [section["id"] for section in report["sections"]] == [s.id for s in load_specs("all")]
     labels = {verdict["label"] for verdict in report["verdicts"]}
     assert labels <= {"confirmed", "not confirmed", "contradicted"}
     page = (folder / "report.html").read_text()
@@ -33,7 +33,7 @@ def test_every_experiment_is_in_the_report(everything):
     assert list((folder / "figures").glob("fig3*.svg"))
 
 
-@pytest.mark.parametrize("name", spec_names())
+@pytest.mark.parametrize("name", [spec.id for spec in load_specs("all")])
 def test_every_value_is_there_and_in_its_range(everything, name):
     folder, _ = everything
     spec = small(load_spec(name))

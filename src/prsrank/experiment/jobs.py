@@ -277,9 +277,12 @@ class Planner:
         part, key = AXES[self.spec.axis.name]
         if part == "clicks" and place.point != "":
             settings[key] = place.point
+        clicks, density = int(settings["clicks"]), settings["clicks_per_query"]
+        if density is not None:
+            clicks = max(round(float(density) * self.source.lists[place.fold - 1]), 1)
         return {
             **settings,
-            "clicks": int(settings["clicks"]),
+            "clicks": clicks,
             "eta": float(settings["eta"]),
             "mu": float(settings["mu"]),
             "production_share": float(settings["production_share"]),

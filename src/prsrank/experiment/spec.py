@@ -12,6 +12,7 @@ Values = Mapping[str, Any]
 AXES = {
     "none": ("", ""),
     "clicks": ("clicks", "clicks"),
+    "clicks_per_query": ("clicks", "clicks_per_query"),
     "eta": ("clicks", "eta"),
     "mu": ("clicks", "mu"),
     "production_share": ("clicks", "production_share"),
@@ -23,6 +24,7 @@ AXES = {
 CLICKS: Values = MappingProxyType(
     {
         "clicks": 128_000,
+        "clicks_per_query": None,
         "eta": 1.0,
         "mu": 0.1,
         "one_click": False,
@@ -33,6 +35,7 @@ CLICKS: Values = MappingProxyType(
 )
 """Settings of the clicks and what they are unless said otherwise.
 
+`clicks_per_query`, if given, sets the number of clicks by the training lists of the fold;
 `one_click` keeps sessions of exactly one click; `sessions` is the number of sessions that
 are simulated on each list where an experiment looks at single lists (bounds)."""
 

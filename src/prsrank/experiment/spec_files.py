@@ -59,8 +59,9 @@ def load_spec(name: str) -> Spec:
 
 
 def load_specs(name: str) -> list[Spec]:
-    """Read one experiment, or all that come with the library: "all"."""
-    return [load_spec(one) for one in (spec_names() if name == "all" else [name])]
+    """Read one experiment, or all of the paper: "all"."""
+    names = [one for one in spec_names() if one in _ORDER] if name == "all" else [name]
+    return [load_spec(one) for one in names]
 
 
 def read_spec(path: Path) -> Spec:
