@@ -22,7 +22,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 docs: $(STAMP)
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/mkdocs build
 	@echo "written: site/index.html"
 
 bench: $(STAMP)

@@ -323,3 +323,10 @@ def test_the_documented_conversion(tmp_path, monkeypatch):
     shown = [log.doc_ids[log.ranking_docs[3 * r : 3 * r + 3]].tolist() for r in log.session_ranking]
     assert shown == sessions["docs"].tolist()
     assert log.contexts["split"].codes.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.CSV.gz", "log.jsonl"])
+def test_events_are_not_written_under_the_name_of_another_format(tmp_path, log, name):
+    with pytest.raises(InputError, match="name the file .parquet"):
+        write_events(log, tmp_path / name)
+    assert not list(tmp_path.iterdir())

@@ -62,6 +62,8 @@ def write_events(log: ClickLog, path: AnyPath) -> None:
 
     Sessions keep their order; docs that no session shows are left out.
     """
+    if Path(path).name.lower().endswith((*_CSV, ".json", ".jsonl")):
+        raise InputError(f"{path}: events are written as Parquet: name the file .parquet")
     _check_writable(log, reserved=REQUIRED + OPTIONAL)
     with atomic_output(path) as draft, _writing(path) as connection:
         parts: list[Path] = []
