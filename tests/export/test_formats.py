@@ -9,7 +9,8 @@ import pytest
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
-from prsrank.export.formats import FORMATS, export_ranker, load_model_or_run, read_feature_names
+from prsrank.export.formats import FORMATS, export_ranker, read_feature_names
+from prsrank.rankers.base import load_ranker
 from prsrank.export.scorers import Exportable, LinearSum, ScoreLayers, exportable
 from prsrank.export.trees import TreeEnsemble
 from prsrank.pairs import PairSet
@@ -251,10 +252,10 @@ def test_a_run_holds_its_model_in_a_folder(tmp_path):
     ranker = linear()
     ranker.save(tmp_path / "run" / "model")
     rows = lists().features
-    loaded = load_model_or_run(tmp_path / "run")
+    loaded = load_ranker(tmp_path / "run")
     assert (loaded.score(rows) == ranker.score(rows)).all()
     with pytest.raises(InputError, match="is not a saved ranker"):
-        load_model_or_run(tmp_path)
+        load_ranker(tmp_path)
 
 
 def test_names_from_a_file(tmp_path):

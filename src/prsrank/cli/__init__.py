@@ -14,6 +14,7 @@ from prsrank.cli.demo import demo
 from prsrank.cli.describe import describe
 from prsrank.cli.evaluate import evaluate
 from prsrank.cli.export import export
+from prsrank.cli.fit import fit
 from prsrank.cli.plan_experiment import plan_experiment
 from prsrank.cli.propensity import propensity
 from prsrank.cli.rank import rank
@@ -40,6 +41,7 @@ for command in (
     propensity,
     plan_experiment,
     audit,
+    fit,
     train,
     evaluate,
     sensitivity,

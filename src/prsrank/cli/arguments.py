@@ -19,7 +19,7 @@ NamedData = Annotated[str, typer.Option("--data", metavar="DATA", help="The data
 Log = Annotated[
     str, typer.Argument(metavar="LOG", help="A click log: Parquet or CSV of events, or compact.")
 ]
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder that train wrote.")]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder that train or fit wrote.")]
 Split = Annotated[str, typer.Option(help="train, validation or test.")]
 Fold = Annotated[int, typer.Option(min=1, help="The fold of the collection.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]

@@ -5,13 +5,11 @@ from typing import Annotated
 
 import typer
 
-from prsrank.cli.arguments import Json, print_json, working
+from prsrank.cli.arguments import Json, Model, print_json, working
 
 
 def export(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A folder that train or fit wrote.")
-    ],
+    model: Model,
     to: Annotated[
         str,
         typer.Option(
@@ -40,9 +38,10 @@ def export(
     Example:
       prsrank export model --to solr --name clicks --out model.json
     """
-    from prsrank.export.formats import export_ranker, load_model_or_run, read_feature_names
+    from prsrank.export.formats import export_ranker, read_feature_names
+    from prsrank.rankers.base import load_ranker
 
-    ranker = load_model_or_run(model)
+    ranker = load_ranker(model)
     names = None if feature_names is None else read_feature_names(feature_names)
     with working(f"writing {out}"):
         made = export_ranker(ranker, out, to=to, name=name, feature_names=names)

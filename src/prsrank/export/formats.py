@@ -12,7 +12,7 @@ from prsrank.export.scorers import Exportable, exportable
 from prsrank.export.solr import write_solr
 from prsrank.export.xgboost import write_xgboost
 from prsrank.files import FileName, atomic_output, existing_file
-from prsrank.rankers.base import Ranker, load_ranker
+from prsrank.rankers.base import Ranker
 
 FORMATS: dict[str, Callable[[Exportable], bytes]] = {
     "lightgbm": write_lightgbm,
@@ -67,15 +67,6 @@ def export_ranker(
     with atomic_output(path) as draft:
         draft.write_bytes(content)
     return model
-
-
-def load_model_or_run(path: FileName) -> Ranker:
-    """Read the ranker in a folder that `train` wrote, or in the one that `fit` wrote."""
-    folder = Path(path)
-    inside = folder / "model"
-    if not (folder / "ranker.json").is_file() and (inside / "ranker.json").is_file():
-        return load_ranker(inside)
-    return load_ranker(folder)
 
 
 def read_feature_names(path: FileName) -> list[str]:

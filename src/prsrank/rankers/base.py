@@ -139,8 +139,10 @@ class Ranker(ABC):
 
 
 def load_ranker(path: FileName) -> Ranker:
-    """Read a ranker that `save` wrote; its scores are identical."""
+    """Read a ranker that `save` wrote, or the one in a folder of `fit`; its scores are identical."""
     folder = Path(path)
+    if not (folder / _CARD).is_file() and (folder / "model" / _CARD).is_file():
+        folder = folder / "model"
     if not (folder / _CARD).is_file():
         raise InputError(f"{folder}: is not a saved ranker (no {_CARD} in it)")
     card = read_json(folder / _CARD)

@@ -1,0 +1,199 @@
+"""The command `prsrank fit`."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from prsrank.cli.arguments import Json, Seed, print_json
+from prsrank.cli.log_options import Column, Features, Lists, MappingFile, Memory, log_mapping
+from prsrank.errors import InputError
+
+if TYPE_CHECKING:
+    from prsrank.fit import FitResult
+
+
+_INPUTS = ("log", "data", "features", "propensity", "out", "from_", "json")
+
+
+def fit(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write everything to.")],
+    log: Annotated[
+        str | None,
+        typer.Argument(metavar="LOG", help="A click log, as for audit; none needed with --from."),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option("--data", metavar="DATA", help="Data set with the features of the docs."),
+    ] = None,
+    features: Features = None,
+    column: Column = None,
+    mapping: MappingFile = None,
+    lists: Lists = "query",
+    memory: Memory = None,
+    propensity: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|METHOD|log|FILE|power:ETA",
+            help="The propensities: those in the log, else the best method that the log "
+            "identifies (auto, the default); one method; or given ones.",
+        ),
+    ] = None,
+    holdout: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="What to judge by: query:SHARE of the queries, time:SHARE of the latest "
+            "sessions, or the randomised sessions (randomised).",
+        ),
+    ] = "query:0.2",
+    ranker: Annotated[str, typer.Option(help="lambdamart or linear.")] = "lambdamart",
+    trials: Annotated[
+        int, typer.Option(min=1, help="Settings to try for each weighting, at most.")
+    ] = 12,
+    trees: Annotated[int, typer.Option(min=1, help="The most trees of lambdamart.")] = 300,
+    seed: Seed = 0,
+    from_: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="MANIFEST",
+            help="Repeat the fit of a manifest.json. LOG, --data, --features and --propensity "
+            "then say where the same inputs are now; other settings are the manifest's.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    r"""Go the whole way from a click log to a ranker with an estimate of its gain.
+
+    Audit, split, propensities, PRS training tuned on held-out clicks, naive and ips training
+    beside it, evaluation against the logged ranking, report.html, model, and a manifest from
+    which the same fit can be repeated. Nothing is written if the audit finds errors.
+
+    \b
+    Examples:
+      prsrank fit log.parquet --data synthetic:web10k:500 --out fitted
+      prsrank fit searches.parquet --mapping searches.toml --holdout randomised --out fitted
+      prsrank fit --from fitted/manifest.json --out again
+    """
+    from prsrank.fit import fit_log, repeat_fit
+
+    with _telling() as tell:
+        if from_ is not None:
+            _refuse_settings(context, from_)
+            given = {"log": log, "data": data, "features": features, "propensity": propensity}
+            moved = {role: path for role, path in given.items() if path is not None}
+            result = repeat_fit(from_, out=out, moved=moved, tell=tell)
+        elif log is None:
+            raise InputError("give a LOG to fit, or a manifest to repeat (--from)")
+        else:
+            result = fit_log(
+                log,
+                out=out,
+                data=data,
+                features=features,
+                mapping=log_mapping(column, mapping),
+                lists=lists,
+                memory=memory,
+                propensity=propensity or "auto",
+                holdout=holdout,
+                ranker=ranker,
+                trials=trials,
+                trees=trees,
+                seed=seed,
+                tell=tell,
+            )
+    if json:
+        print_json(_summary(result))
+        return
+    for line in _lines(result, repeated=from_ is not None):
+        typer.echo(line)
+
+
+@contextmanager
+def _telling() -> Iterator[Callable[[str], object]]:
+    """Give a function that shows what is being done, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield status.update
+
+
+def _refuse_settings(context: typer.Context, manifest: Path) -> None:
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name not in _INPUTS and source is not None and source.name == "COMMANDLINE":
+            raise InputError(f"--{name}: with --from the settings are those of {manifest}")
+
+
+def _summary(result: "FitResult") -> dict[str, Any]:
+    from prsrank.fit.report import conclusions
+
+    return {
+        "folder": str(result.folder),
+        "audit": result.audit.verdict,
+        "left_out_sessions": result.left_out,
+        **result.manifest["chosen"],
+        "conclusions": conclusions(result),
+        "evaluation": result.evaluation.to_json_dict(),
+        "differs": list(result.differs),
+    }
+
+
+def _lines(result: "FitResult", *, repeated: bool) -> Iterator[str]:
+    from prsrank.fit.report import conclusions
+
+    codes = [f.code for f in result.audit.findings if f.severity == "warning"]
+    yield f"audit: {result.audit.verdict}{': ' if codes else ''}{', '.join(codes)}"
+    for name, count in result.parts.counts().items():
+        yield (
+            f"{name + ':':<12} {count['sessions']:>9,} sessions {count['queries']:>9,} queries "
+            f"{count['clicks']:>9,} clicks"
+        )
+    yield f"propensities: {result.propensities.how}"
+    curve = result.propensities.curve
+    if curve is not None:
+        shown = ", ".join(f"{p:.2f}" for p in curve.propensity[:8])
+        yield f"  {shown}{' ...' if curve.positions > 8 else ''} ({curve.verdict})"
+    yield from _settings(result)
+    yield ""
+    yield from _estimates(result)
+    yield ""
+    yield from conclusions(result)
+    yield from (f"warning: {warning}" for warning in result.evaluation.warnings)
+    if repeated and not result.differs:
+        yield "the same model, propensities and evaluation as before, bit for bit"
+    yield f"written: {result.folder}/ (report.html, model, evaluation.json, manifest.json, ...)"
+
+
+def _settings(result: "FitResult") -> Iterator[str]:
+    for name, one in result.tuned.items():
+        values = {**one.chosen.settings, **one.chosen.weighting_parameters}
+        if one.chosen.trees is not None:
+            values["trees"] = one.chosen.trees
+        words = ", ".join(f"{key} {value}" for key, value in values.items())
+        yield f"{name}: {words} (best of {len(one.trials)})"
+
+
+def _estimates(result: "FitResult") -> Iterator[str]:
+    from prsrank.fit.tuning import METRIC
+    from prsrank.metrics.counterfactual_results import LOGGED
+
+    found = result.evaluation.evaluation
+    base = result.baseline
+    less = f"less {base}"
+    yield f"held-out {METRIC:<9} estimate  95 % interval     {less:>12}  95 % interval"
+    for name in dict.fromkeys((LOGGED, base, *result.tuned)):
+        one = found.estimate(name, METRIC)
+        line = f"{name:<18} {one.value:>8.4f}  {one.low:.4f} to {one.high:.4f}"
+        if name in result.tuned:
+            gain = found.difference(name, METRIC, against=base)
+            line += f"  {gain.difference:>+11.4f}  {gain.low:+.4f} to {gain.high:+.4f}"
+        yield line

@@ -1,0 +1,165 @@
+"""The manifest of a fit: inputs by hash, versions and settings, from which it can be repeated."""
+
+import hashlib
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from prsrank.errors import InputError
+from prsrank.files import FileName, existing_file, read_json
+from prsrank.fit.plan import Plan
+from prsrank.rankers.base import library_versions
+
+MANIFEST = "manifest.json"
+FORMAT = "prsrank fit 1"
+_FURTHER_LIBRARIES = ("duckdb", "scipy")
+_BLOCK = 1 << 20
+
+
+def hashed_inputs(plan: Plan) -> dict[str, list[dict[str, Any]]]:
+    """Return name, size and SHA-256 of every file that a plan reads, by what it is."""
+    return {role: hashed_files(path) for role, path in plan.inputs().items()}
+
+
+def hashed_files(path: FileName) -> list[dict[str, Any]]:
+    """Return name, size and SHA-256 of a file, or of all files of a folder or glob."""
+    place = Path(path)
+    start = place if place.is_dir() else place.parent
+    return [
+        {
+            "file": os.path.relpath(file, start),
+            "bytes": file.stat().st_size,
+            "sha256": _sha256(file),
+        }
+        for file in _files(path)
+    ]
+
+
+def versions() -> dict[str, str]:
+    """Return versions of whatever can change a result."""
+    found = library_versions()
+    for library in _FURTHER_LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return found | {"platform": f"{platform.system()} {platform.machine()}"}
+
+
+def make_manifest(
+    plan: Plan,
+    inputs: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+    outputs: Path,
+) -> dict[str, Any]:
+    """Return the manifest of a fit.
+
+    Args:
+        plan: the settings given.
+        inputs: as `hashed_inputs` returned them before they were read.
+        chosen: the settings found.
+        outputs: the folder with what was made.
+    """
+    made = [one for one in hashed_files(outputs) if _is_result(one["file"])]
+    return {
+        "format": FORMAT,
+        "settings": plan.to_json_dict(),
+        "inputs": dict(inputs),
+        "versions": versions(),
+        "chosen": dict(chosen),
+        "outputs": {one["file"]: one["sha256"] for one in made},
+    }
+
+
+def read_manifest(path: FileName) -> dict[str, Any]:
+    """Read a manifest, or that of a folder that fit wrote."""
+    place = Path(path)
+    file = place / MANIFEST if place.is_dir() else place
+    manifest = read_json(file)
+    if manifest.get("format") != FORMAT:
+        raise InputError(f"{file}: is not the manifest of a fit (format '{FORMAT}')")
+    for key in ("settings", "inputs", "versions", "outputs"):
+        if not isinstance(manifest.get(key), dict):
+            raise InputError(f"{file}: the manifest has no {key}")
+    return manifest
+
+
+def check_inputs(recorded: Mapping[str, Any], now: Mapping[str, Any], plan: Plan) -> None:
+    """Raise an InputError that names an input which is not what the manifest recorded."""
+    for role, path in plan.inputs().items():
+        before = {one["file"]: one["sha256"] for one in recorded.get(role, [])}
+        after = {one["file"]: one["sha256"] for one in now[role]}
+        if len(before) == len(after) == 1:  # a single file may have another name
+            before, after = ({path: next(iter(one.values()))} for one in (before, after))
+        for name in sorted(before.keys() | after.keys()):
+            if before.get(name) != after.get(name):
+                what = _difference(before.get(name), after.get(name))
+                raise InputError(
+                    f"{path}: {what} since the fit"
+                    + (f" ({name})" if name != path else "")
+                    + ": it cannot be repeated exactly"
+                )
+
+
+def version_differences(recorded: Mapping[str, str]) -> list[str]:
+    """Return the differences between recorded versions and those of today, in words."""
+    now = versions()
+    return [
+        f"{name} {recorded.get(name, 'was not there')} then, {now.get(name, 'not there')} now"
+        for name in sorted(recorded.keys() | now.keys())
+        if recorded.get(name) != now.get(name)
+    ]
+
+
+def output_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Return the names of outputs that differ between two manifests."""
+    before, after = one["outputs"], other["outputs"]
+    names = sorted(before.keys() | after.keys())
+    return [name for name in names if before.get(name) != after.get(name)]
+
+
+def is_fit(folder: FileName) -> bool:
+    """Tell whether a folder is what a fit wrote."""
+    try:
+        read_manifest(folder)
+    except InputError:
+        return False
+    return True
+
+
+def _is_result(name: str) -> bool:
+    """Tell whether a file holds results only, no paths or versions."""
+    in_model = name.startswith("model/") and not name.endswith("ranker.json")
+    return in_model or name in ("propensity.json", "evaluation.json")
+
+
+def _difference(before: str | None, after: str | None) -> str:
+    if before is None:
+        return "a file was added"
+    return "has changed" if after is not None else "a file is gone"
+
+
+def _files(path: FileName) -> Iterator[Path]:
+    from prsrank.ingest.tables import find_files
+
+    place = Path(path)
+    if place.is_dir():
+        yield from sorted(file for file in place.rglob("*") if file.is_file())
+    elif place.exists():
+        yield existing_file(place)
+    else:
+        yield from find_files(path).files
+
+
+def _sha256(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            digest = hashlib.sha256()
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
+    return digest.hexdigest()

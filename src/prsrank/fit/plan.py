@@ -1,0 +1,112 @@
+"""What a fit is asked to do: every setting that its result depends on."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from prsrank.data.held_out import parse_hold_out
+from prsrank.errors import InputError
+from prsrank.files import FileName
+from prsrank.fit.tuning import GRIDS
+from prsrank.ingest.mapping import LogMapping
+
+RANDOMISED = "randomised"
+_SYNTHETIC = "synthetic:"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings of a fit; see `prsrank.fit.fit_log`.
+
+    >>> Plan("log.parquet", data="synthetic:mq2007:50").hold_out_by
+    ('query', 0.2)
+    >>> Plan("log.parquet", data="synthetic:mq2007:50", holdout="half")
+    Traceback (most recent call last):
+    prsrank.errors.InputError: 'half' does not say what to hold out: query:SHARE, time:SHARE (SHARE between 0 and 1) or randomised
+    """
+
+    log: str
+    data: str | None = None
+    features: str | None = None
+    lists: str = "query"
+    mapping: LogMapping = field(default_factory=LogMapping)
+    memory: str | None = None
+    propensity: str = "auto"
+    holdout: str = "query:0.2"
+    ranker: str = "lambdamart"
+    trials: int = 12
+    trees: int = 300
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.data is not None and self.table is not None:
+            raise InputError("give the features as a data set (--data) or a table, not both")
+        if self.data is None and self.table is None and not self.mapping.features:
+            raise InputError(
+                "no features: give --data DATA, --features TABLE, or [features] columns in the "
+                "mapping"
+            )
+        if self.ranker not in GRIDS:
+            raise InputError(f"fit trains one of {', '.join(GRIDS)}, not '{self.ranker}'")
+        for name in ("trials", "trees"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        self.hold_out_by  # noqa: B018 - raises where the text means nothing
+
+    @property
+    def table(self) -> str | None:
+        """The table of features, if they come in one."""
+        return self.features if self.features is not None else self.mapping.feature_table
+
+    @property
+    def hold_out_by(self) -> tuple[str, float]:
+        """How to hold out, and which share."""
+        if self.holdout == RANDOMISED:
+            return RANDOMISED, 1.0
+        try:
+            return parse_hold_out(self.holdout)
+        except InputError as error:
+            raise InputError(
+                f"'{self.holdout}' does not say what to hold out: query:SHARE, time:SHARE (SHARE "
+                "between 0 and 1) or randomised"
+            ) from error
+
+    @property
+    def propensity_file(self) -> str | None:
+        """The file of propensities, if they come in one."""
+        from prsrank.propensity.estimators import ESTIMATORS
+
+        named = (*ESTIMATORS, "auto", "log")
+        given = self.propensity in named or self.propensity.startswith("power:")
+        return None if given else self.propensity
+
+    def inputs(self) -> dict[str, str]:
+        """Return the files and folders that are read, by what they are."""
+        found = {"log": self.log, "features": self.table, "propensity": self.propensity_file}
+        if self.data is not None and not self.data.startswith(_SYNTHETIC):
+            found["data"] = self.data
+        return {role: path for role, path in found.items() if path is not None}
+
+    def at(self, moved: Mapping[str, str]) -> "Plan":
+        """Return the plan with inputs at other places, by what they are."""
+        return replace(self, **moved)  # type: ignore[arg-type]
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """Return plain lists and dicts; paths start at the root, so that they hold anywhere."""
+        value = asdict(self)
+        for role, path in self.inputs().items():
+            value[role] = os.path.abspath(path)
+        value["mapping"]["feature_table"] = None  # now under features
+        return value
+
+    @classmethod
+    def from_json_dict(cls, value: Mapping[str, Any], where: FileName) -> "Plan":
+        """Return the plan that `to_json_dict` wrote."""
+        try:
+            mapping = dict(value["mapping"])
+            for name in ("contexts", "features"):
+                mapping[name] = tuple(mapping[name])
+            return cls(**{**value, "mapping": LogMapping(**mapping)})
+        except (KeyError, TypeError, InputError) as error:
+            raise InputError(f"{where}: its settings cannot be used: {error}") from error

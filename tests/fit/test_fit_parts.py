@@ -1,0 +1,180 @@
+"""Splitting, propensities, trials and manifests of a fit, each alone."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.simulate import simulate_clicks
+from prsrank.data.click_log import ClickLog
+from prsrank.data.synthetic import synthetic_dataset
+from prsrank.errors import InputError
+from prsrank.fit.log_parts import split_log
+from prsrank.fit.manifest import check_inputs, hashed_files, hashed_inputs, version_differences
+from prsrank.fit.plan import Plan
+from prsrank.fit.propensities import covering, falling_curve
+from prsrank.fit.tuning import GRIDS, candidates
+from prsrank.ingest.mapping import LogMapping
+from prsrank.propensity.curve import Propensities
+
+DATA = "synthetic:mq2007:40"
+
+
+@pytest.fixture(scope="module")
+def log():
+    data = synthetic_dataset("mq2007", 40)
+    scores = np.random.default_rng(0).normal(size=data.docs)
+    model = PositionBasedModel(eta=1, mu=0.1)
+    return simulate_clicks(data, scores, model, sessions=600, randomised=0.05, seed=1)
+
+
+def queries(part):
+    return set(part.query_ids[part.ranking_query[part.session_ranking]].tolist())
+
+
+@pytest.mark.parametrize("holdout", ["query:0.3", "randomised"])
+def test_no_query_is_in_two_parts(log, holdout):
+    parts = split_log(log, Plan("log", data=DATA, holdout=holdout))
+    sides = [queries(part) for part in (parts.train, parts.validation, parts.held_out)]
+    assert all(sides)
+    assert len(set.union(*sides)) == sum(map(len, sides))
+    assert queries(parts.learning) == sides[0] | sides[1]
+    total = sum(part.sessions for part in (parts.train, parts.validation, parts.held_out))
+    assert total + parts.dropped_sessions == log.sessions
+
+
+def test_the_randomised_part_holds_all_randomised_sessions_and_no_other(log):
+    parts = split_log(log, Plan("log", data=DATA, holdout="randomised"))
+    assert set(np.array(parts.held_out.designs)[parts.held_out.ranking_design]) == {"uniform"}
+    assert not parts.learning.ranking_design.any()
+    marked = np.array(log.designs)[log.ranking_design][log.session_ranking] == "uniform"
+    assert parts.held_out.sessions == marked.sum()
+
+
+def test_a_log_without_randomised_sessions_cannot_hold_them_out(log):
+    ordinary = log.select(log.ranking_design[log.session_ranking] == 0)
+    with pytest.raises(InputError, match="no session is marked as randomised"):
+        split_log(ordinary, Plan("log", data=DATA, holdout="randomised"))
+
+
+def test_a_part_without_clicks_is_named():
+    rows = np.arange(6)
+    log = ClickLog.from_frame(
+        {"query_id": rows // 2, "session_id": rows // 2, "doc_id": rows, "position": rows % 2 + 1}
+        | {"click": rows == 0}
+    )
+    with pytest.raises(InputError, match="part has no clicks"):
+        split_log(log, Plan("log", data=DATA, holdout="query:0.3"))
+
+
+def curve_of(p, clicks):
+    return Propensities(p, p, p, clicks, "weak: some", "randomised")
+
+
+def test_steps_of_a_curve_that_few_clicks_bear_are_those_of_the_position_above():
+    # positions 3 and 4 make one step of 9 + 3 clicks; 5 and 6 one of 6 + 3
+    curve = curve_of([1, 0.5, 0.3, 0.3, 0.01, 0.01], [50, 20, 9, 3, 6, 3])
+    known = covering(curve, 8)
+    assert known.propensity.tolist() == [1, 0.5, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3]
+    assert known.clicks.tolist() == [50, 20, 9, 3, 0, 0, 0, 0]
+    assert np.isnan(known.low[4:]).all()
+    assert known.low[:4].tolist() == [1, 0.5, 0.3, 0.3]
+    assert known.verdict.endswith("positions 5-8: taken as the position above")
+
+
+def test_a_curve_that_many_clicks_bear_stays_as_it_is():
+    curve = curve_of([1, 0.5, 0.25], [400, 200, 100])
+    assert covering(curve, 3) is curve
+
+
+def test_positions_that_few_lists_reach_do_not_pull_the_curve_down():
+    """60, 30 and 20 clicks at positions 1, 2, 3 of 200 short lists; 3 lists go down to 40."""
+    clicked = [1] * 60 + [2] * 30 + [3] * 20 + [0] * 90 + [1] * 3
+    lengths = [3] * 200 + [40] * 3
+    session = np.repeat(np.arange(203), lengths)
+    position = np.concatenate([np.arange(1, length + 1) for length in lengths])
+    log = ClickLog.from_frame(
+        {"query_id": session, "session_id": session, "doc_id": position, "position": position}
+        | {
+            "click": position == np.array(clicked)[session],
+            "randomised": np.ones(len(session), bool),
+        }
+    )
+    curve = covering(falling_curve("randomised", log, synthetic_dataset("mq2007", 5), 0), 40)
+    expected = [1, 30 / 63] + [20 / 63] * 38
+    np.testing.assert_allclose(curve.propensity, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("ranker", list(GRIDS))
+@pytest.mark.parametrize("trials", [1, 5, 12])
+def test_every_weighting_has_as_many_trials_and_none_twice(ranker, trials):
+    for weighting in ("prs", "ips", "naive"):
+        tried = candidates(ranker, weighting, trials)
+        assert len(tried) == trials
+        assert len({str(one) for one in tried}) == trials
+        assert all(("tau" in parameters) == (weighting == "ips") for _, parameters in tried)
+
+
+def test_hashes_are_those_of_the_files(tmp_path):
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "a.csv").write_bytes(b"one")
+    (tmp_path / "log" / "b.csv").write_bytes(b"three")
+    expected = [
+        {"file": name, "bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+        for name, text in (("a.csv", b"one"), ("b.csv", b"three"))
+    ]
+    assert hashed_files(tmp_path / "log") == expected
+    assert hashed_files(tmp_path / "log" / "*.csv") == expected
+    assert hashed_files(tmp_path / "log" / "b.csv") == expected[1:]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda f: (f / "a.csv").write_text("other"), "has changed"),
+        (lambda f: (f / "c.csv").write_text("new"), "a file was added"),
+        (lambda f: (f / "b.csv").unlink(), "a file is gone"),
+    ],
+)
+def test_a_changed_input_is_refused_in_one_line(tmp_path, change, said):
+    (tmp_path / "a.csv").write_text("one")
+    (tmp_path / "b.csv").write_text("two")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "d.csv").write_text("three")
+    plan = Plan(str(tmp_path), data=DATA)
+    before = hashed_inputs(plan)
+    check_inputs(before, hashed_inputs(plan), plan)
+    change(tmp_path)
+    with pytest.raises(InputError, match=said):
+        check_inputs(before, hashed_inputs(plan), plan)
+
+
+def test_a_plan_comes_back_from_its_json(tmp_path):
+    mapping = LogMapping(
+        columns={"query_id": "q"}, features=("x*",), contexts=("device",), positions_from=0
+    )
+    plan = Plan(str(tmp_path / "log.csv"), mapping=mapping, holdout="time:0.1", seed=7, trials=3)
+    assert Plan.from_json_dict(plan.to_json_dict(), "m") == plan
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "no features"),
+        ({"data": DATA, "features": "t.csv"}, "not both"),
+        ({"data": DATA, "ranker": "dnn"}, "one of lambdamart, linear"),
+        ({"data": DATA, "holdout": "query:2"}, "does not say what to hold out"),
+        ({"data": DATA, "trials": 0}, "trials must be at least 1"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(settings, said):
+    with pytest.raises(InputError, match=said):
+        Plan("log.csv", **settings)
+
+
+def test_versions_that_differ_are_named():
+    from prsrank.fit.manifest import versions
+
+    assert version_differences(versions()) == []
+    assert version_differences({**versions(), "numpy": "0.1"})[0].startswith("numpy 0.1 then, ")
