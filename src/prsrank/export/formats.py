@@ -1,7 +1,6 @@
 """The export formats, and how a saved ranker is written in one of them."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from prsrank.errors import InputError
 from prsrank.export.elasticsearch import write_createmodel
@@ -49,6 +48,7 @@ def export_ranker(
         What was written.
 
     >>> import numpy as np, tempfile
+    >>> from pathlib import Path
     >>> from prsrank.data.dataset import RankingDataset
     >>> from prsrank.pairs import PairSet
     >>> from prsrank.rankers.linear import LinearRanker
