@@ -1,5 +1,8 @@
 """The error that a user's input can cause."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class InputError(ValueError):
     """Bad input: the message is one line that says what is wrong and where.
@@ -10,3 +13,14 @@ class InputError(ValueError):
 
 class DataWarning(UserWarning):
     """Input that can be used, with a reservation that the message names."""
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about a name that is not known.
+
+    >>> nearest_name("prz", ["ips", "prs"])
+    ": did you mean 'prs'? There are ips, prs"
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+    return f": did you mean '{near[0]}'? There are {', '.join(names)}" if near else ""

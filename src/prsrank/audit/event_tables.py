@@ -13,6 +13,7 @@ from prsrank.data.event_source import (
     errors_in_one_line,
     nearest_column,
 )
+from prsrank.data.sql_text import quoted_name
 from prsrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,15 +22,6 @@ if TYPE_CHECKING:
 _CLIENTS = ("client_id", "user_id")
 _SESSIONS, _CELLS = "prsrank_sessions", "prsrank_cells"
 _EVENTS, _GATHERED = "prsrank_events", "prsrank_gathered"
-
-
-def quoted(name: str) -> str:
-    """Return a column's name as SQL writes it.
-
-    >>> quoted('a"b')
-    '"a""b"'
-    """
-    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True)
@@ -109,10 +101,10 @@ class EventTables:
         return f"session {found[0][1]} of query {found[0][0]}" if found else ""
 
     def _columns(self) -> dict[str, str]:
-        columns = {f"r{i}": quoted(name) for i, name in enumerate(self.source.types)}
+        columns = {f"r{i}": quoted_name(name) for i, name in enumerate(self.source.types)}
         for short, name in (("q", "query_id"), ("s", "session_id"), ("d", "doc_id")):
             whole = self.source.is_integer(name)
-            columns[short] = quoted(name) if whole else f"{quoted(name)}::VARCHAR"
+            columns[short] = quoted_name(name) if whole else f"{quoted_name(name)}::VARCHAR"
         place = self._number("position")
         columns["place"] = place
         usable = f"isfinite({place}) AND {place} = trunc({place})"
@@ -120,18 +112,20 @@ class EventTables:
         columns["k"] = f"CASE WHEN {usable} THEN ({place})::INTEGER + {1 - self.base} END"
         columns["c"] = self._click()
         columns["t"] = self._time()
-        columns["client"] = f"{quoted(self.client)}::VARCHAR" if self.client else "NULL::VARCHAR"
+        columns["client"] = (
+            f"{quoted_name(self.client)}::VARCHAR" if self.client else "NULL::VARCHAR"
+        )
         columns["design"] = self._design()
         return columns
 
     def _number(self, name: str) -> str:
         if self.source.is_number(name):
-            return f"{quoted(name)}::DOUBLE"
-        return f"TRY_CAST({quoted(name)}::VARCHAR AS DOUBLE)"
+            return f"{quoted_name(name)}::DOUBLE"
+        return f"TRY_CAST({quoted_name(name)}::VARCHAR AS DOUBLE)"
 
     def _click(self) -> str:
         if self.source.types["click"] == "BOOLEAN":
-            return quoted("click")
+            return quoted_name("click")
         if self.source.is_number("click"):
             return "CASE WHEN click = 1 THEN true WHEN click = 0 THEN false END"
         return "TRY_CAST(click::VARCHAR AS BOOLEAN)"

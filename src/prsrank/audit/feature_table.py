@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsrank.audit.checks_features import changed_docs, check_features
-from prsrank.audit.event_tables import EventTables, quoted
+from prsrank.audit.event_tables import EventTables
 from prsrank.audit.findings import Audit, Finding, worst_first
 from prsrank.data.event_source import EventSource, errors_in_one_line, nearest_column, source_of
+from prsrank.data.sql_text import quoted_name
 from prsrank.errors import InputError
 from prsrank.files import FileName
 
@@ -56,10 +57,10 @@ def _open(source: "LogSource", table: FileName, mapping: "LogMapping") -> EventS
             raise InputError(f"{table}: the table has no column {meaning!r}{hint}")
         keys[meaning] = names[0]
     chosen = LogMapping(columns=keys, features=mapping.features or ("*",))
-    columns = [f"{quoted(name)}::VARCHAR AS {key}" for key, name in keys.items()]
+    columns = [f"{quoted_name(name)}::VARCHAR AS {key}" for key, name in keys.items()]
     columns += ["0 AS session_id", "NULL::INTEGER AS position", "NULL::BOOLEAN AS click"]
     with errors_in_one_line(str(table)):
-        columns += [quoted(name) for name in feature_columns(relation, chosen)]
+        columns += [quoted_name(name) for name in feature_columns(relation, chosen)]
         rows = relation.project(", ".join(columns))
     return EventSource(rows, source_of(rows).types, str(table))
 

@@ -18,6 +18,7 @@ from prsrank.data.dataset import id_array
 from prsrank.data.distinct import doc_table
 from prsrank.data.event_source import OPTIONAL, REQUIRED, one_line, source_of
 from prsrank.data.events import event_blocks, from_source
+from prsrank.data.sql_text import quoted_name, quoted_text
 from prsrank.errors import InputError
 from prsrank.files import atomic_output, existing_file
 
@@ -177,7 +178,7 @@ def _arrays(
         if name not in table.columns and name not in _OPTIONAL_COLUMNS:
             raise InputError(f"{file}: has no column {name!r}")
     wanted = {name: text for name, text in sql.items() if name in table.columns}
-    wanted |= {name: f"coalesce({_quoted(name)}::VARCHAR, '')" for name in contexts}
+    wanted |= {name: f"coalesce({quoted_name(name)}::VARCHAR, '')" for name in contexts}
     columns = table.project(", ".join(f"{t} AS c{i}" for i, t in enumerate(wanted.values())))
     arrays = columns.fetchnumpy()
     found = {name: arrays[f"c{i}"] for i, name in enumerate(wanted)}
@@ -314,11 +315,11 @@ def _copy(
     contexts: Iterable[str] = (),
     compression: str = "zstd",
 ) -> None:
-    names = _text(json.dumps(list(contexts)))
+    names = quoted_text(json.dumps(list(contexts)))
     metadata = f"KV_METADATA {{{_CONTEXTS_KEY}: {names}}}"
     options = f"FORMAT parquet, COMPRESSION {compression}, {metadata}"
     relation.create_view("written", replace=True)
-    connection.execute(f"COPY written TO {_text(str(file))} ({options})")
+    connection.execute(f"COPY written TO {quoted_text(str(file))} ({options})")
 
 
 def stored_contexts(connection: "DuckDBPyConnection", file: Path) -> tuple[str, ...]:
@@ -326,11 +327,3 @@ def stored_contexts(connection: "DuckDBPyConnection", file: Path) -> tuple[str, 
     query = "SELECT value FROM parquet_kv_metadata(?) WHERE decode(key) = ?"
     found: list[Any] = connection.execute(query, [glob.escape(str(file)), _CONTEXTS_KEY]).fetchall()
     return tuple(json.loads(found[0][0])) if found else ()
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

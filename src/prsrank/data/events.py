@@ -19,6 +19,7 @@ from prsrank.data.distinct import (
     ragged_rows,
 )
 from prsrank.data.event_source import EventSource, check_columns, check_rows, open_frame
+from prsrank.data.sql_text import quoted_name
 from prsrank.errors import InputError
 
 _BLOCK_ROWS = 1_000_000
@@ -108,7 +109,7 @@ class _KeyedColumns:
         self.keys = {name: self._keys(name) for name in names}
 
     def _keys(self, name: str) -> _Keys:
-        column = '"' + name.replace('"', '""') + '"'
+        column = quoted_name(name)
         if name in _IDS and self.source.is_integer(name):
             return _Keys(f"{column}::BIGINT")
         if name == "randomised" and self.source.types[name] == "BOOLEAN":

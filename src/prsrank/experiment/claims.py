@@ -26,12 +26,11 @@ and the rest by these keys:
 (('ips',), ('arp',), (1, 2), True)
 """
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prsrank.errors import InputError
+from prsrank.errors import InputError, nearest_name
 from prsrank.experiment.metric_names import lower_is_better
 
 Point = float | str
@@ -82,7 +81,7 @@ def read_test(entry: Mapping[str, Any], *, metrics: Sequence[str]) -> ClaimTest:
     """
     for key in entry:
         if key not in KEYS:
-            raise InputError(f"test: no key '{key}'{_nearest(key, KEYS)}")
+            raise InputError(f"test: no key '{key}'{nearest_name(key, KEYS)}")
     verbs = [verb for verb in VERBS if verb in entry]
     if len(verbs) != 1:
         raise InputError(f"test: give one of {', '.join(VERBS)}, not {len(verbs)} of them")
@@ -152,7 +151,7 @@ def same_point(one: Point, other: Point) -> bool:
 def _known(what: str, names: Iterable[str], valid: Sequence[str]) -> None:
     for name in names:
         if name not in valid:
-            raise InputError(f"test: no {what} '{name}'{_nearest(name, valid)}")
+            raise InputError(f"test: no {what} '{name}'{nearest_name(name, valid)}")
 
 
 def _known_points(points: Iterable[Point], valid: Sequence[Point]) -> None:
@@ -160,11 +159,6 @@ def _known_points(points: Iterable[Point], valid: Sequence[Point]) -> None:
         if not any(same_point(point, other) for other in valid):
             listed = ", ".join(str(p) for p in valid)
             raise InputError(f"test: no point {point} on the axis; there are {listed}")
-
-
-def _nearest(name: str, valid: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.0)
-    return f": did you mean '{near[0]}'?" if near else ""
 
 
 def _list(value: Any) -> list[Any]:

@@ -1,13 +1,12 @@
 """Specs on disk: TOML files, checked strictly, with the nearest valid name in every error."""
 
-import difflib
 import importlib.resources
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from prsrank.errors import InputError
+from prsrank.errors import InputError, nearest_name
 from prsrank.experiment.spec import (
     AXES,
     CLICKS,
@@ -54,7 +53,7 @@ def load_spec(name: str) -> Spec:
         return read_spec(existing_file(name))
     known = spec_names()
     if name not in known:
-        raise InputError(f"no experiment '{name}'{nearest(name, known)}")
+        raise InputError(f"no experiment '{name}'{nearest_name(name, known)}")
     return read_spec(_folder() / f"{name}.toml")
 
 
@@ -78,17 +77,6 @@ def read_spec(path: Path) -> Spec:
         return parse_spec(values)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-
-
-def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return the end of an error message about a name that is not known.
-
-    >>> nearest("prz", ["ips", "prs"])
-    ": did you mean 'prs'? There are ips, prs"
-    """
-    names = list(valid)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-    return f": did you mean '{near[0]}'? There are {', '.join(names)}" if near else ""
 
 
 def parse_spec(values: Mapping[str, Any]) -> Spec:
@@ -320,7 +308,7 @@ def _check_keys(values: Any, valid: Iterable[str], what: str) -> None:
     names = list(valid)
     for key in values:
         if key not in names:
-            raise InputError(f"no {what} '{key}'{nearest(key, names)}")
+            raise InputError(f"no {what} '{key}'{nearest_name(key, names)}")
 
 
 def _check_type(values: Mapping[str, Any], key: str, kind: type) -> None:
@@ -331,7 +319,7 @@ def _check_type(values: Mapping[str, Any], key: str, kind: type) -> None:
 def _one_of(value: Any, valid: Iterable[str], what: str) -> str:
     names = list(valid)
     if not isinstance(value, str) or value not in names:
-        raise InputError(f"no {what} '{value}'{nearest(str(value), names)}")
+        raise InputError(f"no {what} '{value}'{nearest_name(str(value), names)}")
     return value
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from prsrank.data.event_source import OPTIONAL, REQUIRED, EventSource, nearest_column, source_of
+from prsrank.data.sql_text import quoted_name, quoted_text
 from prsrank.errors import InputError
 from prsrank.ingest.mapping import LogMapping
-from prsrank.ingest.tables import quoted_name, quoted_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import IdArray, RankingDataset
+from prsrank.data.sql_text import quoted_name, quoted_text
 from prsrank.errors import InputError
 from prsrank.ingest.pair_expression import pair_counts
 from prsrank.ingest.pair_rows import DocIndex
 from prsrank.ingest.sources import LogSource
-from prsrank.ingest.tables import quoted_name, quoted_text
 from prsrank.types import Floats
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset, id_array
 from prsrank.data.event_source import EventSource, errors_in_one_line, nearest_column, source_of
+from prsrank.data.sql_text import quoted_name, quoted_text
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.ingest.canonical import feature_columns
 from prsrank.ingest.mapping import LogMapping
 from prsrank.ingest.sources import LogSource
-from prsrank.ingest.tables import open_table, quoted_name, quoted_text
+from prsrank.ingest.tables import open_table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation

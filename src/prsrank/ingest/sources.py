@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from prsrank.data.click_log_files import is_compact, read_click_log, stored_contexts, write_events
 from prsrank.data.event_source import REQUIRED, EventSource, errors_in_one_line, source_of
+from prsrank.data.sql_text import quoted_text
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.ingest.canonical import canonical_events, feature_columns
 from prsrank.ingest.mapping import LogMapping
-from prsrank.ingest.tables import TableFiles, connected, find_files, open_table, quoted_text
+from prsrank.ingest.tables import TableFiles, connected, find_files, open_table
 from prsrank.ingest.ubi import is_ubi, open_ubi
 
 if TYPE_CHECKING:

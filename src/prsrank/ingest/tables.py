@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsrank.data.event_source import one_line
+from prsrank.data.sql_text import quoted_text
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
 from prsrank.threads import thread_count
@@ -105,20 +106,6 @@ def open_table(
         return connection.read_json(escaped, union_by_name=several)  # type: ignore[arg-type]
     except duckdb.Error as error:
         raise InputError(f"{found.name}: cannot be read: {one_line(error)}") from error
-
-
-def quoted_text(value: str) -> str:
-    """Return a string as a literal of SQL."""
-    return "'" + value.replace("'", "''") + "'"
-
-
-def quoted_name(name: str) -> str:
-    """Return the name of a column as an identifier of SQL.
-
-    >>> quoted_name('a "b')
-    '"a ""b"'
-    """
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _files_of(place: FileName) -> list[Path]:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsrank.data.event_source import EventSource, errors_in_one_line, nearest_column, source_of
+from prsrank.data.sql_text import quoted_name, quoted_text
 from prsrank.errors import InputError
 from prsrank.ingest.mapping import LogMapping
-from prsrank.ingest.tables import open_table, quoted_name, quoted_text
+from prsrank.ingest.tables import open_table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation

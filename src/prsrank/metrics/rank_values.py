@@ -1,6 +1,5 @@
 """What counterfactual metrics count: the value of a clicked doc's new rank."""
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -8,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.errors import InputError
+from prsrank.errors import InputError, nearest_name
 from prsrank.types import Floats
 
 Longs = npt.NDArray[np.int64]
@@ -63,12 +62,8 @@ def find_rank_value(metric: str) -> RankValue:
     """
     base, at, cutoff = metric.partition("@")
     if base not in COUNTERFACTUAL_METRICS:
-        known = list(COUNTERFACTUAL_METRICS)
-        nearest = difflib.get_close_matches(base, known, n=1, cutoff=0.0)[0]
-        raise InputError(
-            f"clicks give no estimate of '{metric}': did you mean '{nearest}'? "
-            f"There are {', '.join(known)}"
-        )
+        hint = nearest_name(base, COUNTERFACTUAL_METRICS)
+        raise InputError(f"clicks give no estimate of '{metric}'{hint}")
     found = COUNTERFACTUAL_METRICS[base]
     if not at:
         return found

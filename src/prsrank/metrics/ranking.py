@@ -11,7 +11,6 @@ relevant: it fills the ranks s + 1 to s + n.
 Average(mean=0.95986..., lists=1, skipped=1)
 """
 
-import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.errors import InputError
+from prsrank.errors import InputError, nearest_name
 from prsrank.metrics import tie_groups
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Metric
@@ -222,10 +221,7 @@ def metric(name: str) -> Metric:
     """
     base, at, cutoff = name.partition("@")
     if base not in METRICS:
-        nearest = difflib.get_close_matches(base, METRICS, n=1, cutoff=0.0)[0]
-        raise InputError(
-            f"no metric '{name}': did you mean '{nearest}'? There are {', '.join(METRICS)}"
-        )
+        raise InputError(f"no metric '{name}'{nearest_name(base, METRICS)}")
     function = METRICS[base]
     k = inspect.signature(function).parameters.get("k")
     if at and k is None:
