@@ -22,7 +22,7 @@ def reproduce(
         str,
         typer.Argument(
             metavar="EXPERIMENT",
-            help="fig1 to fig6, gamma, table1, table2, bounds; all: all of these; density; or a TOML file.",
+            help="fig1 to fig6, gamma, table1, table2, bounds; all of these: all. Also density, fig2-sparse, fig6-unclipped; or a TOML file.",
         ),
     ],
     data: NamedData,
