@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SPARK := $(VENV)/.spark
 
 .DELETE_ON_ERROR:
 .PHONY: demo test test-slow lint docs bench clean clean-kernels setup
@@ -10,8 +11,10 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/prsrank demo --out demo
 
-test: $(STAMP) lint
+# the second run skips, with the reason, what needs Java or Chromium where there is none
+test: $(STAMP) $(SPARK) lint
 	$(BIN)/pytest -n auto
+	$(BIN)/pytest -m "spark or browser" tests/engines tests/report
 
 test-slow: $(STAMP)
 	$(BIN)/pytest -n auto -m slow
@@ -39,6 +42,11 @@ $(STAMP): pyproject.toml constraints.txt
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dnn]'
+	@touch $@
+
+$(SPARK): $(STAMP)
+	@echo "adding Spark to $(VENV) (half a gigabyte)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
 	@touch $@
 
 clean-kernels:

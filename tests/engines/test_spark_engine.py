@@ -275,6 +275,30 @@ def test_a_query_with_a_tenth_of_all_rows(spark, lists, tmp_path):
         same_pairs(LOCAL.pairs(here, few, CURVE), other)
 
 
+def test_a_long_list_leaves_its_rank_room(spark):
+    """Half of all docs are in one list: the other lists go to the other rank."""
+    from prsrank.engines.spark_events import SparkEvents
+    from prsrank.engines.spark_pairs import counted_pairs, log_rows
+    from prsrank.weighting import find_weighting
+
+    rows = [(7, 1, doc, doc + 1, int(doc == 3), 0.5) for doc in range(600)]
+    rows += [(q, 1, doc, doc + 1, int(doc == 3), 0.5) for q in range(100, 160) for doc in range(10)]
+    frame = spark.session.createDataFrame(
+        rows, "query_id int, session_id int, doc_id int, position int, click int, f double"
+    )
+    events = SparkEvents(frame, features=("f",))
+    counted = counted_pairs(events, CURVE, find_weighting("prs"))
+    placed = log_rows(events, counted.frame, 2).where("kind = 0").select("query_id", "rank")
+    docs = np.zeros(2)
+    ranks_of: dict[int, set] = {}
+    for query, rank in placed.collect():
+        docs[rank] += 1
+        ranks_of.setdefault(query, set()).add(rank)
+    assert all(len(ranks) == 1 for ranks in ranks_of.values())
+    assert docs.sum() == 1200
+    assert abs(docs[0] - docs[1]) < 100
+
+
 def test_lambdamart_on_two_ranks_is_that_of_one(spark, lists):
     judged = synthetic_dataset("mq2007", 30, seed=5)
     pairs = PairSet.from_labels(lists, normalise="ndcg", dtype=np.float32)
@@ -362,7 +386,7 @@ def test_a_feature_with_two_values(spark, log_with_features, tmp_path):
         f"COPY (SELECT * REPLACE (CASE WHEN session_id = 5 THEN 77 ELSE f3 END AS f3) "
         f"FROM '{log_with_features}') TO '{path}'"
     )
-    wrong = pytest.raises(InputError, match="two values of f3")
+    wrong = pytest.raises(InputError, match="has two values of a feature")
     with spark.open_log(path, mapping=FEATURES) as events, wrong:
         spark.train_on_log(LambdaMART(trees=2), events, CURVE)
 

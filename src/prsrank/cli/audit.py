@@ -9,8 +9,10 @@ from prsrank.cli.arguments import Json, print_json, working
 from prsrank.cli.log_options import (
     AnyLog,
     Column,
+    EngineName,
     Features,
     MappingFile,
+    Master,
     Memory,
     log_mapping,
     open_log,
@@ -29,12 +31,15 @@ def audit(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a report as one page.")
     ] = None,
+    engine: EngineName = "local",
+    master: Master = None,
     json: Json = False,
 ) -> None:
     r"""Look a click log over before any training: counts, problems, what to fix, worst first.
 
     Exit code 0: the log can be used (verdict "ready" or "usable with warnings"); 1: it cannot
-    (verdict "not usable"); 2: it cannot be read at all.
+    (verdict "not usable"); 2: it cannot be read at all. On Spark the log is counted and
+    no more: the findings are the local engine's.
 
     \b
     Examples:
@@ -44,6 +49,9 @@ def audit(
     """
     from prsrank.audit.text import as_text
 
+    if engine != "local" or master is not None:
+        _count(log, column, mapping, engine, master, json)
+        return
     found = _audited(log, column, mapping, features, memory)
     if html is not None:
         from prsrank.audit.report_section import report
@@ -56,6 +64,30 @@ def audit(
         typer.echo(as_text(found))
     if found.errors:
         raise typer.Exit(1)
+
+
+def _count(
+    log: str,
+    column: list[str] | None,
+    mapping: Path | None,
+    engine: str,
+    master: str | None,
+    json: bool,
+) -> None:
+    """Count a log where it lies; an InputError names the first row that cannot be used."""
+    from prsrank.engines import find_engine
+
+    with (
+        working(f"counting {log} on {engine}"),
+        find_engine(engine, master=master) as runner,
+        runner.open_log(log, mapping=log_mapping(column, mapping)) as events,
+    ):
+        counts = dict(runner.counts(events))
+    if json:
+        print_json({"counts": counts})
+        return
+    for name, count in counts.items():
+        typer.echo(f"{name.replace('_', ' '):<22} {count:>14,}")
 
 
 def _audited(

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from prsrank.cli.arguments import Json, Seed, print_json
-from prsrank.cli.log_options import Column, Features, Lists, MappingFile, Memory, log_mapping
+from prsrank.cli.log_options import (
+    Column,
+    EngineName,
+    Features,
+    Lists,
+    MappingFile,
+    Master,
+    Memory,
+    log_mapping,
+)
 from prsrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,6 +26,10 @@ if TYPE_CHECKING:
 
 
 _INPUTS = ("log", "data", "features", "propensity", "out", "from_", "json")
+_LOCAL = {
+    "data": "--data", "features": "--features", "lists": "--lists", "memory": "--memory",
+    "holdout": "--holdout", "trials": "--trials", "from_": "--from",
+}  # fmt: skip
 
 
 def fit(
@@ -66,6 +79,8 @@ def fit(
             "then say where the same inputs are now; other settings are the manifest's.",
         ),
     ] = None,
+    engine: EngineName = "local",
+    master: Master = None,
     json: Json = False,
 ) -> None:
     r"""Go the whole way from a click log to a ranker with an estimate of its gain.
@@ -73,6 +88,9 @@ def fit(
     Audit, split, propensities, PRS training tuned on held-out clicks, naive and ips training
     beside it, evaluation against the logged ranking, report.html, model, and a manifest from
     which the same fit can be repeated. Nothing is written if the audit finds errors.
+
+    With --engine spark the log stays on the executors: propensities and the three rankers, each
+    with one setting, and no audit or evaluation. The features are columns of the log.
 
     \b
     Examples:
@@ -82,6 +100,9 @@ def fit(
     """
     from prsrank.fit import fit_log, repeat_fit
 
+    if engine != "local" or master is not None:
+        _fit_on_engine(context, engine, master)
+        return
     with _telling() as tell:
         if from_ is not None:
             _refuse_settings(context, from_)
@@ -112,6 +133,42 @@ def fit(
         return
     for line in _lines(result, repeated=from_ is not None):
         typer.echo(line)
+
+
+def _fit_on_engine(context: typer.Context, name: str, master: str | None) -> None:
+    from prsrank.engines import find_engine
+    from prsrank.fit.on_engine import fit_on_engine
+
+    given = context.params
+    for option, label in _LOCAL.items():
+        source = context.get_parameter_source(option)
+        if source is not None and source.name == "COMMANDLINE":
+            raise InputError(f"{label} is for the local engine")
+    if given["log"] is None:
+        raise InputError("give a LOG to fit")
+    with find_engine(name, master=master) as engine, _telling() as tell:
+        result = fit_on_engine(
+            engine,
+            given["log"],
+            out=given["out"],
+            mapping=log_mapping(given["column"], given["mapping"]),
+            propensity=given["propensity"] or "auto",
+            ranker=given["ranker"],
+            trees=given["trees"],
+            seed=given["seed"],
+            tell=tell,
+        )
+    if given["json"]:
+        values = {"counts": result.counts, "held_out_dcg@10": result.values}
+        print_json({"folder": str(result.folder), **values})
+        return
+    typer.echo(f"{result.counts['sessions']:,} sessions, {result.counts['clicks']:,} clicks")
+    shown = ", ".join(f"{p:.2f}" for p in result.curve.propensity[:8])
+    typer.echo(f"propensities: {result.curve.method}: {shown} ... ({result.curve.verdict})")
+    for weighting, value in result.values.items():
+        words = "trained" if value is None else f"dcg@10 of the clicks stopped on {value:.4f}"
+        typer.echo(f"{weighting}: {words}")
+    typer.echo(f"written: {result.folder}/ (report.html, model, others, propensity.json, fit.json)")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,6 +59,18 @@ Memory = Annotated[
     typer.Option("--memory", metavar="SIZE", help="How much to hold at once, such as 4GB."),
 ]
 
+EngineName = Annotated[
+    str, typer.Option("--engine", help="Where it runs: local, or spark (extra 'spark').")
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Spark's master, such as local[4] or spark://host:7077; for --engine spark.",
+    ),
+]
+
 
 def log_mapping(column: Sequence[str] | None, mapping: Path | None) -> "LogMapping":
     """Return what --mapping and --column say; --column wins."""
@@ -80,6 +93,28 @@ def open_log(
 
     with open_events(log, mapping=log_mapping(column, mapping), memory=memory) as source:
         yield source
+
+
+def load_clicks(
+    log: str,
+    *,
+    column: Sequence[str] | None = None,
+    mapping: Path | None = None,
+    memory: str | None = None,
+    contexts: Sequence[str] | None = None,
+) -> "ClickLog":
+    """Read the sessions of a log, as the shared options describe it, without features."""
+    from prsrank.data.click_log_files import is_compact, read_click_log
+    from prsrank.ingest.log import click_log
+    from prsrank.ingest.sources import open_events
+
+    with working(f"reading {log}"):
+        if is_compact(Path(log)):
+            return read_click_log(log, contexts=contexts)
+        known = log_mapping(column, mapping)
+        known = replace(known, contexts=tuple(dict.fromkeys([*known.contexts, *(contexts or ())])))
+        with open_events(log, mapping=known, memory=memory) as source:
+            return click_log(source)
 
 
 def load_log(

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Fold, Json, Log, Seed, print_json, working
+from prsrank.cli.arguments import Fold, Json, Seed, print_json, working
+from prsrank.cli.log_options import (
+    AnyLog,
+    Column,
+    EngineName,
+    MappingFile,
+    Master,
+    Memory,
+    load_clicks,
+    log_mapping,
+)
 from prsrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def propensity(
-    log: Log,
+    log: AnyLog,
     method: Annotated[
         list[str],
         typer.Option(
@@ -41,6 +51,11 @@ def propensity(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw it: .html, .png or .svg.")
     ] = None,
+    column: Column = None,
+    mapping: MappingFile = None,
+    memory: Memory = None,
+    engine: EngineName = "local",
+    master: Master = None,
     json: Json = False,
     fold: Fold = 1,
     seed: Seed = 0,
@@ -52,16 +67,30 @@ def propensity(
       prsrank propensity log.parquet --method randomised --out propensity.json
       prsrank propensity log.parquet --method harvest --method regression-em --plot curves.png
     """
-    from prsrank.data.click_log_files import read_click_log
+    from prsrank.engines import find_engine
 
-    with working(f"reading {log}"):
-        clicks = read_click_log(log, contexts=None if context is None else [context])
     features = _features(data, fold)
     settings = {"positions": positions, "shape": shape, "eta": eta}
+    estimators = {name: _estimator(name, settings) for name in method}
     curves: dict[str, Propensities] = {}
-    for name in method:
-        with working(f"estimating: {name}"):
-            curves[name] = _estimate(name, clicks, features, settings, context, seed)
+    with find_engine(engine, master=master) as runner:
+        if runner.name == "local":
+            contexts = None if context is None else [context]
+            clicks = load_clicks(
+                log, column=column, mapping=mapping, memory=memory, contexts=contexts
+            )
+            for name, chosen in estimators.items():
+                with working(f"estimating: {name}"):
+                    curves[name] = _estimate(chosen, clicks, features, context, seed)
+        elif context is not None:
+            raise InputError("--context is for the local engine")
+        else:
+            with runner.open_log(log, mapping=log_mapping(column, mapping)) as events:
+                for name, chosen in estimators.items():
+                    with working(f"estimating on {runner.name}: {name}"):
+                        curves[name] = runner.propensities(
+                            events, chosen, dataset=features, seed=seed
+                        )
     result = curves[method[0]]
     if out is not None:
         result.save(out)
@@ -84,17 +113,21 @@ def _features(data: str | None, fold: int) -> Any:
     return load_dataset(data, "train", fold=fold)
 
 
-def _estimate(
-    name: str, log: Any, features: Any, settings: dict[str, Any], context: str | None, seed: int
-) -> "Propensities":
-    from prsrank.propensity.context import estimate_by_context
+def _estimator(name: str, settings: dict[str, Any]) -> Any:
     from prsrank.propensity.estimators import estimator
 
     chosen: Any = estimator(name)
     known = {key: value for key, value in settings.items() if hasattr(chosen, key)}
     if settings["shape"] is not None and "shape" not in known:
         raise InputError(f"the method {name} takes no shape")
-    chosen = replace(chosen, **known)
+    return replace(chosen, **known)
+
+
+def _estimate(
+    chosen: Any, log: Any, features: Any, context: str | None, seed: int
+) -> "Propensities":
+    from prsrank.propensity.context import estimate_by_context
+
     if context is None:
         result: Propensities = chosen.estimate(log, dataset=features, seed=seed)
         return result

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Fold, Log, NamedData, Seed, working
+from prsrank.cli.arguments import Fold, NamedData, Seed, working
+from prsrank.cli.log_options import (
+    AnyLog,
+    Column,
+    EngineName,
+    MappingFile,
+    Master,
+    Memory,
+    load_clicks,
+    log_mapping,
+)
 from prsrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +30,7 @@ _STOPS = ("labels", "clicks", "none")
 
 
 def train(
-    log: Log,
+    log: AnyLog,
     data: NamedData,
     out: Annotated[Path, typer.Option(metavar="MODEL", help="Folder to write the model to.")],
     ranker: Annotated[
@@ -63,6 +73,11 @@ def train(
     report: Annotated[
         bool, typer.Option(help="Write MODEL/report.html, a page on the training.")
     ] = True,
+    column: Column = None,
+    mapping: MappingFile = None,
+    memory: Memory = None,
+    engine: EngineName = "local",
+    master: Master = None,
     fold: Fold = 1,
     seed: Seed = 0,
 ) -> None:
@@ -74,8 +89,8 @@ def train(
       prsrank train log --data MQ2008 --ranker linear --weighting ips --tau 0.05 \
           --propensity propensity.json --set l2=0.01 --out model
     """
-    from prsrank.data.click_log_files import read_click_log
     from prsrank.data.collections import load_dataset
+    from prsrank.engines import find_engine
     from prsrank.propensity.curve import parse_propensity
     from prsrank.rankers.base import ranker_class
 
@@ -86,30 +101,45 @@ def train(
     model.set_params(**_settings(set_ or [], model, seed))
     weighting = weighting or model.default_weighting
     curve = None if propensity is None else parse_propensity(propensity)
-    with working(f"reading {data} and {log}"):
+    with working(f"reading {data}"):
         lists = load_dataset(data, "train", fold=fold)
-        clicks = read_click_log(log)
     options: dict[str, Any] = {}
     accepted = signature(model.fit).parameters  # type: ignore[attr-defined]
-    if "validation" in accepted and stop_on != "none":
-        if stop_on == "labels":
-            options["validation"] = load_dataset(data, "validation", fold=fold)
-        else:
-            clicks, options["validation"] = _hold_out(clicks, lists, curve, seed)
+    stops = "validation" in accepted and stop_on != "none"
+    if stops and stop_on == "labels":
+        options["validation"] = load_dataset(data, "validation", fold=fold)
     parameters = {k: v for k, v in (("gamma", gamma), ("tau", tau)) if v is not None}
-    with working("folding the clicks into pairs"):
-        pairs = model.pairs(clicks, lists, curve, weighting, parameters=parameters)
-    with _training(model.get_params().get("trees"), "progress" in accepted, options):
-        model.fit(lists, pairs, **options)  # type: ignore[attr-defined]
+    if engine == "local" and master is None:
+        clicks = load_clicks(log, column=column, mapping=mapping, memory=memory)
+        if stops and stop_on == "clicks":
+            clicks, options["validation"] = _hold_out(clicks, lists, curve, seed)
+        with working("folding the clicks into pairs"):
+            pairs = model.pairs(clicks, lists, curve, weighting, parameters=parameters)
+        with _training(model.get_params().get("trees"), "progress" in accepted, options):
+            model.fit(lists, pairs, **options)  # type: ignore[attr-defined]
+        counted = len(clicks.clicks)
+    elif stops and stop_on == "clicks":
+        raise InputError("--stop-on clicks is for the local engine: take labels or none")
+    else:
+        with (
+            find_engine(engine, master=master) as runner,
+            runner.open_log(log, mapping=log_mapping(column, mapping)) as events,
+            working(f"training on {engine}"),
+        ):
+            pairs = runner.pairs(
+                events, lists, curve, weighting, parameters=parameters, **model.pair_options
+            )
+            runner.train(model, lists, pairs, **options)
+            counted = runner.counts(events)["clicks"]
     about = {"data": data, "fold": fold, "log": str(log), "weighting": weighting}
     about |= {"weighting_parameters": parameters, "propensity": _description(curve, propensity)}
-    about |= {"seed": seed, "stop_on": stop_on}
+    about |= {"seed": seed, "stop_on": stop_on, "engine": engine}
     model.save(out, about=about)
     if report:
         with working("writing the report"):
-            about |= {"propensity": propensity, "clicks": len(clicks.clicks)}
+            about |= {"propensity": propensity, "clicks": counted}
             _write_report(model, pairs, curve, about, out, started)
-    typer.echo(f"{out}: {ranker}, weighting {weighting}, {len(clicks.clicks):,} clicks")
+    typer.echo(f"{out}: {ranker}, weighting {weighting}, {counted:,} clicks")
 
 
 def _write_report(

