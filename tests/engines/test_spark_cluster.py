@@ -16,7 +16,7 @@ from spark_checks import SMALL, require_spark, same_pairs, trees_of
 
 from prsrank.engines.local import LocalEngine
 from prsrank.engines.rank_sums import free_port
-from prsrank.engines.spark_session import find_java
+from prsrank.engines.spark_session import find_java, is_trimmed, untrimmed
 from prsrank.errors import DataWarning
 from prsrank.ingest.mapping import LogMapping
 from prsrank.pairs import PairSet
@@ -43,6 +43,8 @@ class Cluster:
         self.processes: list[subprocess.Popen] = []
         port = free_port(HOST)
         self.url = f"spark://{HOST}:{port}"
+        home = find_java()
+        self.java = untrimmed(home, self.folder) if is_trimmed(home) else home
         self.start("master.Master", "--port", str(port))
         wait_for(lambda: can_connect(port))
         for _ in range(2):
@@ -56,7 +58,7 @@ class Cluster:
     def start(self, kind: str, *arguments: str) -> None:
         number = len(self.processes)
         settings = {
-            "JAVA_HOME": find_java(),
+            "JAVA_HOME": self.java,
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_LOCAL_DIRS": str(self.folder / f"local-{number}"),

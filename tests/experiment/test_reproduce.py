@@ -30,6 +30,7 @@ def test_every_experiment_is_in_the_report(everything):
         assert section["title"] in page
     assert json.loads((folder / "report.json").read_text())["title"] == report["title"]
     assert list((folder / "tables").glob("*.csv"))
+    assert (folder / "report.md").read_text().startswith(f"# {report['title']}")
     assert list((folder / "figures").glob("fig3*.svg"))
 
 

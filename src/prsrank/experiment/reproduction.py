@@ -140,8 +140,8 @@ def reproduce(
     Returns:
         The report, as `prsrank.experiment.summary.report_of` makes it.
     """
-    from prsrank.experiment.summary import report_of, summarise, write_tables
-    from prsrank.files import write_json
+    from prsrank.experiment.summary import markdown, report_of, summarise, write_tables
+    from prsrank.files import atomic_output, write_json
     from prsrank.report.charts import write_figures
     from prsrank.report.html import write_report
 
@@ -155,22 +155,23 @@ def reproduce(
         progress("writing the report", 0, 1)
     sections = [summarise(spec, run.results[spec.id]) for spec in run.specs]
     title = next((s.title for s in run.sources.values() if s.name == data), data)
-    report = report_of(sections, data=title, about=_about(run, specs, data, command))
+    report = report_of(sections, data=title, about=_about(run, specs, command))
     write_json(out / "report.json", report)
     write_tables(report, out / "tables")
     write_figures(report, out / "figures")
     write_report(report, out / REPORT)
+    with atomic_output(out / "report.md") as draft:
+        draft.write_text(markdown(report), encoding="utf-8")
     if progress is not None:
         progress("writing the report", 1, 1)
     return report
 
 
-def _about(run: Run, specs: Sequence[Spec], data: str, command: str) -> list[list[str]]:
+def _about(run: Run, specs: Sequence[Spec], command: str) -> list[list[str]]:
     from prsrank.rankers.base import library_versions
 
     reused = f" and {run.reused:,} found finished" if run.reused else ""
     return [
-        ["data set", data],
         ["command", command],
         ["seed", ", ".join(sorted({str(spec.seed) for spec in specs}))],
         ["jobs", f"{run.computed:,} computed{reused}"],
