@@ -76,7 +76,8 @@ def measure(
 
 def generate(file: str, events: int, memory: str) -> dict[str, float]:
     """Write a made-up log, the same for the same number of events."""
-    from prsrank.ingest.tables import connected, quoted_text
+    from prsrank.data.sql_text import quoted_text
+    from prsrank.ingest.tables import connected
 
     queries = max(events // PER_QUERY, 1)
     orders = f"greatest((hash(session_id, 1) % 10)::INTEGER - {10 - ORDERS}, 0)"
@@ -101,7 +102,8 @@ def generate(file: str, events: int, memory: str) -> dict[str, float]:
 
 def add_clicks(file: str, folder: str, memory: str, threads: int) -> dict[str, float]:
     """Add up clicks per (query, doc) with DuckDB."""
-    from prsrank.ingest.tables import connected, quoted_text
+    from prsrank.data.sql_text import quoted_text
+    from prsrank.ingest.tables import connected
 
     tempfile.tempdir = folder
     with connected(memory=memory, threads=threads) as connection, measured(folder) as figures:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Longs = npt.NDArray[np.int64]
 
 # Rows of counted pairs that are held outside DuckDB at once.
-_ROWS_AT_ONCE = 5_000_000
+_ROWS_AT_ONCE = 12_000_000
 _TABLE = "counted_pairs"
 
 
