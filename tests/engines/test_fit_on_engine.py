@@ -51,7 +51,7 @@ def test_on_the_local_engine(log, tmp_path):
         result = fit_on_engine(
             engine, log, out=tmp_path / "run", mapping=LogMapping(features=FEATURES), trees=10
         )
-    assert result.counts["clicks"] == 4000 or result.counts["clicks"] > 4000
+    assert 4000 <= result.counts["clicks"] < 4020  # the last session may have several
     assert set(result.values) == {"prs", "ips", "naive"}
     assert all(0 < value < 10 for value in result.values.values())
     assert result.curve.method == "randomised"

@@ -10,14 +10,7 @@ from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import IdArray, RankingDataset, id_array
 from prsrank.errors import InputError
 from prsrank.ingest.pair_rows import DocIndex, whole_numbers
-from prsrank.propensity.bootstrap import RawCurve, curve_with_intervals, not_identified
 from prsrank.propensity.curve import Propensities
-from prsrank.propensity.randomised import _NONE as NOT_SHUFFLED
-from prsrank.propensity.randomised import _UNKNOWN as NOT_REACHED
-from prsrank.propensity.randomised import RandomisedEstimator
-from prsrank.propensity.swap import _NONE as NOT_SWAPPED
-from prsrank.propensity.swap import _UNKNOWN as NOT_LINKED
-from prsrank.propensity.swap import SwapEstimator, curve_of_pairs
 
 Longs = npt.NDArray[np.int64]
 
@@ -27,8 +20,7 @@ class CountedLog:
     """Counts per (query, doc, position) in the shape in which estimators read a log.
 
     Every cell is a slot of its own, so `prsrank.propensity.cells.count_cells` gives the cells
-    back. Single sessions are gone: estimators that need them take `shuffled_curve` and
-    `swapped_curve`.
+    back. Single sessions are gone: estimators that need them have a `curve` of counts.
 
     Attributes:
         query_ids: the queries, rising.
@@ -108,52 +100,6 @@ def estimate_from_cells(
     shaped: ClickLog = log  # type: ignore[assignment] # it has all that such estimators read
     result: Propensities = estimator.estimate(shaped, dataset=dataset, seed=seed)
     return result
-
-
-def shuffled_curve(
-    estimator: RandomisedEstimator, here: npt.NDArray, first: npt.NDArray, *, seed: int
-) -> Propensities:
-    """Return the curve of shuffled sessions: what `RandomisedEstimator.estimate` does.
-
-    Args:
-        estimator: its options.
-        here: clicks at each position of shuffled sessions (groups of sessions x positions).
-        first: their clicks at position 1, where they showed the position.
-        seed: of the bootstrap.
-    """
-    depth = here.shape[1]
-    if not len(here):
-        none = np.zeros(depth, np.int64)
-        return not_identified(depth, none, method="randomised", why=NOT_SHUFFLED)
-    clicks, at_first = here.sum(axis=0), first.sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_p = np.where(at_first > 0, np.log(clicks / at_first), np.nan)
-        influence = here / clicks - first / at_first
-        zero_high = -np.log(0.05) / at_first
-    raw = RawCurve(log_p, influence, clicks.astype(np.int64), NOT_REACHED, zero_high)
-    return curve_with_intervals(raw, options=estimator, method="randomised", seed=seed)
-
-
-def swapped_curve(
-    estimator: SwapEstimator, pairs: Longs, counts: npt.NDArray, *, depth: int, seed: int
-) -> Propensities:
-    """Return the curve of swapped docs: what `SwapEstimator.estimate` does.
-
-    Args:
-        estimator: its options.
-        pairs: the two positions of each kind of swap (pairs x 2).
-        counts: clicks at both, per group of sessions (groups x pairs x 2).
-        depth: number of positions.
-        seed: of the bootstrap.
-    """
-    clicks = np.zeros(depth)
-    np.add.at(clicks, pairs - 1, counts.sum(axis=0))
-    behind = clicks.astype(np.int64)
-    if not len(counts):
-        return not_identified(depth, behind, method="swap", why=NOT_SWAPPED)
-    log_p, influence = curve_of_pairs(pairs, counts, depth=depth)
-    raw = RawCurve(log_p, influence, behind, NOT_LINKED)
-    return curve_with_intervals(raw, options=estimator, method="swap", seed=seed)
 
 
 def _changes(values: npt.NDArray) -> npt.NDArray[np.bool_]:

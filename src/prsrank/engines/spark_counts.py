@@ -13,8 +13,6 @@ from prsrank.data.event_source import REQUIRED
 from prsrank.engines.counted_log import (
     CountedLog,
     estimate_from_cells,
-    shuffled_curve,
-    swapped_curve,
 )
 from prsrank.engines.event_counts import (
     busiest_query,
@@ -175,11 +173,11 @@ def _from_experiment(
         rows = arrays_of(shuffled_counts(frame, designs, depth=depth))
         units = units if len(rows["unit"]) else 0
         here, first = shuffled_arrays(rows, units=units, depth=depth)
-        return shuffled_curve(estimator, here, first, seed=seed)
+        return estimator.curve(here, first, seed=seed)
     pairs, _ = swap_pairs(designs, depth=depth)
     rows = arrays_of(swapped_counts(frame, designs, depth=depth))
     counts = swapped_arrays(rows, pairs, units=units if len(rows["unit"]) else 0)
-    return swapped_curve(estimator, pairs, counts, depth=depth, seed=seed)
+    return estimator.curve(pairs, counts, depth=depth, seed=seed)
 
 
 def _coded(events: SparkEvents, *, units: int) -> "DataFrame":

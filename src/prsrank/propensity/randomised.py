@@ -43,8 +43,11 @@ class RandomisedEstimator(CurveOptions):
         self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
     ) -> Propensities:
         """Return the curve of the log; see `Estimator`."""
-        depth = self.depth(log)
-        here, first = shuffled_clicks(log, depth=depth)
+        return self.curve(*shuffled_clicks(log, depth=self.depth(log)), seed=seed)
+
+    def curve(self, here: Floats, first: Floats, *, seed: int = 0) -> Propensities:
+        """Return the curve of counts as `shuffled_clicks` gives them, whoever counted."""
+        depth = here.shape[1]
         if not len(here):
             none = np.zeros(depth, np.int64)
             return not_identified(depth, none, method="randomised", why=_NONE)

@@ -50,7 +50,10 @@ class SwapEstimator(CurveOptions):
     ) -> Propensities:
         """Return the curve of the log; see `Estimator`."""
         depth = self.depth(log)
-        pairs, counts = swapped_clicks(log, depth=depth)
+        return self.curve(*swapped_clicks(log, depth=depth), depth=depth, seed=seed)
+
+    def curve(self, pairs: Longs, counts: Floats, *, depth: int, seed: int = 0) -> Propensities:
+        """Return the curve of counts as `swapped_clicks` gives them, whoever counted."""
         clicks = np.zeros(depth)
         np.add.at(clicks, pairs - 1, counts.sum(axis=0))
         behind = clicks.astype(np.int64)
