@@ -25,6 +25,7 @@ def test_every_experiment_is_in_the_report(everything):
     assert [section["id"] for section in report["sections"]] == [s.id for s in load_specs("all")]
     labels = {verdict["label"] for verdict in report["verdicts"]}
     assert labels <= {"confirmed", "not confirmed", "contradicted"}
+    assert "mean nothing" in report["lead"][0]
     page = (folder / "report.html").read_text()
     for section in report["sections"]:
         assert section["title"] in page

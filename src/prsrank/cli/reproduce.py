@@ -84,6 +84,8 @@ def reproduce(
     if json:
         print_json({"verdicts": report["verdicts"], "report": str(out / reproduction.REPORT)})
         return
+    if smoke:
+        typer.echo(reproduction.TRIAL)
     verdicts = {verdict["section"]: verdict for verdict in report["verdicts"]}
     for name in (section["id"] for section in report["sections"]):
         found = verdicts.get(name)

@@ -15,6 +15,7 @@ REPORT = "report.html"
 
 _SMOKE_SETTINGS = {"trees": 10, "patience": 5, "epochs": 2, "hidden": [8], "max_iterations": 50}
 _SMOKE_VALUES = 2
+TRIAL = "A trial in tiny sizes: the numbers and verdicts mean nothing."
 _SMOKE_CLICKS = 2000
 _SMOKE_LISTS = 60
 
@@ -84,7 +85,7 @@ def small(spec: Spec) -> Spec:
         methods=methods,
         tuning=replace(spec.tuning, budget=_SMOKE_VALUES),
         data=re.sub(r"^(synthetic:\w+):\d+", rf"\1:{_SMOKE_LISTS}", spec.data),
-        notes=(*spec.notes, "A trial in tiny sizes: the numbers mean nothing."),
+        notes=(*spec.notes, TRIAL),
     )
 
 
@@ -155,7 +156,8 @@ def reproduce(
         progress("writing the report", 0, 1)
     sections = [summarise(spec, run.results[spec.id]) for spec in run.specs]
     title = next((s.title for s in run.sources.values() if s.name == data), data)
-    report = report_of(sections, data=title, about=_about(run, specs, command))
+    lead = [TRIAL] if wanted.smoke else []
+    report = report_of(sections, data=title, about=_about(run, specs, command), lead=lead)
     write_json(out / "report.json", report)
     write_tables(report, out / "tables")
     write_figures(report, out / "figures")
