@@ -1,6 +1,7 @@
 """Sets of pairs against sums over single sessions, pair by pair."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prsrank import shown_lists
+from prsrank.click_counts import ClickCounts
 from prsrank.click_set_loss import ClickSetObjective
 from prsrank.click_sets import ClickSets
 from prsrank.data.click_log import ClickLog, Context
@@ -22,7 +24,7 @@ from prsrank.weighting import WEIGHTINGS, find_weighting
 CURVE = PowerLaw(1.0)
 
 
-def random_log(rng, *, lists=4, longest=7, sessions=30, clicks=0.35, rankings=2):
+def random_log(rng, *, lists=4, longest=7, sessions=30, clicks=0.35, rankings=2, weighted=False):
     """A log with repeated and randomised rankings, some cut short, some with gaps, lists of 1."""
     lengths = rng.integers(1, longest + 1, lists)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -52,6 +54,7 @@ def random_log(rng, *, lists=4, longest=7, sessions=30, clicks=0.35, rankings=2)
         session_ranking=shown_in,
         session_clicks=[len(c) for c in clicked],
         clicks=np.concatenate([np.zeros(0, int), *clicked]),
+        click_weights=rng.choice([0.3, 1, 12], sum(map(len, clicked))) if weighted else None,
     )
     return data, log
 
@@ -72,6 +75,9 @@ def raw_pairs(data, log, rule, propensity):
     """Yield session, list, rows i and j, number of clicks and weight of every single pair."""
     for s, q, rows, positions, clicked in single_sessions(data, log):
         relevance = data.relevance[data.offsets[q] + rows]
+        own = np.ones(len(rows))
+        if log.click_weights is not None:
+            own[clicked] = log.click_weights[slice(*log.click_offsets[s : s + 2])]
         for a in np.flatnonzero(clicked):
             for b in range(len(rows)):
                 if a == b or (rule.against == "non-clicked" and clicked[b]):
@@ -80,7 +86,7 @@ def raw_pairs(data, log, rule, propensity):
                     continue
                 keywords = {"relevance": relevance[b]} if rule.takes_relevance else {}
                 w = rule(propensity(s, positions[a]), propensity(s, positions[b]), **keywords)
-                yield s, q, rows[a], rows[b], int(clicked.sum()), float(w)
+                yield s, q, rows[a], rows[b], int(clicked.sum()), float(w) * own[a]
 
 
 def dense(pairs):
@@ -124,9 +130,9 @@ def at(s, position):
 
 @pytest.mark.parametrize("name", [n for n in WEIGHTINGS if n != "labels"])
 @settings(max_examples=15)
-@given(rng=rngs, constant=st.sampled_from(list(CONSTANTS)))
-def test_weights_equal_single_sessions(name, rng, constant):
-    data, log = random_log(rng)
+@given(rng=rngs, constant=st.sampled_from(list(CONSTANTS)), weighted=st.booleans())
+def test_weights_equal_single_sessions(name, rng, constant, weighted):
+    data, log = random_log(rng, weighted=weighted)
     pairs = PairSet.from_log(log, data, CURVE, name, normalise=constant[0], truncation=constant[1])
     rule = find_weighting(name)
     assert_same(dense(pairs), raw_dense(data, log, rule, at, CONSTANTS[constant]))
@@ -379,9 +385,9 @@ def test_contexts_have_their_own_curves(rng):
 
 
 @settings(max_examples=20)
-@given(rng=rngs)
-def test_diagnostics(rng):
-    data, log = random_log(rng)
+@given(rng=rngs, weighted=st.booleans())
+def test_diagnostics(rng, weighted):
+    data, log = random_log(rng, weighted=weighted)
     rule = find_weighting("prs")
     found = PairSet.from_log(log, data, CURVE, rule).diagnostics()
     raw = [(q, w) for _, q, _, _, _, w in raw_pairs(data, log, rule, at)]
@@ -402,6 +408,22 @@ def test_diagnostics(rng):
     heaviest, share = found.heaviest_lists[0]
     assert per_list[heaviest] == pytest.approx(per_list.max())
     assert share == pytest.approx(per_list.max() / w.sum())
+
+
+def test_weights_of_one_change_nothing():
+    data, log = random_log(np.random.default_rng(3), sessions=200)
+    ones = replace(log, click_weights=np.ones(len(log.clicks)))
+    plain, same = (PairSet.from_log(one, data, CURVE, normalise="ndcg") for one in (log, ones))
+    np.testing.assert_allclose(same.weights, plain.weights, rtol=1e-12)
+    np.testing.assert_allclose(same.totals, plain.totals, rtol=1e-12)
+
+
+def test_objectives_of_whole_sessions_say_that_they_leave_weights_aside():
+    data, log = random_log(np.random.default_rng(3), weighted=True)
+    with pytest.warns(DataWarning, match="every click alike"):
+        ClickSets.from_log(log, data, CURVE)
+    with pytest.warns(DataWarning, match="unbiased_lambdamart counts every click alike"):
+        ClickCounts(log, data)
 
 
 def test_labels():

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,8 +44,12 @@ def log(collection):
 
 
 @pytest.mark.parametrize("metric", ["dcg@10", "dcg", "arp"])
-def test_without_noise_the_judge_is_inverse_propensity_scoring(collection, log, metric):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_without_noise_the_judge_is_inverse_propensity_scoring(collection, log, metric, weighted):
     data, new, _ = collection
+    if weighted:
+        drawn = np.random.default_rng(0).choice([1, 5.5], len(log.clicks))
+        log = replace(log, click_weights=drawn)
     tied = np.round(new, 1)
     found = evaluate_counterfactual(
         log, data, PowerLaw(1), {"new": tied}, metrics=[metric], estimators=["ips"], seed=2

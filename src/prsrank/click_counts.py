@@ -12,6 +12,7 @@ from numba import njit
 
 from prsrank.compression import SessionConstant, session_units
 from prsrank.data.click_log import ClickLog
+from prsrank.data.click_log_checks import warn_of_weights
 from prsrank.data.dataset import IdArray, RankingDataset
 from prsrank.pair_kernels import count_clicks
 from prsrank.shown_lists import LogOnLists, ShownLists, ragged_indices
@@ -80,6 +81,7 @@ class ClickCounts:
         normalise: str | None = "ndcg",
         truncation: int | None = None,
     ) -> None:
+        warn_of_weights(log, "unbiased_lambdamart")
         constant = SessionConstant(normalise, truncation)
         placed = LogOnLists(log, dataset, None, WEIGHTINGS["naive"], None)
         units, unit = session_units(log, placed, constant)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from numba import njit
 
 from prsrank.data.click_log import ClickLog
+from prsrank.data.click_log_checks import warn_of_weights
 from prsrank.data.dataset import IdArray, RankingDataset
 from prsrank.errors import InputError
 from prsrank.shown_lists import (
@@ -86,6 +87,7 @@ class ClickSets:
         chosen = find_weighting(weighting, parameters)
         if chosen.against == "labels":
             return cls.from_labels(dataset)
+        warn_of_weights(log, "an objective of whole sessions (map, mrr)")
         placed = LogOnLists(log, dataset, propensities, chosen, context)
         shown = placed.shown
         rows = placed.shared_rows(chosen) or placed.own_rows(chosen, 0, dataset.lists)

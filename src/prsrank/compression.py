@@ -1,5 +1,6 @@
 """Folding sessions, or labels, into one weight per ordered pair of docs of a list."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,14 @@ import numpy.typing as npt
 from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.pair_kernels import IRRELEVANT, NON_CLICKED, OTHERS, fold_kernel, label_kernel
+from prsrank.pair_kernels import (
+    IRRELEVANT,
+    NON_CLICKED,
+    OTHERS,
+    fold_kernel,
+    label_kernel,
+    weighted_fold_kernel,
+)
 from prsrank.shown_lists import LogOnLists, WeightRows
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats
@@ -117,25 +125,16 @@ def fold_log(
     slot_docs = dataset.offsets[placed.list_of_slot] + placed.shown.slot_rows
     won[slot_docs[clicked]] = True
     draft = PairDraft(dataset.offsets, won)
-    units, unit = session_units(log, placed, constant)
-    factors = unit * constant.of_lists(dataset.list_lengths)
-    slot_offsets = placed.shown.slot_offsets
-    clicked_before = np.concatenate([[0], np.cumsum(clicked)])
-    most = int(np.diff(clicked_before[slot_offsets]).max(initial=1))
+    kernel = _fold_kernel(log, dataset, placed, constant, clicked)
     work = _work(placed, draft)
 
     def fold(rows: WeightRows, begin: int, end: int) -> None:
         for_each_piece(
-            lambda a, b: fold_kernel(
+            lambda a, b: kernel(
                 begin + a,
                 begin + b,
-                placed.shown,
                 rows,
                 AGAINST[weighting.against],
-                placed.relevance,
-                units,
-                factors,
-                most,
                 draft.winner_of_doc,
                 draft.offsets,
                 draft.weight_starts,
@@ -158,6 +157,29 @@ def fold_log(
         fold(placed.own_rows(weighting, begin, end), begin, end)
         begin = end
     return draft
+
+
+def _fold_kernel(
+    log: ClickLog,
+    dataset: RankingDataset,
+    placed: LogOnLists,
+    constant: SessionConstant,
+    clicked: npt.NDArray[np.bool_],
+) -> Callable[..., None]:
+    """Return the kernel for a log: by counts, or by single sessions where clicks have weights."""
+    shown, relevance = placed.shown, placed.relevance
+    factors = constant.of_lists(dataset.list_lengths)
+    if log.click_weights is not None:
+        constants = constant.of_clicks(int(log.session_clicks.max(initial=0)))
+        return lambda a, b, rows, against, *out: weighted_fold_kernel(
+            a, b, shown, rows, against, relevance, constants, factors, *out
+        )
+    units, unit = session_units(log, placed, constant)
+    clicked_before = np.concatenate([[0], np.cumsum(clicked)])
+    most = int(np.diff(clicked_before[shown.slot_offsets]).max(initial=1))
+    return lambda a, b, rows, against, *out: fold_kernel(
+        a, b, shown, rows, against, relevance, units, unit * factors, most, *out
+    )
 
 
 def fold_labels(

@@ -153,6 +153,68 @@ def fold_kernel(
 
 
 @njit(cache=True, nogil=True)
+def weighted_fold_kernel(
+    first: int,
+    last: int,
+    shown: "ShownLists",
+    rows: "WeightRows",
+    against: int,
+    relevance: npt.NDArray[np.uint8],
+    constants: Floats,
+    factors: Floats,
+    winner_of_doc: npt.NDArray[np.int32],
+    doc_offsets: Longs,
+    weight_starts: Longs,
+    weights: Floats,
+    totals: Floats,
+) -> None:
+    """Do what `fold_kernel` does where clicks count differently: session after session.
+
+    The arguments are those of `fold_kernel`, but for `constants`: the session constant of a
+    session with m clicks as it is (index m).
+    """
+    longest = 1
+    for q in range(first, last):
+        longest = max(longest, doc_offsets[q + 1] - doc_offsets[q])
+    compared = np.empty(longest, np.bool_)
+    for q in range(first, last):
+        for t in range(shown.list_offsets[q], shown.list_offsets[q + 1]):
+            r = shown.by_list[t]
+            begin = shown.slot_offsets[r]
+            length = shown.slot_offsets[r + 1] - begin
+            for s in range(shown.session_offsets[r], shown.session_offsets[r + 1]):
+                session = shown.sessions[s]
+                start, stop = shown.click_offsets[session], shown.click_offsets[session + 1]
+                constant = constants[stop - start] * factors[q]
+                for j in range(length):
+                    compared[j] = against != IRRELEVANT or relevance[begin + j] == 0
+                if against == NON_CLICKED:
+                    for c in range(start, stop):
+                        compared[shown.clicks[c]] = False
+                for c in range(start, stop):
+                    slot = shown.clicks[c]
+                    doc = doc_offsets[q] + shown.slot_rows[begin + slot]
+                    list_length = doc_offsets[q + 1] - doc_offsets[q]
+                    row = weight_starts[q] + winner_of_doc[doc] * list_length
+                    source = rows.starts[begin + slot]
+                    for j in range(length):
+                        place = source + rows.columns[begin + j]
+                        w = rows.table[place] * shown.click_weights[c]
+                        if j != slot and compared[j] and w > 0:
+                            weights[row + shown.slot_rows[begin + j]] += w * constant
+                            _add_pairs(totals[q], 1, w, rows.clipped[place])
+
+
+@njit(cache=True, nogil=True)
+def _add_pairs(totals: Floats, count: int, w: float, clipped: int) -> None:
+    totals[PAIRS] += count
+    totals[SUM] += count * w
+    totals[SQUARES] += count * w * w
+    totals[LARGEST] = max(totals[LARGEST], w)
+    totals[CLIPPED] += count * clipped
+
+
+@njit(cache=True, nogil=True)
 def count_clicks(
     shown: "ShownLists",
     showing: int,
@@ -192,11 +254,7 @@ def _add_totals(totals: Floats, count: Longs, rows: "WeightRows", source: int, b
         place = source + rows.columns[begin + j]
         w = rows.table[place]
         if count[j] > 0 and w > 0:
-            totals[PAIRS] += count[j]
-            totals[SUM] += count[j] * w
-            totals[SQUARES] += count[j] * w * w
-            totals[LARGEST] = max(totals[LARGEST], w)
-            totals[CLIPPED] += count[j] * rows.clipped[place]
+            _add_pairs(totals, count[j], w, rows.clipped[place])
 
 
 @njit(cache=True, nogil=True)

@@ -150,7 +150,9 @@ class PairSet:
         dtype: npt.DTypeLike = np.float64,
         threads: int | None = None,
     ) -> "PairSet":
-        r"""Fold all sessions of a log: $W_{ij} = \sum_s k_s [c_i = 1][c_j = 0] w_{ij}(s)$.
+        r"""Fold all sessions of a log: $W_{ij} = \sum_s k_s a_i(s) [c_i = 1][c_j = 0] w_{ij}(s)$.
+
+        The weight $a_i$ of the click is 1 unless the log weighs its clicks.
 
         Args:
             log: the clicks; its queries and docs must be in the data set.

@@ -38,6 +38,7 @@ class ShownLists(NamedTuple):
         sessions: sessions with clicks, grouped by showing, in the order of the log.
         click_offsets: where each session's clicks begin (sessions of the log + 1).
         clicks: 0-based slot of each click.
+        click_weights: how much each click counts; empty where each counts 1.
     """
 
     slot_offsets: Longs
@@ -49,6 +50,7 @@ class ShownLists(NamedTuple):
     sessions: Longs
     click_offsets: Longs
     clicks: npt.NDArray[np.int32]
+    click_weights: Floats
 
 
 class WeightRows(NamedTuple):
@@ -121,6 +123,7 @@ class LogOnLists:
             sessions=sessions,
             click_offsets=click_offsets,
             clicks=log.clicks,
+            click_weights=np.zeros(0) if log.click_weights is None else log.click_weights,
         )
         self._check_clicks(log)
 

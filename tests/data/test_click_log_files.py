@@ -38,6 +38,7 @@ def log(request):
         session_ids=np.array(["5", "4", "s", "2", "1"]) if strings else np.array([5, 4, 3, 2, 1]),
         session_times=np.array([-1, 2, 10**15 + 1, 4, 5]),
         contexts={"device": Context(("tv", "<b>", ""), np.array([0, 2, 1, 1, 0], np.int32))},
+        click_weights=np.array([1 / 3, 10, 2]),
     )  # fmt: skip
     if request.param != "bare":
         return full
@@ -49,6 +50,7 @@ def log(request):
         session_ids=None,
         session_times=None,
         contexts={},
+        click_weights=None,
     )
 
 
@@ -114,7 +116,7 @@ def test_events_file_is_plain_parquet_that_others_read(log, tmp_path):
     assert len(frame) == np.diff(log.ranking_offsets)[log.session_ranking].sum()
     assert frame["click"].sum() == len(log.clicks)
     if log.contexts:
-        assert list(frame)[5:] == ["propensity", "randomised", "timestamp", "device"]
+        assert list(frame)[5:] == ["propensity", "randomised", "timestamp", "weight", "device"]
 
 
 def test_compact_form_is_three_flat_tables(log, tmp_path):
@@ -255,6 +257,7 @@ def test_bad_compact_tables(name, log, tmp_path):
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_both_forms_are_checked_alike(name, log, tmp_path):
+    log = dataclasses.replace(log, click_weights=None)
     silent = dataclasses.replace(
         log, session_clicks=np.zeros(5, np.int32), clicks=np.zeros(0, np.int32)
     )

@@ -1,5 +1,7 @@
 """Counting pairs on every engine, and what becomes of the counts."""
 
+from dataclasses import replace
+
 import narwhals as nw
 import numpy as np
 import pytest
@@ -7,11 +9,12 @@ import pytest
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.click_log import ClickLog
-from prsrank.data.click_log_files import write_events
+from prsrank.data.click_log_files import write_compact, write_events
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.events import event_columns
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
+from prsrank.ingest.log import read_log
 from prsrank.ingest.mapping import LogMapping
 from prsrank.ingest.pair_expression import pair_counts
 from prsrank.ingest.pairs import pairs_of_counts, read_pairs
@@ -176,6 +179,44 @@ def test_weights_of_actions_multiply_the_pairs_of_their_winner(tmp_path):
     np.testing.assert_allclose(pairs.row(0), np.array([0, 1, 0]) / ideal)
     np.testing.assert_allclose(pairs.row(1), np.array([0, 3.5 * 3, 0]) / ideal)
     assert pairs.diagnostics().weight_max == 3.5 * 3
+
+
+@pytest.mark.parametrize("weighting", ["naive", "prs", "ips_all"])
+def test_weights_of_actions_reach_the_log_and_its_files(simulated, tmp_path, weighting):
+    log, data = simulated
+    drawn = np.random.default_rng(1).choice([1.0, 2.5, 10.0], len(log.clicks))
+    log = replace(log, click_weights=drawn)
+    direct = PairSet.from_log(log, data, PowerLaw(1.0), weighting, normalise="ndcg")
+    write_events(log, tmp_path / "log.parquet")
+    write_compact(log, tmp_path / "log")
+    for name in ("log.parquet", "log"):
+        pairs, _ = read_pairs(
+            tmp_path / name, PowerLaw(1.0), weighting, dataset=data, normalise="ndcg"
+        )
+        assert_same(pairs, direct)
+        assert read_log(tmp_path / name)[0].equals(log)
+
+
+def test_actions_become_weights_of_clicks(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text(
+        "query_id,session_id,doc_id,position,click,cart\n1,1,5,1,1,0\n1,1,6,2,0,0\n1,1,7,3,1,1\n"
+    )
+    log, _ = read_log(file, mapping=LogMapping(actions={"click": 1, "cart": 3.5}))
+    assert log.click_weights.tolist() == [1, 3.5]
+    log, _ = read_log(file, mapping=LogMapping(actions={"click": 1, "cart": 1}))
+    assert log.click_weights is None
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "", "nan", "1e999"])
+def test_a_click_without_a_usable_weight_is_named(tmp_path, weight):
+    file = tmp_path / "log.csv"
+    file.write_text(
+        "query_id,session_id,doc_id,position,click,weight\n"
+        f"1,1,5,1,1,{weight}\n1,1,6,2,0,\n1,1,7,3,1,2.5\n"
+    )
+    with pytest.raises(InputError, match="weight of a click is not a number above 0 in 1 of 3"):
+        read_log(file)
 
 
 @pytest.mark.parametrize("weighting", ["naive", "prs", "ips_all"])

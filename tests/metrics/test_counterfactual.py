@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -536,3 +537,43 @@ def test_intervals_cover_the_truth_as_promised(lists, sessions):
 
 def test_every_metric_is_tested():
     assert {m.partition("@")[0] for m in METRICS} == set(COUNTERFACTUAL_METRICS)
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.4])
+def test_clicks_count_by_their_weights(tau):
+    rng = np.random.default_rng(5)
+    sessions = [
+        (q, list(rng.permutation(4)), [1, 2, 3, 4], list(np.flatnonzero(rng.random(4) < 0.5)))
+        for q in rng.integers(0, 6, 80)
+    ]
+    log = log_of(sessions)
+    weights = rng.choice([1.0, 3.0, 0.5], len(log.clicks))
+    weighted = replace(log, click_weights=weights)
+    score = rng.normal(size=(6, 4))
+    value, total, click = 0.0, 0.0, 0
+    for query, docs, positions, clicked in sessions:
+        for doc, place in zip(docs, positions, strict=True):
+            if doc in clicked:
+                w = weights[click] / max(1 / place, tau)
+                value += w * expected_value("dcg@2", doc, docs, score[query])
+                total += w
+                click += 1
+    assert np.array_equal(log.query_ids, np.arange(6))
+    options = {"metric": "dcg@2", "tau": tau}
+    ips = CounterfactualMetric(weighted, None, PowerLaw(1), **options)
+    assert ips(score.ravel()) == pytest.approx(value / len(sessions))
+    snips = CounterfactualMetric(weighted, None, PowerLaw(1), estimator="snips", **options)
+    assert snips(score.ravel()) == pytest.approx(value / total)
+    found = evaluate_counterfactual(
+        weighted, None, PowerLaw(1), {"new": score.ravel()}, metrics=["dcg@2"], tau=tau
+    )
+    assert found.estimate("new", "dcg@2").value == pytest.approx(value / len(sessions))
+    whole = found.diagnostics[0]
+    assert whole.clicks == click
+    free = (weights / PowerLaw(1).at(_clicked_positions(log))).sum()
+    assert whole.cut_weight == pytest.approx(1 - total / free, abs=1e-12)
+
+
+def _clicked_positions(log):
+    slots = np.repeat(log.ranking_offsets[log.session_ranking], log.session_clicks) + log.clicks
+    return log.ranking_positions[slots]

@@ -60,6 +60,8 @@ class ClickLog:
         session_ids: the sessions' own ids, if known; else 0, 1, 2, ...
         session_times: microseconds since 1970, if known (sessions).
         contexts: further columns with one value per session.
+        click_weights: how much each click counts, above 0 (clicks): a purchase may count for
+            more than a click. None: every click counts 1.
 
     >>> log = ClickLog.from_frame({
     ...     "query_id": np.array([7, 7, 7, 7]), "session_id": np.array([1, 1, 2, 2]),
@@ -88,6 +90,7 @@ class ClickLog:
     session_ids: IdArray | None = None
     session_times: Longs | None = None
     contexts: Mapping[str, Context] = field(default_factory=dict)
+    click_weights: npt.NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if getattr(self, "ranking_design", None) is None:
@@ -116,6 +119,7 @@ class ClickLog:
             ("session_ids", self.sessions),
             ("session_times", self.sessions),
             ("clicks", self.session_clicks.sum(dtype=np.int64)),
+            ("click_weights", len(self.clicks)),
         ):
             array = getattr(self, name)
             if array is not None and len(array) != size:
@@ -175,6 +179,13 @@ class ClickLog:
             clicked,
         )
         return np.repeat(sessions, np.diff(self.ranking_offsets)), clicked
+
+    def slot_click_weights(self) -> npt.NDArray[np.float64]:
+        """Return the summed weight of the clicks on each slot (slots)."""
+        first = self.ranking_offsets[self.session_ranking]
+        slots = np.repeat(first, self.session_clicks) + self.clicks
+        sums = np.bincount(slots, self.click_weights, minlength=len(self.ranking_docs))
+        return sums.astype(np.float64)
 
     def position_counts(self) -> tuple[Longs, Longs]:
         """Return how many docs were shown, and clicked, at positions 1, 2, ..., max_position."""
@@ -297,6 +308,7 @@ _DTYPES: dict[str, type] = {
     "session_clicks": np.int32,
     "session_times": np.int64,
     "clicks": np.int32,
+    "click_weights": np.float64,
 }
 
 

@@ -61,6 +61,12 @@ def _check_propensities(
         _warn(f"propensity {propensities[slot]} at {log.name_slot(slot)} is above 1")
 
 
+def warn_of_weights(log: ClickLog, what: str) -> None:
+    """Warn that `what` counts every click alike, if the log weighs its clicks."""
+    if log.click_weights is not None:
+        _warn(f"{what} counts every click alike: the weights of the log's clicks are left aside")
+
+
 def _warn(message: str) -> None:
     warnings.warn(message, DataWarning, stacklevel=4)
 
@@ -69,6 +75,13 @@ def check_fit(log: ClickLog) -> None:
     """Raise an InputError if the parts of a log do not fit together."""
     if log.session_clicks.min(initial=0) < 0:
         raise InputError("a session has a negative number of clicks")
+    if log.click_weights is not None:
+        bad = ~((log.click_weights > 0) & np.isfinite(log.click_weights))
+        if bad.any():
+            raise InputError(
+                f"click {bad.argmax()} has weight {log.click_weights[bad.argmax()]}, not a number "
+                "above 0"
+            )
     bad = (log.session_ranking < 0) | (log.session_ranking >= log.rankings)
     if bad.any():
         raise InputError(

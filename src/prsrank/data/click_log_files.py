@@ -88,6 +88,8 @@ def write_compact(log: ClickLog, path: AnyPath) -> None:
         "sessions": _session_columns(log),
         "clicks": {"index": log.clicks},
     }
+    if log.click_weights is not None:
+        tables["clicks"]["weight"] = log.click_weights
     with atomic_output(path, folder=True) as draft, _writing(path) as connection:
         for name, columns in tables.items():
             contexts = log.contexts if name == "sessions" else {}
@@ -146,7 +148,7 @@ def _read_compact(place: Path, contexts: Sequence[str] | None) -> ClickLog:
             clicks = _arrays(tables["clicks"], _CLICK_SQL, (), place / "clicks.parquet")
         except duckdb.Error as error:
             raise InputError(f"{place}: cannot be read: {one_line(error)}") from error
-        log = _compact_log(rankings, sessions, clicks["index"], contexts)
+        log = _compact_log(rankings, sessions, clicks, contexts)
         check_fit(log)
         log = canonical(log)
         check_contents(log)
@@ -167,8 +169,8 @@ _SESSION_SQL = {
     "session_id": "session_id",
     "timestamp": "epoch_us(timestamp)",
 }
-_CLICK_SQL = {"index": '"index"::INTEGER'}
-_OPTIONAL_COLUMNS = ("propensity", "randomised", "session_id", "timestamp")
+_CLICK_SQL = {"index": '"index"::INTEGER', "weight": "weight::DOUBLE"}
+_OPTIONAL_COLUMNS = ("propensity", "randomised", "session_id", "timestamp", "weight")
 
 
 def _arrays(
@@ -191,7 +193,7 @@ def _arrays(
 def _compact_log(
     slots: Mapping[str, npt.NDArray],
     sessions: Mapping[str, npt.NDArray],
-    clicks: npt.NDArray,
+    clicks: Mapping[str, npt.NDArray],
     contexts: Sequence[str],
 ) -> ClickLog:
     counted = np.bincount(np.maximum(slots["ranking"], 0))
@@ -220,13 +222,14 @@ def _compact_log(
         ranking_positions=slots["position"],
         session_ranking=sessions["ranking"],
         session_clicks=sessions["clicks"],
-        clicks=clicks,
+        clicks=clicks["index"],
         ranking_design=(design[firsts] + shift).astype(np.int32),
         designs=("",) * shift + tuple(designs.tolist()),
         ranking_propensities=slots.get("propensity"),
         session_ids=sessions.get("session_id"),
         session_times=sessions.get("timestamp"),
         contexts={name: _context(sessions[name]) for name in contexts},
+        click_weights=clicks.get("weight"),
     )
 
 

@@ -45,6 +45,7 @@ def select(log: ClickLog, sessions: npt.ArrayLike) -> ClickLog:
             name: _used_values(Context(context.values, context.codes[chosen]))
             for name, context in log.contexts.items()
         },
+        click_weights=_taken(log.click_weights, clicks),
     )
 
 
@@ -129,6 +130,7 @@ def merge(logs: Sequence[ClickLog]) -> ClickLog:
             for name in logs[0].contexts
             if all(name in log.contexts for log in logs)
         },
+        click_weights=_joined_weights(logs),
     )
     merged = canonical(joined)
     check_session_ids(merged, "in more than one log")
@@ -263,6 +265,14 @@ def _joined_offsets(arrays: Sequence[Longs], starts: Sequence[int]) -> Longs:
 def _all_or_none(arrays: Sequence[npt.NDArray | None]) -> npt.NDArray | None:
     present = [array for array in arrays if array is not None]
     return np.concatenate(present) if len(present) == len(arrays) else None
+
+
+def _joined_weights(logs: Sequence[ClickLog]) -> npt.NDArray | None:
+    if all(log.click_weights is None for log in logs):
+        return None
+    return np.concatenate(
+        [np.ones(len(w.clicks)) if w.click_weights is None else w.click_weights for w in logs]
+    )
 
 
 def _joined_session_ids(logs: Sequence[ClickLog]) -> IdArray | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 REQUIRED = ("query_id", "session_id", "doc_id", "position", "click")
-OPTIONAL = ("propensity", "randomised", "timestamp")
+OPTIONAL = ("propensity", "randomised", "timestamp", "weight")
 MAX_POSITION = 1_000_000
 
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT"}
@@ -145,8 +145,9 @@ def check_columns(source: EventSource, contexts: Sequence[str]) -> None:
         _raise_type(source, "position", "whole numbers")
     if not (source.is_number("click") or source.types["click"] == "BOOLEAN"):
         _raise_type(source, "click", "0 and 1, or booleans")
-    if "propensity" in source.types and not source.is_number("propensity"):
-        _raise_type(source, "propensity", "numbers")
+    for name in ("propensity", "weight"):
+        if name in source.types and not source.is_number(name):
+            _raise_type(source, name, "numbers")
     kind = source.types.get("randomised", "BOOLEAN")
     if kind != "BOOLEAN" and not source.is_text("randomised"):
         _raise_type(source, "randomised", "booleans or names of designs")
@@ -187,6 +188,12 @@ def _row_checks(source: EventSource) -> Iterator[tuple[str, str]]:
     yield f"position > {MAX_POSITION}", f"position {{position}} is above {MAX_POSITION:,}"
     if source.types["click"] != "BOOLEAN":
         yield "click NOT IN (0, 1)", "click {click}, but a click is 0 or 1,"
+    if "weight" in source.types:
+        usable = "weight > 0 AND isfinite(weight::DOUBLE)"
+        yield (
+            f"click::BOOLEAN AND NOT coalesce({usable}, false)",
+            "the weight of a click is not a number above 0",
+        )
 
 
 def _relation(connection: "DuckDBPyConnection", frame: Any, folder: Path) -> "DuckDBPyRelation":

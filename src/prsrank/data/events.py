@@ -31,7 +31,9 @@ def from_frame(frame: object, *, contexts: Sequence[str] = ()) -> ClickLog:
     Columns `query_id`, `session_id`, `doc_id` (integers or strings), `position` (from 1)
     and `click` (boolean, or 0 and 1); where present also `propensity`, `randomised` (a
     boolean, true meaning "uniform", or the name of a design as in `ClickLog.designs`, null
-    and "" meaning not randomised) and `timestamp` (the earliest of a session's rows counts). Other columns are ignored.
+    and "" meaning not randomised), `timestamp` (the earliest of a session's rows counts) and
+    `weight` (how much a click counts; of no matter where there is none). Other columns are
+    ignored.
 
     A session is a distinct pair (query_id, session_id). Sessions keep the order of their
     first rows; the rest is in the order of `click_log_parts.canonical`.
@@ -64,7 +66,7 @@ def from_source(source: EventSource, *, contexts: Sequence[str] = ()) -> ClickLo
     keyed.check_constant(session, first_rows, events)
     offsets, order = group_rows(session, len(first_rows), events["position"])
     if not np.all(order[1:] > order[:-1]):
-        for name in ("doc_id", "position", "click", "propensity", "timestamp"):
+        for name in ("doc_id", "position", "click", "propensity", "timestamp", "weight"):
             if name in events:
                 events[name] = events[name][order]
     sessions = _Sessions(keyed, events, offsets, first_rows)
@@ -130,6 +132,8 @@ class _KeyedColumns:
         sql |= {"position": "position::INTEGER", "click": "click::BOOLEAN"}
         if "propensity" in self.source.types:
             sql["propensity"] = "propensity::DOUBLE"
+        if "weight" in self.source.types:
+            sql["weight"] = "CASE WHEN click::BOOLEAN THEN weight::DOUBLE ELSE 0 END"
         if "timestamp" in self.source.types:
             whole = self.source.is_integer("timestamp")
             sql["timestamp"] = "timestamp::BIGINT" if whole else "epoch_us(timestamp)"
@@ -237,7 +241,14 @@ class _Sessions:
             session_ids=self._session_ids(),
             session_times=self._times(),
             contexts={name: self._context(name) for name in contexts},
+            click_weights=self._weights(),
         )
+
+    def _weights(self) -> npt.NDArray[np.float64] | None:
+        if "weight" not in self.events:
+            return None
+        weights = self.events["weight"][np.asarray(self.events["click"], bool)]
+        return None if np.all(weights == 1) else weights
 
     def _designs(self) -> tuple[tuple[str, ...], Ints]:
         if "randomised" not in self.columns.keys:
@@ -319,8 +330,9 @@ def _event_columns(log: ClickLog, names: _Names, start: int, stop: int) -> dict[
     counts = log.session_clicks[start:stop]
     first_click = int(log.session_clicks[:start].sum(dtype=np.int64))
     clicks = log.clicks[first_click : first_click + int(counts.sum(dtype=np.int64))]
+    clicked_rows = np.repeat(offsets[:-1], counts) + clicks
     clicked = np.zeros(len(slots), bool)
-    clicked[np.repeat(offsets[:-1], counts) + clicks] = True
+    clicked[clicked_rows] = True
     columns = {
         "query_id": np.repeat(names.queries[log.ranking_query[ranking]], lengths),
         "session_id": np.repeat(_objects(ids), lengths),
@@ -336,6 +348,9 @@ def _event_columns(log: ClickLog, names: _Names, start: int, stop: int) -> dict[
     if log.session_times is not None:
         times = log.session_times[start:stop].view("datetime64[us]")
         columns["timestamp"] = np.repeat(times, lengths)
+    if log.click_weights is not None:
+        columns["weight"] = np.zeros(len(slots))
+        columns["weight"][clicked_rows] = log.click_weights[first_click:][: len(clicks)]
     for name, context in log.contexts.items():
         values = np.array(context.values, object)
         columns[name] = np.repeat(values[context.codes[start:stop]], lengths)

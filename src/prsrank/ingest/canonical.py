@@ -73,7 +73,7 @@ class _Columns:
         """Yield the columns that are only renamed, or cast from what other programs write."""
         for meaning in _PLAIN:
             yield meaning, self._column(meaning)
-        for meaning in (*OPTIONAL, "client_id"):
+        for meaning in ("propensity", "randomised", "timestamp", "client_id"):
             if meaning in self.mapping.columns or meaning in self.table.types:
                 yield meaning, self._cast(meaning)
 
@@ -91,7 +91,7 @@ class _Columns:
             self._check(name, "context")
         names = (*self.mapping.contexts, *self.features())
         for name in names:
-            if name in (*REQUIRED, *OPTIONAL, "weight", "impression"):
+            if name in (*REQUIRED, *OPTIONAL, "impression"):
                 raise InputError(f"column {name!r} has a meaning of its own: rename it or leave it")
         return {name: quoted_name(name) for name in names}
 
@@ -106,7 +106,7 @@ class _Columns:
         # not a cast: DuckDB would move it into its CSV reader, which then fails on "true"
         as_number = f"CASE WHEN {click} THEN 1 WHEN NOT {click} THEN 0 END"
         values["click"] = as_number if boolean else click
-        if "weight" in self.mapping.columns:
+        if "weight" in self.mapping.columns or "weight" in self.table.types:
             self._check_number(self.mapping.column("weight"), "weight")
             values["weight"] = f"{self._column('weight')}::DOUBLE"
         return values

@@ -38,9 +38,8 @@ def read_log(
         threads: default: the cores this process may use.
 
     Returns:
-        The log, checked, and the lists without labels; None in place of the lists where no
-        features are named. The weights of actions are not in the log:
-        `prsrank.ingest.pairs.read_pairs` takes them into account.
+        The log, checked, with the weights of its actions, and the lists without labels; None in
+        place of the lists where no features are named.
 
     Raises:
         InputError: one line that names what cannot be used.

@@ -12,7 +12,7 @@ from prsrank.data.event_source import OPTIONAL, REQUIRED
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
 
-MEANINGS = (*REQUIRED, *OPTIONAL, "weight", "client_id", "action")
+MEANINGS = (*REQUIRED, *OPTIONAL, "client_id", "action")
 _KEYS = ("columns", "actions", "features", "positions_from", "context", "random")
 _FEATURE_KEYS = ("columns", "table")
 

@@ -1,10 +1,10 @@
 r"""What a click log says of any new ranking of the docs it showed, summed up before scoring.
 
-A counterfactual estimate needs of each clicked doc its weight $w = 1 / \max(p, \tau)$ and its
-rank under the new scores *among the docs that were shown with it*. That rank is the same in all
-sessions that show the same docs of a query, in whatever order: such docs form a *pool*. So
-sessions fold into one summed weight per clicked doc of a pool, and scoring costs as much for
-a billion sessions as for one of each pool.
+A counterfactual estimate needs of each clicked doc its weight $w = a / \max(p, \tau)$, with
+a = 1 unless the log weighs its clicks, and its rank under the new scores *among the docs that
+were shown with it*. That rank is the same in all sessions that show the same docs of a query, in
+whatever order: such docs form a *pool*. So sessions fold into one summed weight per clicked doc
+of a pool, and scoring costs as much for a billion sessions as for one of each pool.
 """
 
 import warnings
@@ -95,14 +95,15 @@ class Pools:
 class ClickStatistics:
     """The clicked slots of a log, each with its weight and its doc in a pool.
 
-    A slot is a place in a ranking (in one context, where propensities depend on one). Only
-    slots with a click are kept.
+    A slot is a place in a ranking (in one context, where propensities depend on one), and
+    where the log weighs its clicks, one weight of a click there. Only slots with a click are
+    kept.
 
     Attributes:
         log: the click log.
         pools: the pools with clicks.
-        weights: 1 / max(p, tau) of each slot.
-        propensities: p of each slot.
+        weights: a / max(p, tau) of each slot.
+        free_weights: a / p of each slot.
         clicked_doc: index into the clicked docs of `pools` of each slot.
         shown_rank: rank of each slot in its ranking (gaps between positions do not count).
         position: position at which each slot was shown.
@@ -114,16 +115,14 @@ class ClickStatistics:
     log: ClickLog
     pools: Pools
     weights: Floats
-    propensities: Floats
+    free_weights: Floats
     clicked_doc: Longs
     shown_rank: Longs
     position: Longs
     query: Longs
     shown_share: float
     unseen_share: float
-    _showing: Longs
-    _slot_offsets: Longs
-    _slots: Longs
+    _click_slot: Longs
 
     @classmethod
     def of_log(
@@ -140,28 +139,27 @@ class ClickStatistics:
             raise InputError(f"the log has no clicks in {log.sessions} sessions to estimate from")
         data = log_docs(log) if dataset is None else dataset
         placed = LogOnLists(log, data, propensities, WEIGHTINGS["ips"], context)
-        slots = np.flatnonzero(placed.shown.slot_clicked)
+        showing = log.session_ranking.astype(np.int64)
+        if context is not None:
+            showing += log.contexts[context].codes * np.int64(log.rankings)
+        clicked_at = np.repeat(placed.shown.slot_offsets[showing], log.session_clicks) + log.clicks
+        slots, actions, click_slot = _distinct_slots(clicked_at, log.click_weights)
         place = slots % len(log.ranking_docs)
         rows = data.offsets[placed.list_of_slot] + placed.shown.slot_rows
         pools, clicked_doc = _pools(log, rows[: len(log.ranking_docs)], place, data.docs)
         ranking = np.searchsorted(log.ranking_offsets, place, side="right") - 1
-        showing = log.session_ranking.astype(np.int64)
-        if context is not None:
-            showing += log.contexts[context].codes * np.int64(log.rankings)
         return cls(
             log=log,
             pools=pools,
-            weights=_weights(placed.propensities[slots], tau),
-            propensities=placed.propensities[slots],
+            weights=actions * _weights(placed.propensities[slots], tau),
+            free_weights=actions / placed.propensities[slots],
             clicked_doc=clicked_doc,
             shown_rank=place - log.ranking_offsets[ranking] + 1,
             position=log.ranking_positions[place].astype(np.int64),
             query=log.ranking_query[ranking].astype(np.int64),
             shown_share=_shown_share(log, data.list_lengths[placed.list_of_slot]),
             unseen_share=float((placed.propensities == 0).mean()),
-            _showing=showing,
-            _slot_offsets=placed.shown.slot_offsets,
-            _slots=slots,
+            _click_slot=click_slot,
         )
 
     def counts(self, sessions: Marks | None = None) -> tuple[Longs, Longs]:
@@ -171,17 +169,24 @@ class ClickStatistics:
             sessions: count these sessions only (a mask); default all.
         """
         chosen = np.ones(self.log.sessions, bool) if sessions is None else sessions
-        clicks = np.zeros(self._slot_offsets[-1], np.int64)
-        _count_kernel(
-            self._showing,
-            self.log.session_clicks,
-            self.log.clicks,
-            self._slot_offsets,
-            chosen,
-            clicks,
-        )
+        counted = self._click_slot[np.repeat(chosen, self.log.session_clicks)]
         queries = self.log.ranking_query[self.log.session_ranking[chosen]]
-        return clicks[self._slots], np.bincount(queries, minlength=self.log.queries)
+        return (
+            np.bincount(counted, minlength=len(self.weights)),
+            np.bincount(queries, minlength=self.log.queries),
+        )
+
+
+def _distinct_slots(clicked_at: Longs, weights: Floats | None) -> tuple[Longs, Floats, Longs]:
+    """Return the distinct (slot, weight) of clicks: slots, weights, and which each click is."""
+    if weights is None:
+        marked = np.zeros(clicked_at.max() + 1, bool)
+        marked[clicked_at] = True
+        slots = np.flatnonzero(marked)
+        return slots, np.ones(len(slots)), (np.cumsum(marked) - 1)[clicked_at]
+    actions, codes = np.unique(weights, return_inverse=True)
+    keys, click_slot = np.unique(clicked_at * len(actions) + codes, return_inverse=True)
+    return keys // len(actions), actions[keys % len(actions)], click_slot
 
 
 def _weights(propensities: Floats, tau: float) -> Floats:
@@ -282,24 +287,6 @@ def _pool_kernel(offsets: Longs, rows: Longs, order: Longs, docs: int, entries: 
         for slot in range(first, last):
             entries[slot] = entry_of_row[rows[slot]]
     return starts[: pools + 1].copy(), slots[:end].copy()
-
-
-@njit(cache=True, nogil=True)
-def _count_kernel(
-    showing: Longs,
-    session_clicks: npt.NDArray[np.int32],
-    clicks: npt.NDArray[np.int32],
-    offsets: Longs,
-    chosen: Marks,
-    out: Longs,
-) -> None:
-    click = 0
-    for session in range(len(showing)):
-        if chosen[session]:
-            first = offsets[showing[session]]
-            for i in range(click, click + session_clicks[session]):
-                out[first + clicks[i]] += 1
-        click += session_clicks[session]
 
 
 @njit(cache=True, nogil=True)

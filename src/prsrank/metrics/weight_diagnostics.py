@@ -69,8 +69,8 @@ def weight_diagnostics(
     per_query = np.bincount(statistics.query, weights * clicks)
     clicked = clicks > 0
     largest = float(weights[clicked].max(initial=0.0))
-    free = np.where(clicked, clicks / statistics.propensities, 0.0)
-    cut = weights < (1 - 1e-12) / statistics.propensities
+    free = statistics.free_weights
+    cut = weights < (1 - 1e-12) * free
     numbers: dict[str, float] = {
         "effective_clicks": _share(total**2, float(weights**2 @ clicks)),
         "effective_queries": _share(total**2, float(per_query @ per_query)),
@@ -78,7 +78,7 @@ def weight_diagnostics(
         "largest_share": _share(largest, total),
         "heaviest_share": _share(_heaviest(weights, clicks, count), total),
         "clipped_clicks": _share(float(clicks[cut].sum()), count),
-        "cut_weight": 1 - _share(total, float(free.sum())),
+        "cut_weight": 1 - _share(total, float(free @ clicks)),
         "shown_share": statistics.shown_share,
     }
     return WeightDiagnostics(

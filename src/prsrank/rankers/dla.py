@@ -111,10 +111,12 @@ class DLA(NetRanker):
 
         The weighting has no effect, and propensities are an InputError: both are learned.
         """
+        from prsrank.data.click_log_checks import warn_of_weights
         from prsrank.rankers.dla_training import ClickedRankings
 
         if propensities is not None:
             raise InputError("dla learns its propensities: give it none")
+        warn_of_weights(log, "dla")
         rows = log.doc_rows(dataset)[log.ranking_docs]
         positions, clicks = log.ranking_positions.astype(np.int64), log.slot_statistics()[1]
         return ClickedRankings(rows, positions, clicks, log.ranking_offsets)

@@ -38,7 +38,9 @@ class AffineJudge:
     The estimate is $\frac{1}{N} \sum_{\text{sessions, slots}} v(r) (c - \text{floor}) /
     \text{slope}$, v(r) the value of the slot's rank r under the new scores among the docs shown,
     and N the number of sessions: unbiased where the assumption holds. Without noise and trust it
-    is the "ips" estimate of `prsrank.metrics.counterfactual`, intervals included.
+    is the "ips" estimate of `prsrank.metrics.counterfactual`, intervals included. Where the log
+    weighs its clicks, c is the weight of the click, and the floor is one of clicks of the mean
+    weight.
 
     Args:
         log: held-out sessions.
@@ -72,6 +74,8 @@ class AffineJudge:
         self._rows = log.doc_rows(dataset)[log.ranking_docs]
         self._ranking = np.repeat(np.arange(log.rankings), np.diff(log.ranking_offsets))
         self._shown, self._clicked = log.slot_statistics()
+        self._weight = log.slot_click_weights()
+        self._mean_weight = float(self._weight.sum() / len(log.clicks))
         self._check_clicked()
         self._value = _SlotValues(form, log, self._ranking)
         self._logged = self._value.of(-np.arange(len(self._rows), dtype=np.float64))
@@ -90,7 +94,8 @@ class AffineJudge:
         values = self._value.of(checked_scores(scores, self._docs)[self._rows])
         slope, floor = assumption.clicks(self._propensities, self._log.ranking_positions)
         relevance = np.zeros(len(slope))
-        np.divide(self._clicked - self._shown * floor, slope, out=relevance, where=slope > 0)
+        expected = self._shown * floor * self._mean_weight
+        np.divide(self._weight - expected, slope, out=relevance, where=slope > 0)
         columns = [values * relevance, (values - self._logged) * relevance]
         queries = self._log.ranking_query[self._ranking]
         sums = [np.bincount(queries, column, self._log.queries) for column in columns]
