@@ -192,6 +192,29 @@ def test_propensities_from_cells(spark, log_file, method):
     assert other.verdict == one.verdict
 
 
+@pytest.mark.parametrize("method", ["harvest", "regression-em"])
+def test_what_reaches_the_driver_of_cells_is_bounded(spark, log_file, monkeypatch, method):
+    from prsrank.engines import spark_cells, spark_counts
+
+    brought = []
+    collect = spark_counts.arrays_of
+
+    def counted(frame):
+        columns = collect(frame)
+        brought.append(len(next(iter(columns.values()))))
+        return columns
+
+    monkeypatch.setattr(spark_cells, "MOST_UNITS", 5)
+    monkeypatch.setattr(spark_counts, "arrays_of", counted)
+    chosen = replace(estimator(method), positions=4)
+    with LOCAL.open_log(log_file) as here, spark.open_log(log_file) as there:
+        one = LOCAL.propensities(here, chosen, seed=3)
+        other = spark.propensities(there, chosen, seed=3)
+    np.testing.assert_allclose(other.propensity, one.propensity, rtol=1e-9)
+    assert (other.low < other.propensity)[1:].all()
+    assert max(brought) <= 5 * 4 * 3  # units, and ordered pairs of positions
+
+
 def test_propensities_with_features(spark, log_file, lists):
     chosen = replace(estimator("regression-em"), steps=5)
     with LOCAL.open_log(log_file) as here, spark.open_log(log_file) as there:

@@ -18,7 +18,6 @@ from prsrank.engines.event_counts import (
     busiest_query,
     cell_counts,
     check_types,
-    moved_cells,
     row_problems,
     session_counts,
     totals,
@@ -29,9 +28,10 @@ from prsrank.engines.experiment_counts import (
     swapped_arrays,
     swapped_counts,
 )
+from prsrank.engines.spark_cells import em_on_spark, harvest_on_spark
 from prsrank.engines.spark_events import SparkEvents
 from prsrank.errors import DataWarning, InputError
-from prsrank.propensity.bootstrap import MOST_UNITS
+from prsrank.propensity.bootstrap import MOST_UNITS, NO_CLICKS
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.randomised import RandomisedEstimator
 from prsrank.propensity.regression_em import RegressionEM
@@ -140,18 +140,24 @@ def estimate_on_spark(
         raise InputError("this method estimates nothing from a log: it needs no engine")
     if isinstance(estimator, (RandomisedEstimator, SwapEstimator)):
         return _from_experiment(events, estimator, checked["clicks"], seed)
-    cells = cell_counts(lazy(events.frame))
-    deepest = cells.select(nw.col("position").max(), nw.len().alias("sessions"))
-    last = arrays_of(deepest)
-    if dataset is None or not isinstance(estimator, RegressionEM):
-        cells, dataset = moved_cells(cells), None
-    log = CountedLog.of(
-        arrays_of(cells),
-        max_position=int(last["position"][0]),
-        sessions=int(last["sessions"][0]),
-        clicks=checked["clicks"],
-    )
-    return estimate_from_cells(log, estimator, dataset=dataset, seed=seed)
+    frame = lazy(events.frame)
+    last = int(arrays_of(frame.select(nw.col("position").cast(nw.Int64).max()))["position"][0])
+    cells = cell_counts(frame)
+    if isinstance(estimator, RegressionEM) and dataset is not None:
+        log = CountedLog.of(
+            arrays_of(cells),
+            max_position=last,
+            sessions=checked["rows"],
+            clicks=checked["clicks"],
+        )
+        return estimate_from_cells(log, estimator, dataset=dataset, seed=seed)
+    if not checked["clicks"]:
+        raise InputError(NO_CLICKS)
+    depth = min(estimator.positions or last, last)
+    options: Any = {"depth": depth, "collect": arrays_of, "seed": seed}
+    if isinstance(estimator, RegressionEM):
+        return em_on_spark(cells, estimator, **options)
+    return harvest_on_spark(cells, estimator, **options)
 
 
 def _from_experiment(
@@ -163,7 +169,7 @@ def _from_experiment(
     plain = lazy(_coded(events, units=1))
     last = int(arrays_of(plain.select(nw.col("position").max()))["position"][0])
     if not clicks:
-        raise InputError("the log has no clicks at all: propensities cannot be estimated")
+        raise InputError(NO_CLICKS)
     depth = min(estimator.positions or last, last)
     designs = tuple(sorted(arrays_of(plain.select("design").unique())["design"].tolist()))
     marked = plain.filter(nw.col("design") != "").select("query_id", "session_id").unique()

@@ -24,6 +24,8 @@ Longs = npt.NDArray[np.int64]
 MOST_UNITS = 2000
 """More units than this are joined at random: their sums are as good, and small."""
 
+NO_CLICKS = "the log has no clicks at all: propensities cannot be estimated"
+
 _LEVEL = 0.95
 
 
@@ -53,7 +55,7 @@ class CurveOptions:
         if log.sessions == 0 or log.max_position == 0:
             raise InputError("the log has no sessions")
         if log.clicks.size == 0:
-            raise InputError("the log has no clicks at all: propensities cannot be estimated")
+            raise InputError(NO_CLICKS)
         return min(self.positions or log.max_position, log.max_position)
 
 

@@ -68,10 +68,11 @@ class Cells:
         queries cannot show how much chance there is between them.
         """
         queries = len(np.unique(self.doc_query))
-        return self.doc_query if queries >= _ENOUGH_QUERIES else np.arange(self.docs)
+        return self.doc_query if queries >= ENOUGH_QUERIES else np.arange(self.docs)
 
 
-_ENOUGH_QUERIES = 40
+ENOUGH_QUERIES = 40
+"""From so many queries on, queries are the units of resampling; below, docs."""
 
 
 def count_cells(log: ClickLog, *, depth: int | None = None) -> Cells:

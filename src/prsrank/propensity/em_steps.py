@@ -5,14 +5,17 @@ a step adds up what single events would give: c certain events and w - c non-cli
 P(seen) = p (1 - r) / (1 - p r) and P(relevant) = r (1 - p) / (1 - p r).
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from prsrank.propensity.cells import Cells
 from prsrank.propensity.links import linked_to_first, solve_grounded
 from prsrank.types import Floats
+
+Longs = npt.NDArray[np.int64]
 
 _FRESH = 4
 
@@ -42,42 +45,102 @@ def em_step(cells: Cells, p: Floats, r: Floats) -> Step:
     return Step(*_step_kernel(cells.offsets, cells.positions, cells.shown, cells.clicked, p, r))
 
 
-def fit_relevance_per_doc(
-    cells: Cells, *, tolerance: float = 1e-6, iterations: int = 60
-) -> tuple[Floats, Floats]:
-    """Return the p (p_1 = 1) and the r, one per doc, at which EM steps would come to rest.
+class Likelihood(Protocol):
+    """The likelihood of counts as a function of p alone, every doc's r at its best.
+
+    Attributes:
+        clicks_at: clicks at each position.
+    """
+
+    clicks_at: Longs
+
+    def height(self, p: Floats) -> float:
+        """Return the log-likelihood."""
+        ...
+
+    def information(self, p: Floats) -> Floats:
+        """Return what `profile_information` returns."""
+        ...
+
+    def scores(self, p: Floats, *, by_unit: bool = False) -> Floats:
+        """Return the derivative by log p, of all counts or of each unit (units x positions)."""
+        ...
+
+
+class CellLikelihood:
+    """The likelihood of counts that this process holds; see `Likelihood`.
+
+    Args:
+        cells: the counts.
+        unit: unit of resampling of each doc; default: all docs are one.
+        units: number of units.
+    """
+
+    def __init__(self, cells: Cells, unit: Longs | None = None, units: int = 1) -> None:
+        self.cells = cells
+        self.clicks_at = cells.clicks_at
+        self.unit = np.zeros(cells.docs, np.int64) if unit is None else unit
+        self.units = units
+        self._known: tuple[Floats, Floats] | None = None
+
+    def relevance(self, p: Floats) -> Floats:
+        """Return the best r of each doc."""
+        if self._known is None or self._known[0] is not p:
+            self.height(p)
+        assert self._known is not None  # noqa: S101
+        return self._known[1]
+
+    def height(self, p: Floats) -> float:
+        """Return the log-likelihood."""
+        r, height = best_relevance_per_doc(self.cells, p)
+        self._known = p, r
+        return height
+
+    def information(self, p: Floats) -> Floats:
+        """Return what `profile_information` returns."""
+        return profile_information(self.cells, p, self.relevance(p))
+
+    def scores(self, p: Floats, *, by_unit: bool = False) -> Floats:
+        """Return the derivative by log p, of all counts or of each unit (units x positions)."""
+        unit = self.unit if by_unit else np.zeros_like(self.unit)
+        units = self.units if by_unit else 1
+        return profile_scores(self.cells, p, self.relevance(p), unit, units)
+
+
+def most_likely_curve(
+    likelihood: Likelihood, *, tolerance: float = 1e-6, iterations: int = 60
+) -> Floats:
+    """Return the p (p_1 = 1) at which EM steps with an r for each doc would come to rest.
 
     That is the maximum of the likelihood. EM creeps towards it for thousands of steps;
     Newton's method on log p, with the best r for each p, takes about ten.
     """
-    p: Floats = np.arange(1, cells.depth + 1, dtype=np.float64) ** -0.5
-    p[cells.clicks_at == 0] = 0.0
-    r, reached = best_relevance_per_doc(cells, p)
-    unit = np.zeros(cells.docs, np.int64)
+    p: Floats = np.arange(1, len(likelihood.clicks_at) + 1, dtype=np.float64) ** -0.5
+    p[likelihood.clicks_at == 0] = 0.0
+    reached = likelihood.height(p)
     for iteration in range(iterations):
         # the curvature changes little near the end, and is the costly part
         if iteration < _FRESH or iteration % _FRESH == 0:
-            information = profile_information(cells, p, r)
+            information = likelihood.information(p)
             linked = linked_to_first(information)
-        score = profile_scores(cells, p, r, unit, 1)
-        move = np.nan_to_num(solve_grounded(information, score, linked)[0])
+        move = np.nan_to_num(solve_grounded(information, likelihood.scores(p), linked)[0])
         move = np.clip(move, -1.0, 1.0)
-        p, r, height = _uphill(cells, p, r, reached, move)
+        p, height = _uphill(likelihood, p, reached, move)
         gained, reached = height - reached, height
         if np.abs(move).max(initial=0.0) < tolerance or gained < 1e-12 * abs(reached):
             break
-    return p, r
+    return p
 
 
 def _uphill(
-    cells: Cells, p: Floats, r: Floats, reached: float, move: Floats
-) -> tuple[Floats, Floats, float]:
+    likelihood: Likelihood, p: Floats, reached: float, move: Floats
+) -> tuple[Floats, float]:
     for halving in range(8):
         trial = np.asarray(p * np.exp(move * 0.5**halving))
-        trial_r, height = best_relevance_per_doc(cells, trial)
+        height = likelihood.height(trial)
         if height > reached:
-            return trial, trial_r, height
-    return p, r, reached
+            return trial, height
+    return p, reached
 
 
 def best_relevance_per_doc(cells: Cells, p: Floats) -> tuple[Floats, float]:

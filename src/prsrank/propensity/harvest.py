@@ -1,5 +1,6 @@
 """Propensities from docs that different rankings showed at different positions."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,13 +72,34 @@ class HarvestEstimator(CurveOptions):
         cells = count_cells(log, depth=depth)
         cells = cells.keep_docs(np.diff(cells.offsets) > 1)
         clicks = cells.clicks_at
-        if not cells.docs:
-            return not_identified(depth, clicks, method="harvest", why=_NONE)
         rates, docs = pair_statistics(cells)
+        return self.curve(rates, docs, clicks, lambda gain: _unit_flows(cells, gain), seed=seed)
+
+    def curve(
+        self,
+        rates: Floats,
+        docs: Floats,
+        clicks: npt.NDArray[np.int64],
+        flows: Callable[[Floats], Floats],
+        *,
+        seed: int = 0,
+    ) -> Propensities:
+        r"""Return the curve of sums over a log, whoever summed.
+
+        Args:
+            rates: $\hat c_k(k, k')$ at [k - 1, k' - 1].
+            docs: N(k, k'), the number of docs behind it.
+            clicks: clicks at each position on docs that moved.
+            flows: maps gains (positions x positions) to the flow that each unit of resampling
+                sends from each position (units x positions): with c its own part of `rates`,
+                $\sum_{k'} g_{kk'} c_k(k, k') - g_{k'k} c_{k'}(k, k')$.
+            seed: of the bootstrap.
+        """
+        if not docs.any():
+            return not_identified(len(rates), clicks, method="harvest", why=_NONE)
         fit = _FITS[self.form](rates, docs)
-        flows = _unit_flows(cells, fit.gain)
         log_p = np.log(fit.propensity)
-        influence = solve_grounded(fit.conductance, flows, fit.linked)
+        influence = solve_grounded(fit.conductance, flows(fit.gain), fit.linked)
         raw = RawCurve(log_p, influence, clicks, _UNKNOWN)
         return curve_with_intervals(raw, options=self, method="harvest", seed=seed)
 

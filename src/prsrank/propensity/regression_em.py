@@ -18,9 +18,9 @@ from prsrank.propensity.bootstrap import (
 from prsrank.propensity.cells import Cells, count_cells
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.em_steps import (
-    fit_relevance_per_doc,
-    profile_information,
-    profile_scores,
+    CellLikelihood,
+    Likelihood,
+    most_likely_curve,
     propensity_given_relevance,
     relevance_gradient,
 )
@@ -95,15 +95,23 @@ class RegressionEM(CurveOptions):
     def _free(self, cells: Cells, seed: int) -> Propensities:
         clicked = np.bincount(cells.cell_docs, cells.clicked, cells.docs) > 0
         cells = cells.keep_docs(clicked & (np.diff(cells.offsets) > 1))
-        clicks = cells.clicks_at
-        if not cells.docs:
-            return not_identified(cells.depth, clicks, method=_METHOD, why=_NONE)
-        p, r = fit_relevance_per_doc(cells)
-        information = profile_information(cells, p, r)
+        return self.curve(CellLikelihood(cells, *join_units(cells.units())), seed=seed)
+
+    def curve(self, likelihood: Likelihood, *, seed: int = 0) -> Propensities:
+        """Return the curve with an r of its own for every doc, wherever the counts lie.
+
+        Args:
+            likelihood: of the docs that were clicked and shown at several positions.
+            seed: of the bootstrap.
+        """
+        clicks = likelihood.clicks_at
+        if not clicks.any():
+            return not_identified(len(clicks), clicks, method=_METHOD, why=_NONE)
+        p = most_likely_curve(likelihood)
+        information = likelihood.information(p)
         information[clicks == 0] = information[:, clicks == 0] = 0.0
         linked = linked_to_first(information)
-        scores = profile_scores(cells, p, r, *join_units(cells.units()))
-        influence = solve_grounded(information, scores, linked)
+        influence = solve_grounded(information, likelihood.scores(p, by_unit=True), linked)
         with np.errstate(divide="ignore", invalid="ignore"):  # positions without clicks
             log_p = np.where(linked, np.log(p / p[0]), np.nan)
         raw = RawCurve(log_p, influence, clicks, _UNKNOWN)
