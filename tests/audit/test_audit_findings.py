@@ -185,6 +185,16 @@ def test_robot_that_clicks_everything(clean, audited):
     assert finding.of == len(np.unique(client))
 
 
+def test_clicks_with_times_of_their_own_are_counted_by_minute(clean, audited):
+    """40 clicks at once are too fast; the same 40 clicks two minutes apart are not."""
+    client = np.where(clean["session_id"] < 40, "fast", "slow").astype(object)
+    for apart, expected in ((0, True), (120_000_000, False)):
+        place = clean["session_id"] * 8 + clean["position"]
+        time = np.where(client == "fast", 10**15 + place * apart, 2 * 10**15 + place * 10**9)
+        found = audited(clean | {"client_id": client, "timestamp": time})
+        assert ("client-too-fast" in codes(found)) == expected
+
+
 def test_heavy_client(clean, audited):
     client = clients(clean, robot_sessions=1000)
     finding = the(audited(clean | {"client_id": client}), "client-heavy")

@@ -1,6 +1,7 @@
 """A verdict on a click log before any training."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from prsrank.audit.checks_clicks import check_click_rates, check_clicks, positions_of
 from prsrank.audit.checks_clients import check_clients
@@ -79,8 +80,12 @@ def audit(
     contexts = getattr(source, "contexts", ()) if contexts is None else contexts
     features = getattr(source, "features", ()) if features is None else features
     check_present(source, (*contexts, *features))
-    base = position_base(source)
-    with open_tables(source, contexts=contexts, features=features, base=base) as tables:
+    plain = EventTables(source)
+    plain = replace(plain, counted=plain.totals())
+    base = position_base(plain)
+    with open_tables(
+        source, contexts=contexts, features=features, base=base, counted=plain.counted
+    ) as tables:
         counts = counts_of(tables)
         estimators = identify(tables)
         found = [finding for check in CHECKS for finding in check(tables)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from prsrank.audit.event_tables import EventTables
 from prsrank.audit.findings import Finding, Position
@@ -9,8 +10,32 @@ from prsrank.propensity.verdict import in_words
 
 _FEW = 1000
 _EXPECTED = 10
-_SURE = 4.0
+_SURE = 0.05
 _RISE = 1.2
+
+
+class _Spread(NamedTuple):
+    """How far queries move the click rate of a position; see `check_click_rates`.
+
+    queries: as many of the same size count as much; square: the sum of x^2; product: the sum
+    of x times that of the same query at the position above.
+    """
+
+    queries: float
+    square: float
+    product: float
+
+
+_SPREAD = (
+    "WITH each AS (SELECT q, k, sum(shown)::DOUBLE AS n, sum(clicked)::DOUBLE AS c FROM {cells} "
+    "GROUP BY q, k), places AS (SELECT k, sum(n) AS total, sum(c) / sum(n) AS rate, "
+    "sum(n) ** 2 / sum(n ** 2) AS queries, row_number() OVER (ORDER BY k) AS place "
+    "FROM each GROUP BY k), moves AS (SELECT q, k, place, queries, (c - n * rate) / total AS x "
+    "FROM each JOIN places USING (k)), pairs AS (SELECT k, queries, x, CASE WHEN "
+    "place - lag(place) OVER rows = 1 THEN lag(x) OVER rows ELSE 0 END AS above FROM moves "
+    "WINDOW rows AS (PARTITION BY q ORDER BY k)) "
+    "SELECT k, any_value(queries), sum(x ** 2), sum(x * above) FROM pairs GROUP BY k"
+)
 
 
 def positions_of(tables: EventTables) -> list[Position]:
@@ -23,9 +48,7 @@ def positions_of(tables: EventTables) -> list[Position]:
 
 def check_clicks(tables: EventTables) -> Iterator[Finding]:
     """Find logs with too few clicks, or with nothing but clicks."""
-    rows, clicks, unclicked = tables.row(
-        "SELECT count(*), count(*) FILTER (c), count(*) FILTER (NOT c) FROM {events}"
-    )
+    rows, clicks, unclicked, _ = tables.totals()
     if not rows:
         return
     if not clicks:
@@ -50,7 +73,15 @@ def _pairs(tables: EventTables) -> Iterator[Finding]:
 
 
 def check_click_rates(tables: EventTables) -> Iterator[Finding]:
-    """Find positions without clicks, and click rates that rise down the list."""
+    r"""Find positions without clicks, and click rates that rise down the list.
+
+    Sessions of a query show docs of the same relevance, so that a rise has to hold over
+    queries: query q moves the rate $C_k / N_k$ of position k by $x_{qk} = (c_{qk} - n_{qk} C_k /
+    N_k) / N_k$, and the rise from k to l has the variance $\sum_q (x_{ql} - x_{qk})^2$. With
+    the number of queries that would count as much if all had the same rows, $N_k^2 / \sum_q
+    n_{qk}^2$, Student's t gives the chance of such a rise, and in all steps together it is
+    5 % at most.
+    """
     positions = positions_of(tables)
     shown = sum(at.shown for at in positions)
     if len(positions) < 2:
@@ -66,7 +97,13 @@ def check_click_rates(tables: EventTables) -> Iterator[Finding]:
         count = sum(at.shown for at in bare)
         yield Finding("position-never-clicked", what, count=count, of=shown)
     steps = list(pairwise(positions))
-    rises = [(one, two) for one, two in steps if _rises(one, two)]
+    spread = {k: _Spread(*row) for k, *row in tables.rows(_SPREAD)}
+    rises = [
+        (one, two)
+        for one, two in steps
+        if two.ctr > _RISE * one.ctr
+        and _chance(one, two, spread[one.position], spread[two.position]) * len(steps) < _SURE
+    ]
     if rises:
         one, two = max(rises, key=lambda pair: pair[1].ctr / max(pair[0].ctr, 1e-9))
         what = (
@@ -82,8 +119,14 @@ def _rate_around(positions: Sequence[Position], place: int) -> float:
     return sum(at.clicks for at in near) / sum(at.shown for at in near)
 
 
-def _rises(one: Position, two: Position) -> bool:
-    """Tell whether a click rate is higher than the one above it by more than chance."""
+def _chance(one: Position, two: Position, first: _Spread, second: _Spread) -> float:
+    """Return the probability of such a rise, or a larger one, if the rates are the same."""
+    from scipy.stats import t as student
+
+    freedom = min(first.queries, second.queries) - 1
+    if freedom <= 0:
+        return 1.0
     rate = (one.clicks + two.clicks) / (one.shown + two.shown)
-    deviation = (rate * (1 - rate) * (1 / one.shown + 1 / two.shown)) ** 0.5
-    return two.ctr > _RISE * one.ctr and two.ctr - one.ctr > _SURE * deviation
+    rows = rate * (1 - rate) * (1 / one.shown + 1 / two.shown)
+    variance = max(first.square + second.square - 2 * second.product, rows)
+    return float(student.sf((two.ctr - one.ctr) / variance**0.5, freedom))

@@ -37,7 +37,8 @@ _REPEATS = (
 def check_duplicates(tables: EventTables) -> Iterator[Finding]:
     """Find docs and positions that occur twice in a session."""
     twice, sessions = tables.row(
-        "SELECT count(*) FILTER (n > docs OR placed > places), count(*) FROM {sessions}"
+        "SELECT count(*) FILTER (n > docs OR placed > places), coalesce(sum(sessions), 0)::BIGINT "
+        "FROM {lists}"
     )
     if not twice:
         return
@@ -48,8 +49,8 @@ def check_duplicates(tables: EventTables) -> Iterator[Finding]:
 
 def _repeats(tables: EventTables, check: _Repeats, sessions: int) -> Iterator[Finding]:
     groups = (
-        f"SELECT q, s, d, count(*) AS n FROM {{events}} SEMI JOIN "
-        "(SELECT q, s FROM {sessions} WHERE n > docs) USING (q, s) WHERE d IS NOT NULL "
+        "SELECT q, s, d, count(*) AS n FROM {events} SEMI JOIN "
+        f"({_of_lists('n > docs')}) USING (q, s) WHERE d IS NOT NULL "
         f"GROUP BY {check.keys} HAVING {check.condition}"
     )
     count, first = tables.row(f"SELECT count(DISTINCT (q, s)), min((q, s, d)) FROM ({groups})")
@@ -59,11 +60,17 @@ def _repeats(tables: EventTables, check: _Repeats, sessions: int) -> Iterator[Fi
         yield Finding(check.code, check.what, where, count, sessions, "sessions")
 
 
+def _of_lists(condition: str) -> str:
+    """Return SQL for the sessions that show lists for which a condition holds."""
+    lists = f"SELECT q, n, ranking FROM {{lists}} WHERE {condition}"
+    return f"SELECT q, s FROM {{sessions}} SEMI JOIN ({lists}) USING (q, n, ranking)"
+
+
 def _shared_positions(tables: EventTables, sessions: int) -> Iterator[Finding]:
     """Find sessions with two docs at a position; many of them are two lists in one session."""
     groups = (
         "SELECT q, s, k, count(DISTINCT d) AS docs FROM {events} SEMI JOIN "
-        "(SELECT q, s FROM {sessions} WHERE placed > places) USING (q, s) "
+        f"({_of_lists('placed > places')}) USING (q, s) "
         "WHERE d IS NOT NULL AND k IS NOT NULL GROUP BY q, s, k"
     )
     each = f"SELECT q, s, sum(docs) / count(*) AS docs FROM ({groups}) GROUP BY q, s"
@@ -91,16 +98,9 @@ def _shared_positions(tables: EventTables, sessions: int) -> Iterator[Finding]:
 def check_constant(tables: EventTables) -> Iterator[Finding]:
     """Find columns that must have one value per session and have two."""
     (sessions,) = tables.row("SELECT count(*) FROM {sessions}")
-    names = [*tables.contexts, *(["randomised"] if "randomised" in tables.source.types else [])]
-    for name in names:
-        if name == "randomised":
-            value = "design"
-        else:
-            value = f"coalesce({tables.raw(name)}::VARCHAR, '')"
-        count, first = tables.row(
-            f"SELECT count(*), min((q, s)) FROM (SELECT q, s FROM {{events}} GROUP BY q, s "
-            f"HAVING min({value}) != max({value}))"
-        )
+    changes = {name: f"mixed{i}" for i, name in enumerate(tables.contexts)}
+    for name, changed in (changes | {"randomised": "design != other_design"}).items():
+        count, first = tables.row(f"SELECT count(*), min((q, s)) FROM {{sessions}} WHERE {changed}")
         if count:
             query, session = first
             where = f"session {session} of query {query}"

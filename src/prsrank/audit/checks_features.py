@@ -3,7 +3,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from prsrank.audit.event_tables import EventTables
 from prsrank.audit.findings import Finding
@@ -44,9 +43,9 @@ def check_features(tables: EventTables) -> Iterator[Finding]:
     numeric = [n for n in tables.features if tables.source.is_number(n) or types[n] == "BOOLEAN"]
     other = {n: types[n] for n in tables.features if n not in numeric}
     yield from _listed(tables, "feature-not-numeric", "hold no numbers", other)
-    (rows,) = tables.row("SELECT count(*) FROM {events}")
-    if numeric and rows:
-        yield from _check_values(tables, _values(tables, numeric, rows))
+    values = _values(tables, numeric) if numeric else {}
+    if any(value.rows for value in values.values()):
+        yield from _check_values(tables, values)
         yield from _changes(tables, numeric)
 
 
@@ -83,7 +82,7 @@ def _listed(
         yield Finding(code, f"features {what}", text, len(found), total, "features")
 
 
-def _values(tables: EventTables, names: Sequence[str], rows: int) -> dict[str, _Values]:
+def _values(tables: EventTables, names: Sequence[str]) -> dict[str, _Values]:
     wanted = []
     for name in names:
         x = tables.number(name)
@@ -98,7 +97,7 @@ def _values(tables: EventTables, names: Sequence[str], rows: int) -> dict[str, _
             _correlation(has, "c::INTEGER"),
             _correlation(finite, "k"),
         ]
-    found: tuple[Any, ...] = tables.row(f"SELECT {', '.join(wanted)} FROM {{events}}")
+    rows, *found = tables.row(f"SELECT count(*), {', '.join(wanted)} FROM {{events}}")
     size = len(wanted) // len(names)
     return {name: _Values(rows, *found[size * i : size * (i + 1)]) for i, name in enumerate(names)}
 

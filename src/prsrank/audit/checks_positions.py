@@ -3,21 +3,20 @@
 
 from collections.abc import Iterator
 
-from prsrank.audit.event_tables import EventTables
+from prsrank.audit.event_tables import EventTables, context_value
 from prsrank.audit.findings import Finding
-from prsrank.data.event_source import EventSource
 from prsrank.propensity.verdict import in_words
 
 _WHOLE_LOG = 0.95
 _GAP_SHARE = 0.8
 _RARE = 0.01
 _DEPTH = 100
+_GAP = "places < hi - lo + 1"
 
 
-def position_base(source: EventSource) -> int:
+def position_base(tables: EventTables) -> int:
     """Return what a log calls the first position: 0 if nearly all its lists begin at 0, else 1."""
-    tables = EventTables(source)
-    if not tables.row("SELECT count(*) FILTER (place = 0) FROM {events}")[0]:
+    if not tables.totals().zeros:
         return 1
     zero, one = tables.row(
         "SELECT count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) "
@@ -28,7 +27,7 @@ def position_base(source: EventSource) -> int:
 
 def check_base(tables: EventTables) -> Iterator[Finding]:
     """Tell what positions count from; name the parts of a log that differ in it."""
-    zeros, total = tables.row("SELECT count(*) FILTER (place = 0), count(*) FROM {events}")
+    total, _, _, zeros = tables.totals()
     if tables.base == 0 or not total:
         return
     if not zeros:
@@ -55,7 +54,7 @@ def check_base(tables: EventTables) -> Iterator[Finding]:
 
 
 def _bases(tables: EventTables, context: str) -> dict[str, int]:
-    value = f"coalesce({tables.raw(context)}::VARCHAR, '')"
+    value = context_value(tables, context)
     found = tables.rows(
         "SELECT value, count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) FROM (SELECT any_value("
         f"{value}) AS value, min(place) AS lo FROM {{events}} GROUP BY q, s) "
@@ -71,8 +70,8 @@ def _bases(tables: EventTables, context: str) -> dict[str, int]:
 def check_gaps(tables: EventTables) -> Iterator[Finding]:
     """Find positions that lists leave out, always or now and then."""
     sessions, with_gaps = tables.row(
-        "SELECT count(*), count(*) FILTER (places < hi - lo + 1) FROM {sessions} "
-        "WHERE hi IS NOT NULL"
+        "SELECT coalesce(sum(sessions), 0)::BIGINT, coalesce(sum(sessions) "
+        f"FILTER ({_GAP}), 0)::BIGINT FROM {{lists}} WHERE hi IS NOT NULL"
     )
     if not with_gaps:
         return
@@ -80,14 +79,14 @@ def check_gaps(tables: EventTables) -> Iterator[Finding]:
     if always:
         slots, share = in_words(list(always)), min(always.values())
         what = f"position {slots} is left out of at least {share:.0%} of the lists that go past it"
-        where = tables.session_example("places < hi - lo + 1")
+        where = tables.session_example(_GAP, of="lists")
         yield Finding("gap-consistent", what, where, with_gaps, sessions, "sessions")
     other = _other_gaps(tables, list(always))
     if other > _RARE * sessions:
         what = "lists leave out positions without a rule"
         if always:
             what += f" (besides position {in_words(list(always))})"
-        where = "" if always else tables.session_example("places < hi - lo + 1")
+        where = "" if always else tables.session_example(_GAP, of="lists")
         yield Finding("gap-inconsistent", what, where, other, sessions, "sessions")
 
 
@@ -95,7 +94,7 @@ def _left_out(tables: EventTables) -> dict[int, float]:
     """Return the positions that most lists that go past them leave out, with the share."""
     found = tables.rows(
         "WITH slot AS (SELECT k, sum(shown) AS shown FROM {cells} GROUP BY k), "
-        "past AS (SELECT i AS k, count(*) AS lists FROM {sessions}, "
+        "past AS (SELECT i AS k, sum(sessions) AS lists FROM {lists}, "
         f"range(1, {_DEPTH + 1}) r(i) WHERE lo < i AND hi > i GROUP BY i) "
         "SELECT past.k, 1 - coalesce(shown, 0) / lists AS share "
         "FROM past LEFT JOIN slot ON slot.k = past.k "
@@ -108,7 +107,8 @@ def _other_gaps(tables: EventTables, always: list[int]) -> int:
     """Return how many sessions have gaps at other positions than those always left out."""
     expected = "hi - lo + 1" + "".join(f" - (lo < {k} AND hi > {k})::INTEGER" for k in always)
     (count,) = tables.row(
-        f"SELECT count(*) FROM {{sessions}} WHERE hi IS NOT NULL AND places < {expected}"
+        "SELECT coalesce(sum(sessions), 0) FROM {lists} "
+        f"WHERE hi IS NOT NULL AND places < {expected}"
     )
     return int(count)
 

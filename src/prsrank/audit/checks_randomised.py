@@ -26,18 +26,34 @@ _PLACES = (
     f"WHERE design != '' AND k IS NOT NULL AND {SHUFFLED} "
     "WINDOW w AS (PARTITION BY q, s ORDER BY k)"
 )
+_LOOKS = (
+    f"WITH places AS MATERIALIZED ({_PLACES}), "
+    "ordinary AS (SELECT q, d, sum(k * ordinary) / sum(ordinary) AS k FROM {cells} "
+    "GROUP BY q, d HAVING sum(ordinary) > 0), "
+    "kept AS (SELECT sum(x) ** 2 / sum((length ** 2 - 1) / 12) AS z FROM places "
+    "WHERE length > 1 GROUP BY q, d HAVING count(*) > 1), "
+    "matched AS (SELECT x, (length ** 2 - 1) / 12 AS v, "
+    "k - avg(k) OVER (PARTITION BY p.q, p.s) AS y FROM places p "
+    "JOIN ordinary o ON p.q = o.q AND p.d = o.d WHERE length > 1) "
+    "SELECT * FROM (SELECT count(*), avg(z), stddev_samp(z) FROM kept), "
+    "(SELECT sum(x * y), sum(v * y ** 2), sum(x ** 2), sum(y ** 2) FROM matched)"
+)
+"""SQL: how far docs keep their places, and how places go with those in ordinary sessions."""
 
 
 def check_designs(tables: EventTables) -> Iterator[Finding]:
     """Find names of designs that mean nothing."""
     if "randomised" not in tables.source.types:
         return
-    found = tables.rows("SELECT design, count(*) FROM {events} GROUP BY design")
-    total = sum(count for _, count in found)
-    bad = sorted((design, count) for design, count in found if not _known(design))
-    if bad:
-        what = f"randomised is {bad[0][0]!r}, which names no design"
-        yield Finding("randomised-unknown", what, "", sum(count for _, count in bad), total)
+    found = tables.rows(
+        "SELECT design, other_design, sum(n)::BIGINT FROM {sessions} GROUP BY ALL ORDER BY ALL"
+    )
+    bad = {row: next((name for name in row[:2] if not _known(name)), None) for row in found}
+    names = sorted(name for name in bad.values() if name is not None)
+    if names:
+        count = sum(row[2] for row, name in bad.items() if name is not None)
+        what = f"randomised is {names[0]!r}, which names no design"
+        yield Finding("randomised-unknown", what, "", count, tables.totals().rows)
 
 
 def _known(design: str) -> bool:
@@ -60,8 +76,9 @@ def check_randomised(tables: EventTables) -> Iterator[Finding]:
     sessions, marked = tables.row("SELECT count(*), count(*) FILTER (design != '') FROM {sessions}")
     if not marked:
         return
-    excess, mean = _excess(tables)
-    z, correlation = _agreement(tables)
+    found = tables.row(_LOOKS)
+    excess, mean = _excess(*found[:3])
+    z, correlation = _agreement(*found[3:])
     if excess > _SURE and mean > 1 + _LARGE:
         what = (
             "docs keep their places in sessions marked as randomised: "
@@ -78,29 +95,18 @@ def check_randomised(tables: EventTables) -> Iterator[Finding]:
     yield Finding("randomised-not-random", what, where, marked, sessions, "sessions")
 
 
-def _excess(tables: EventTables) -> tuple[float, float]:
+def _excess(docs: int, mean: float | None, deviation: float | None) -> tuple[float, float]:
     """Return by how many standard errors the mean of z^2 is above 1, and that mean."""
-    docs, mean, deviation = tables.row(
-        "SELECT count(*), avg(z), stddev_samp(z) FROM (SELECT sum(x) ** 2 / "
-        f"sum((length ** 2 - 1) / 12) AS z FROM ({_PLACES}) WHERE length > 1 "
-        "GROUP BY q, d HAVING count(*) > 1)"
-    )
-    if docs < 10 or not deviation:
+    if mean is None or docs < 10 or not deviation:
         # docs that never move: z^2 is the same for mirrored places
         return (0.0, 1.0) if not mean or mean <= 2 else (2 * _SURE, float(mean))
     return float((mean - 1) / (deviation / docs**0.5)), float(mean)
 
 
-def _agreement(tables: EventTables) -> tuple[float, float]:
+def _agreement(
+    product: float | None, variance: float | None, x2: float | None, y2: float | None
+) -> tuple[float, float]:
     """Return how places go with mean positions in ordinary sessions: z value, correlation."""
-    product, variance, x2, y2 = tables.row(
-        "WITH ordinary AS (SELECT q, d, avg(k) AS k FROM {events} "
-        f"WHERE design = '' AND k IS NOT NULL GROUP BY q, d), places AS ({_PLACES}), "
-        "matched AS (SELECT x, (length ** 2 - 1) / 12 AS v, "
-        "k - avg(k) OVER (PARTITION BY p.q, p.s) AS y FROM places p "
-        "JOIN ordinary o ON p.q = o.q AND p.d = o.d WHERE length > 1) "
-        "SELECT sum(x * y), sum(v * y ** 2), sum(x ** 2), sum(y ** 2) FROM matched"
-    )
-    if not variance or not x2 or not y2:
+    if product is None or not variance or not x2 or not y2:
         return 0.0, 0.0
     return float(product / variance**0.5), float(product / (x2 * y2) ** 0.5)

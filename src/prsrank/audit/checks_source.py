@@ -26,10 +26,8 @@ def check_source(tables: EventTables) -> Iterator[Finding]:
         yield Finding("positions-rebased", "ordinals count from 0 and were raised by 1")
     if "impression" in tables.source.types and "clicks_not_in_list" not in noticed:
         shown = tables.raw("impression")
-        rows, count = tables.row(
-            f"SELECT count(*), count(*) FILTER (NOT {shown} AND c) FROM {{events}}"
-        )
+        (count,) = tables.row(f"SELECT count(*) FILTER (NOT {shown} AND c) FROM {{events}}")
         if count:
             where = tables.example(f"NOT {shown} AND c")
             what = "docs were clicked without an impression"
-            yield Finding("click-not-shown", what, where, count, rows)
+            yield Finding("click-not-shown", what, where, count, tables.totals().rows)

@@ -5,28 +5,27 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prsrank.audit.event_tables import EventTables
+from prsrank.audit.event_tables import TOP, EventTables
 from prsrank.audit.findings import Finding, Period
 
 _PERIODS = 10
 _SURE = 1e-4
 _LARGE = 0.2
-_DEPTH = 10
 _ENOUGH = 100
 _MINUTE = 60_000_000
 
 
 def periods_of(tables: EventTables) -> list[Period]:
-    """Return rows and clicks of ten stretches of time of equal length."""
+    """Return rows and clicks of ten stretches of time of equal length, by the sessions' begin."""
     if "timestamp" not in tables.source.types:
         return []
-    first, last = tables.row("SELECT min(t), max(t) FROM {events}")
+    first, last = tables.row("SELECT min(t), max(t) FROM {sessions}")
     if first is None or first == last:
         return []
     found = tables.rows(
         f"SELECT {_period(first, last)} AS p, make_timestamp(min(t))::VARCHAR, "
-        "make_timestamp(max(t))::VARCHAR, count(*), count(*) FILTER (c) FROM {events} "
-        "WHERE t IS NOT NULL GROUP BY p ORDER BY p"
+        "make_timestamp(max(t_last))::VARCHAR, sum(n)::BIGINT, sum(clicks)::BIGINT "
+        "FROM {sessions} WHERE t IS NOT NULL GROUP BY p ORDER BY p"
     )
     return [Period(*row[1:]) for row in found]
 
@@ -69,8 +68,10 @@ def _drift_of_positions(tables: EventTables, middle: int) -> Iterator[Finding]:
     """Compare how clicks spread over positions in the earlier and the later half."""
     found = tables.rows(
         f"SELECT k, count(*) FILTER (t < {middle}), count(*) FILTER (t >= {middle}), "
-        f"count(*) FILTER (c AND t < {middle}), count(*) FILTER (c AND t >= {middle}) "
-        f"FROM {{events}} WHERE k <= {_DEPTH} GROUP BY k ORDER BY k"
+        f"count(*) FILTER (clicked AND t < {middle}), count(*) FILTER (clicked AND t >= {middle}) "
+        "FROM (SELECT k, t, top_clicked & (1 << k) > 0 AS clicked "
+        f"FROM {{sessions}}, range(1, {TOP + 1}) places(k) WHERE top & (1 << k) > 0) "
+        "GROUP BY k ORDER BY k"
     )
     counts = np.array(found, dtype=np.float64).reshape(-1, 5)
     clicks = counts[:, 3:]

@@ -1,10 +1,10 @@
-"""The tables that the checks of an audit query: events, sessions and cells."""
+"""The tables that the checks of an audit query: events, sessions, lists and cells."""
 # ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsrank.data.event_source import (
     MAX_POSITION,
@@ -19,23 +19,40 @@ from prsrank.errors import InputError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
+TOP = 10
+"""How many positions {sessions} tells one by one."""
+
 _CLIENTS = ("client_id", "user_id")
-_SESSIONS, _CELLS = "prsrank_sessions", "prsrank_cells"
+_SESSIONS, _LISTS, _CELLS = "prsrank_sessions", "prsrank_lists", "prsrank_cells"
 _EVENTS, _GATHERED = "prsrank_events", "prsrank_gathered"
+
+
+class Totals(NamedTuple):
+    """Rows of a log: all, clicked, not clicked, and at the place 0."""
+
+    rows: int
+    clicks: int
+    unclicked: int
+    zeros: int
 
 
 @dataclass(frozen=True)
 class EventTables:
-    """The log as SQL tables; in a query, {events}, {sessions} and {cells} name them.
+    """The log as SQL tables; in a query, {events}, {sessions}, {lists} and {cells} name them.
+
+    Only {events} reads the log: what several checks need is gathered in the others.
 
     events: the log's own columns as r0, r1, ..., and
         q, s, d: query, session and doc; place: the position as a number, NULL where it is none;
         k: the 1-based position, NULL where it cannot be used; c: clicked or not, NULL where
         it is neither; t: microseconds since 1970 (NULL without timestamps); client; design.
-    sessions: one row per (q, s): n rows, places (distinct positions), docs, clicks, lo and hi
-        (first and last position), ranking (a hash of docs and positions), slots (a hash
-        of positions), t, client, design, other_design (the same, if all is well).
-    cells: shown and clicked per (q, d, k).
+    sessions: one row per (q, s): n rows, placed (rows with a position), clicks, lo and hi (first
+        and last position), ranking (a hash of docs and positions), t and t_last, client, design
+        and other_design (the same, if all is well), top and top_clicked (bit k: position k is
+        shown, clicked, for the first TOP), mixed0, mixed1, ... (a context has two values).
+    lists: one row per distinct (q, n, ranking): its number of sessions, s (the first of them),
+        placed, lo, hi, and what is the same in all of them: places (distinct positions), docs.
+    cells: shown, clicked, and ordinary (shown in sessions that are not randomised) per (q, d, k).
 
     Attributes:
         source: the log.
@@ -43,6 +60,7 @@ class EventTables:
         features: columns with features.
         base: what the log calls the first position: 1, or 0.
         gathered: the table of sessions, once it is there.
+        counted: the totals, once they are known.
         events: the log with the columns above.
     """
 
@@ -51,6 +69,7 @@ class EventTables:
     features: Sequence[str] = ()
     base: int = 1
     gathered: "DuckDBPyRelation | None" = None
+    counted: Totals | None = None
     events: "DuckDBPyRelation" = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,7 +80,7 @@ class EventTables:
         """Return the rows of a query over the tables."""
         # a query through the log's relation opens the file, so others go through another one
         through = self.events if self.gathered is None or "{events}" in sql else self.gathered
-        named = sql.format(events=_EVENTS, sessions=_SESSIONS, cells=_CELLS)
+        named = sql.format(events=_EVENTS, sessions=_SESSIONS, lists=_LISTS, cells=_CELLS)
         with errors_in_one_line(self.source.name):
             found = through.query(_EVENTS if through is self.events else _GATHERED, named)
             return [] if found is None else found.fetchall()
@@ -69,6 +88,17 @@ class EventTables:
     def row(self, sql: str) -> tuple[Any, ...]:
         """Return the first row of a query over the tables."""
         return self.rows(sql)[0]
+
+    def totals(self) -> Totals:
+        """Return how many rows there are, clicked or not."""
+        if self.counted is not None:
+            return self.counted
+        return Totals(
+            *self.row(
+                "SELECT count(*), count(*) FILTER (c), count(*) FILTER (NOT c), "
+                "count(*) FILTER (place = 0) FROM {events}"
+            )
+        )
 
     def raw(self, name: str) -> str:
         """Return the name in {events} of one of the log's own columns."""
@@ -95,9 +125,9 @@ class EventTables:
         query, session, doc = found[0]
         return f"doc {doc} of session {session} of query {query}"
 
-    def session_example(self, condition: str) -> str:
-        """Return words that name the first session for which a condition holds."""
-        found = self.rows(f"SELECT q, s FROM {{sessions}} WHERE {condition} ORDER BY ALL LIMIT 1")
+    def session_example(self, condition: str, *, of: str = "sessions") -> str:
+        """Return words that name the first of the sessions, or lists, for which a condition holds."""
+        found = self.rows(f"SELECT q, s FROM {{{of}}} WHERE {condition} ORDER BY ALL LIMIT 1")
         return f"session {found[0][1]} of query {found[0][0]}" if found else ""
 
     def _columns(self) -> dict[str, str]:
@@ -112,9 +142,7 @@ class EventTables:
         columns["k"] = f"CASE WHEN {usable} THEN ({place})::INTEGER + {1 - self.base} END"
         columns["c"] = self._click()
         columns["t"] = self._time()
-        columns["client"] = (
-            f"{quoted_name(self.client)}::VARCHAR" if self.client else "NULL::VARCHAR"
-        )
+        columns["client"] = self._client()
         columns["design"] = self._design()
         return columns
 
@@ -122,6 +150,12 @@ class EventTables:
         if self.source.is_number(name):
             return f"{quoted_name(name)}::DOUBLE"
         return f"TRY_CAST({quoted_name(name)}::VARCHAR AS DOUBLE)"
+
+    def _client(self) -> str:
+        if self.client is None:
+            return "NULL::VARCHAR"
+        whole = self.source.is_integer(self.client)
+        return quoted_name(self.client) if whole else f"{quoted_name(self.client)}::VARCHAR"
 
     def _click(self) -> str:
         if self.source.types["click"] == "BOOLEAN":
@@ -153,22 +187,28 @@ class EventTables:
 
 @contextmanager
 def open_tables(
-    source: EventSource, *, contexts: Sequence[str], features: Sequence[str], base: int
+    source: EventSource,
+    *,
+    contexts: Sequence[str],
+    features: Sequence[str],
+    base: int,
+    counted: Totals | None = None,
 ) -> Iterator[EventTables]:
-    """Make the tables of sessions and cells; they are dropped in the end.
+    """Make the tables of sessions, lists and cells; they are dropped in the end.
 
-    Both are temporary tables of DuckDB's, which it moves to disk where memory is short.
+    They are temporary tables of DuckDB's, which it moves to disk where memory is short.
     """
-    tables = EventTables(source, contexts, features, base)
+    tables = EventTables(source, contexts, features, base, counted=counted)
+    made = {_SESSIONS: _sessions_sql(tables), _LISTS: _LISTS_SQL, _CELLS: _CELLS_SQL}
     try:
-        tables.rows(f"CREATE OR REPLACE TEMP TABLE {_SESSIONS} AS {_SESSIONS_SQL}")
-        tables.rows(f"CREATE OR REPLACE TEMP TABLE {_CELLS} AS {_CELLS_SQL}")
+        for name, sql in made.items():
+            tables.rows(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
         gathered = tables.events.query(_EVENTS, f"SELECT * FROM {_SESSIONS}")
-        yield replace(tables, gathered=gathered)
+        yield replace(tables, gathered=gathered, counted=tables.totals())
     finally:
         # after an error DuckDB may refuse; the first error is the one to tell
         with suppress(InputError):
-            for name in (_SESSIONS, _CELLS):
+            for name in made:
                 tables.rows(f"DROP TABLE IF EXISTS {name}")
 
 
@@ -182,11 +222,12 @@ def check_present(source: EventSource, names: Sequence[str]) -> None:
 
 def counts_of(tables: EventTables) -> Mapping[str, int]:
     """Return how many rows, sessions, lists, queries, docs, clicks, ... a log has."""
-    rows, clicks = tables.row("SELECT count(*), count(*) FILTER (c) FROM {events}")
-    sessions, lists, queries, randomised, last = tables.row(
-        "SELECT count(*), count(DISTINCT (q, n, ranking)), count(DISTINCT q), "
-        "count(*) FILTER (design != ''), coalesce(max(hi), 0) FROM {sessions}"
+    rows, clicks, *_ = tables.totals()
+    sessions, queries, randomised, last = tables.row(
+        "SELECT count(*), count(DISTINCT q), count(*) FILTER (design != ''), "
+        "coalesce(max(hi), 0) FROM {sessions}"
     )
+    (lists,) = tables.row("SELECT count(*) FROM {lists}")
     (docs,) = tables.row("SELECT count(DISTINCT (q, d)) FROM {cells}")
     return {
         "rows": rows,
@@ -200,14 +241,34 @@ def counts_of(tables: EventTables) -> Mapping[str, int]:
     }
 
 
-_SESSIONS_SQL = (
-    "SELECT q, s, count(*) AS n, count(k) AS placed, count(DISTINCT k) AS places, "
-    "count(DISTINCT d) AS docs, count(*) FILTER (c) AS clicks, min(k) AS lo, max(k) AS hi, "
-    "sum(hash(d, k)) AS ranking, sum(hash(k)) AS slots, min(t) AS t, "
-    "min(client) AS client, min(design) AS design, max(design) AS other_design "
-    "FROM {events} WHERE q IS NOT NULL AND s IS NOT NULL AND d IS NOT NULL GROUP BY q, s"
+def context_value(tables: EventTables, name: str) -> str:
+    """Return the SQL in {events} of a context, as text."""
+    return f"coalesce({tables.raw(name)}::VARCHAR, '')"
+
+
+def _sessions_sql(tables: EventTables) -> str:
+    values = [f"hash({context_value(tables, name)})" for name in tables.contexts]
+    mixed = "".join(f", min({v}) != max({v}) AS mixed{i}" for i, v in enumerate(values))
+    return (
+        "SELECT q, s, count(*) AS n, count(k) AS placed, count(*) FILTER (c) AS clicks, "
+        "min(k) AS lo, max(k) AS hi, sum(hash(d, k)) AS ranking, min(t) AS t, max(t) AS t_last, "
+        "min(client) AS client, min(design) AS design, max(design) AS other_design, "
+        f"bit_or(CASE WHEN k <= {TOP} THEN 1 << k ELSE 0 END) AS top, "
+        f"bit_or(CASE WHEN k <= {TOP} AND c THEN 1 << k ELSE 0 END) AS top_clicked{mixed} "
+        "FROM {events} WHERE q IS NOT NULL AND s IS NOT NULL AND d IS NOT NULL GROUP BY q, s"
+    )
+
+
+# docs and positions are told apart in one session of each list: that is what costs most
+_LISTS_SQL = (
+    "WITH firsts AS (SELECT q, n, ranking, count(*) AS sessions, min(s) AS s, "
+    "min(placed) AS placed, min(lo) AS lo, min(hi) AS hi FROM {sessions} GROUP BY q, n, ranking) "
+    "SELECT * FROM firsts JOIN (SELECT q, s, count(DISTINCT k) AS places, "
+    "count(DISTINCT d) AS docs FROM {events} SEMI JOIN firsts USING (q, s) "
+    "WHERE d IS NOT NULL GROUP BY q, s) USING (q, s)"
 )
 _CELLS_SQL = (
-    "SELECT q, d, k, count(*) AS shown, count(*) FILTER (c) AS clicked "
+    "SELECT q, d, k, count(*) AS shown, count(*) FILTER (c) AS clicked, "
+    "count(*) FILTER (design = '') AS ordinary "
     "FROM {events} WHERE q IS NOT NULL AND d IS NOT NULL AND k IS NOT NULL GROUP BY q, d, k"
 )

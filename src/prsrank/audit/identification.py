@@ -95,7 +95,7 @@ def _enough(one: int, other: int) -> bool:
 
 
 def _randomised(tables: EventTables, depth: int) -> Identified:
-    found = tables.rows(_SHUFFLED_CLICKS) if "randomised" in tables.source.types else []
+    found = tables.rows(_SHUFFLED_CLICKS) if _marked(tables, "NOT") else []
     sessions = max((shown for _, _, _, shown in found), default=0)
     known = {k for k, _, first, _ in found if first}
     clicks = {k: clicked for k, clicked, _, _ in found}
@@ -110,7 +110,7 @@ def _randomised(tables: EventTables, depth: int) -> Identified:
 
 
 def _swap(tables: EventTables, depth: int) -> Identified:
-    found = tables.rows(_SWAPPED_CLICKS) if "randomised" in tables.source.types else []
+    found = tables.rows(_SWAPPED_CLICKS) if _marked(tables, "") else []
     known = linked_positions((one, two) for one, two, _, c1, c2 in found if c1 and c2)
     clicks: dict[int, int] = {}
     for one, two, _, at_one, at_two in found:
@@ -123,6 +123,15 @@ def _swap(tables: EventTables, depth: int) -> Identified:
     counts = {"sessions": sessions, "swaps": len(found), "clicks": sum(clicks.values())}
     unlinked = "no swaps with clicks link them to position 1"
     return _judged("swap", known, clicks, depth=depth, none=none, unlinked=unlinked, counts=counts)
+
+
+def _marked(tables: EventTables, which: str) -> bool:
+    """Tell whether sessions are marked as swaps, or as anything else (which: "NOT")."""
+    (count,) = tables.row(
+        "SELECT count(*) FROM {sessions} "
+        f"WHERE other_design != '' AND {which} starts_with(other_design, 'swap:')"
+    )
+    return bool(count)
 
 
 _SHUFFLED_CLICKS = (
@@ -152,34 +161,33 @@ _PART = (
 )
 
 
+def _affordable(tables: EventTables, depth: int) -> tuple[int, int]:
+    """Return how deep pairs of positions can be looked at, and the docs with several so far."""
+    for most in (_DEPTH, _SHALLOW):
+        pairs, docs = tables.row(
+            "SELECT coalesce(sum(n * n), 0), count(*) FILTER (n > 1) FROM "
+            f"(SELECT count(*) AS n FROM {{cells}} WHERE k <= {most} GROUP BY q, d)"
+        )
+        if pairs <= _MOST_PAIRS:
+            break
+    return min(depth, most), docs
+
+
 class _Moved:
     """What docs shown at several positions tell; pairs of positions that share such docs."""
 
     def __init__(self, tables: EventTables, depth: int) -> None:
         self.features = bool(tables.features)
-        self.depth = min(depth, self._affordable(tables))
-        part = _PART.format(depth=self.depth)
-        self.docs, self.clicked_docs = tables.row(
-            f"{part} SELECT count(*), count(*) FILTER (total > 0) FROM several"
+        self.depth, self.docs = _affordable(tables, depth)
+        found = tables.rows(
+            f"{_PART.format(depth=self.depth)} SELECT a.k, b.k, count(*) FILTER (a.total > 0), "
+            "sum(a.clicked) > 0 AND sum(b.clicked) > 0, sum(a.clicked)::BIGINT "
+            "FROM part a JOIN part b ON a.q = b.q AND a.d = b.d WHERE a.k <= b.k GROUP BY a.k, b.k"
         )
-        self.pairs = tables.rows(
-            f"{part} SELECT a.k, b.k, count(*), count(*) FILTER (a.total > 0), "
-            "sum(a.clicked) > 0 AND sum(b.clicked) > 0 FROM part a JOIN part b "
-            "ON a.q = b.q AND a.d = b.d WHERE a.k < b.k GROUP BY a.k, b.k"
-        )
-        self.clicks = {
-            k: int(clicked)
-            for k, clicked in tables.rows(f"{part} SELECT k, sum(clicked) FROM part GROUP BY k")
-        }
+        self.pairs = [row[:4] for row in found if row[0] != row[1]]
+        self.clicks = {row[0]: row[4] for row in found if row[0] == row[1]}
         at_first = tables.row("SELECT coalesce(sum(clicked), 0) FROM {cells} WHERE k = 1")
         self.clicks_at_first = int(at_first[0])
-
-    def _affordable(self, tables: EventTables) -> int:
-        (pairs,) = tables.row(
-            "SELECT coalesce(sum(n * n), 0) FROM (SELECT count(*) AS n FROM {cells} "
-            f"WHERE k <= {_DEPTH} GROUP BY q, d)"
-        )
-        return _DEPTH if pairs <= _MOST_PAIRS else _SHALLOW
 
     def _verdict(self, method: str, known: set[int]) -> Identified:
         counts = {"docs": self.docs, "pairs of positions": len(self.pairs)}
@@ -201,7 +209,7 @@ class _Moved:
     def harvest(self) -> Identified:
         """All pairs of positions with clicks at both."""
         return self._verdict(
-            "harvest", linked_positions((k, other) for k, other, _, _, both in self.pairs if both)
+            "harvest", linked_positions((k, other) for k, other, _, both in self.pairs if both)
         )
 
     def chain(self) -> Identified:
@@ -209,7 +217,7 @@ class _Moved:
         return self._verdict(
             "harvest-chain",
             linked_positions(
-                (k, other) for k, other, _, _, both in self.pairs if both and other == k + 1
+                (k, other) for k, other, _, both in self.pairs if both and other == k + 1
             ),
         )
 
@@ -218,7 +226,7 @@ class _Moved:
         has = {k for k, clicked in self.clicks.items() if clicked}
         known = linked_positions(
             (k, other)
-            for k, other, _, clicked, _ in self.pairs
+            for k, other, clicked, _ in self.pairs
             if clicked and k in has and other in has
         )
         found = self._verdict("regression-em", known)

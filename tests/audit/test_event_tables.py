@@ -1,0 +1,27 @@
+"""How often an audit reads the log."""
+
+import pytest
+
+from prsrank.audit import audit
+from prsrank.audit.event_tables import EventTables
+from prsrank.data.event_source import open_frame
+
+
+@pytest.mark.parametrize(("more", "passes"), [(False, 5), (True, 9)])
+def test_the_log_is_read_few_times(more, passes, simulate, monkeypatch):
+    events = simulate(design=lambda rng: "uniform" if rng.random() < 0.2 else "")
+    time = 1_700_000_000_000_000 + events["session_id"] * 3_600_000_000
+    events |= {"timestamp": time, "client_id": events["session_id"] % 100}
+    if more:
+        events |= {"x": events["doc_id"] * 0.5, "device": (events["session_id"] % 2).astype(str)}
+    else:
+        del events["randomised"]
+    read = []
+    rows = EventTables.rows
+    monkeypatch.setattr(
+        EventTables, "rows", lambda self, sql: (read.append(sql), rows(self, sql))[1]
+    )
+    with open_frame(events) as source:
+        found = audit(source, contexts=["device"] * more, features=["x"] * more)
+    assert not found.errors
+    assert sum(sql.count("{events}") for sql in read) == passes
