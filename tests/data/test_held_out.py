@@ -60,6 +60,50 @@ def test_by_query_all_sessions_stay():
     assert not set(parts.training.query_ids.tolist()) & set(parts.held_out.query_ids.tolist())
 
 
+def tens(ids):
+    """Put queries 10 to 19 in one group, 20 to 29 in another, ..."""
+    return ids // 10
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"by": "time"}, {"by": "time", "keep": "training"}, {"share": 0.5}]
+)
+def test_no_group_of_queries_is_in_two_parts(options):
+    rng = np.random.default_rng(5)
+    queries = np.sort(rng.integers(0, 400, 900)) + rng.integers(0, 15, 900)
+    log = timed_log(queries)
+    plain = hold_out(log, **options)
+    assert len(np.intersect1d(tens(plain.training.query_ids), tens(plain.held_out.query_ids)))
+    parts = hold_out(log, group_of=tens, **options)
+    sides = [set(tens(part.query_ids).tolist()) for part in (parts.training, parts.held_out)]
+    assert all(sides)
+    assert not sides[0] & sides[1]
+    kept = parts.training.sessions + parts.held_out.sessions
+    assert kept + parts.dropped_sessions == log.sessions
+
+
+def test_a_share_of_the_groups_is_held_out_whatever_their_size():
+    queries = np.concatenate([np.arange(10), [10, 20, 30, 40]])
+    parts = hold_out(timed_log(queries), share=0.4, seed=1, group_of=tens)
+    assert len(np.unique(tens(parts.held_out.query_ids))) == 2
+    with pytest.raises(InputError, match="a log of 1 queries cannot be split"):
+        hold_out(timed_log([1, 2, 3]), group_of=tens)
+
+
+def test_groups_of_one_query_split_as_queries_do():
+    log = timed_log([5, 3, 9, 3, 1, 7, 7, 2])
+    for seed in range(5):
+        one, other = hold_out(log, seed=seed), hold_out(log, seed=seed, group_of=np.array)
+        assert one.held_out.query_ids.tolist() == other.held_out.query_ids.tolist()
+
+
+def test_groups_on_both_sides_of_a_cut_are_counted_once():
+    log = timed_log([10, 11, 50, 12, 13, 60])
+    parts = hold_out(log, by="time", share=0.5, group_of=tens)
+    assert (parts.shared_queries, parts.dropped_sessions) == (1, 2)
+    assert parts.training.query_ids.tolist() == [50]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

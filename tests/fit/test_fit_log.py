@@ -210,6 +210,24 @@ def test_a_log_that_identifies_no_propensities_needs_some(tmp_path):
     np.testing.assert_allclose(made.propensities.curve.propensity, expected)
 
 
+def test_features_tell_relevance_from_position_only_on_demand(tmp_path):
+    log = simulated(tmp_path, randomised=0.0, sessions=500)
+    table = feature_table(log, tmp_path / "features.parquet")
+    joined = tmp_path / "joined.parquet"
+    with duckdb.connect() as connection:
+        connection.sql(
+            f"SELECT * FROM '{log}' JOIN '{table}' USING (query_id, doc_id)"
+        ).write_parquet(str(joined))
+    options = {"mapping": LogMapping(features=("x", "y", "z")), "out": tmp_path / "out", **QUICK}
+    with pytest.raises(InputError, match="or regression-em \\(which assumes"):
+        fit_log(joined, **options)
+    made = fit_log(joined, propensity="regression-em", **options)
+    assert "only the features tell relevance from position" in made.propensities.curve.verdict
+    p = made.propensities.curve.propensity
+    assert p[0] == 1
+    assert (np.diff(p) <= 0).all()
+
+
 @pytest.mark.parametrize("step", ["tune", "write_results"])
 def test_an_interrupted_fit_leaves_nothing(log, tmp_path, monkeypatch, step):
     def interrupt(*_, **__):

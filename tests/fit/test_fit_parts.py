@@ -15,6 +15,8 @@ from prsrank.fit.manifest import check_inputs, hashed_files, hashed_inputs, vers
 from prsrank.fit.plan import Plan
 from prsrank.fit.propensities import covering, falling_curve
 from prsrank.fit.tuning import GRIDS, candidates
+from prsrank.ingest.features import original_queries
+from prsrank.ingest.log import read_log
 from prsrank.ingest.mapping import LogMapping
 from prsrank.propensity.curve import Propensities
 
@@ -42,6 +44,64 @@ def test_no_query_is_in_two_parts(log, holdout):
     assert queries(parts.learning) == sides[0] | sides[1]
     total = sum(part.sessions for part in (parts.train, parts.validation, parts.held_out))
     assert total + parts.dropped_sessions == log.sessions
+
+
+@pytest.fixture(scope="module")
+def split_lists_log(tmp_path_factory):
+    """40 queries with three lists each, half of which end in # and a number; read by session."""
+    rows = []
+    rng = np.random.default_rng(0)
+    for session in range(600):
+        query = session % 40
+        name = f"q{query}" if query % 2 else f"q{query % 3}#{query}"
+        value = session // 40 % 3 if query else 0
+        clicked = rng.integers(1, 3)
+        design = "uniform" if query > 25 and session % 4 < 2 else ""
+        for k in (1, 2):
+            click = int(k == clicked)
+            rows.append(f"{name},{session},d{k},{k},{click},{session * 10**6},{design},{value}")
+    file = tmp_path_factory.mktemp("split") / "log.csv"
+    header = "query_id,session_id,doc_id,position,click,timestamp,randomised,x\n"
+    file.write_text(header + "\n".join(rows))
+    mapping = LogMapping(features=("x",))
+    log, _ = read_log(file, mapping=mapping, lists="session")
+    return file, mapping, log, {int(row.split(",")[5]): row.split(",")[0] for row in rows}
+
+
+@pytest.mark.parametrize("holdout", ["query:0.3", "time:0.04", "randomised"])
+def test_lists_of_one_query_are_in_one_part(split_lists_log, holdout):
+    file, mapping, log, queries_of = split_lists_log
+    parts = split_log(log, Plan(str(file), mapping=mapping, lists="session", holdout=holdout))
+    sides = [
+        {queries_of[time] for time in part.session_times.tolist()}
+        for part in (parts.train, parts.validation, parts.held_out)
+    ]
+    assert all(sides)
+    assert len(set.union(*sides)) == sum(map(len, sides))
+    total = sum(part.sessions for part in (parts.train, parts.validation, parts.held_out))
+    assert total + parts.dropped_sessions == log.sessions
+
+
+def test_without_split_lists_a_number_in_an_id_means_nothing(split_lists_log):
+    _, _, log, queries_of = split_lists_log
+    plan = Plan("log", data=DATA)
+    assert plan.group_of is None
+    assert Plan("log", features="t.csv", lists="session").group_of is None
+    parts = split_log(log, plan)
+    sides = [
+        {queries_of[time] for time in part.session_times.tolist()}
+        for part in (parts.train, parts.held_out)
+    ]
+    assert sides[0] & sides[1]  # what the groups are there for
+
+
+def test_the_original_query_of_a_split_list_comes_back(split_lists_log):
+    _, _, log, queries_of = split_lists_log
+    ids = original_queries(log.query_ids)[log.ranking_query][log.session_ranking]
+    assert ids.tolist() == [queries_of[time] for time in log.session_times.tolist()]
+    assert log.queries == 1 + 39 * 3
+    numbers = np.arange(3)
+    assert original_queries(numbers) is numbers
 
 
 def test_the_randomised_part_holds_all_randomised_sessions_and_no_other(log):

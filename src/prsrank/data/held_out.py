@@ -1,25 +1,31 @@
 """Held-out sessions: parts of a log that share no list with the part that a ranker learns from."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from prsrank.data.click_log import ClickLog
+from prsrank.data.dataset import IdArray
 from prsrank.errors import InputError
 
 WAYS = ("query", "time")
 SIDES = ("held-out", "training")
 
+GroupOf = Callable[[IdArray], IdArray]
+"""Takes query ids; returns for each the name of its group. Queries of a group stay together."""
+
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """A log in two parts without a common query.
+    """A log in two parts without a common query, or group of queries.
 
     Attributes:
         training: the sessions to learn from.
         held_out: the sessions to judge by.
         way: "query" or "time".
-        shared_queries: queries with sessions on both sides of the cut in time.
+        shared_queries: queries, or groups, with sessions on both sides of the cut in time.
         dropped_sessions: their sessions on one side, which neither part has.
     """
 
@@ -31,7 +37,13 @@ class HeldOut:
 
 
 def hold_out(
-    log: ClickLog, *, by: str = "query", share: float = 0.2, seed: int = 0, keep: str = "held-out"
+    log: ClickLog,
+    *,
+    by: str = "query",
+    share: float = 0.2,
+    seed: int = 0,
+    keep: str = "held-out",
+    group_of: GroupOf | None = None,
 ) -> HeldOut:
     """Split a log so that no list is in both parts.
 
@@ -47,6 +59,9 @@ def hold_out(
         share: share of the queries, or of the sessions, to hold out.
         seed: of the choice of queries.
         keep: which side of a cut in time stays whole: "held-out" or "training".
+        group_of: the group of each query: lists of one query that have ids of their own
+            (`prsrank.ingest.features.original_queries`) are nearly the same, and stay on one
+            side. Default: each query is alone.
 
     Raises:
         InputError: if a part would be empty: with few queries that come back all the time,
@@ -69,10 +84,39 @@ def hold_out(
     if not 0 < share < 1:
         raise InputError(f"the share to hold out must be between 0 and 1, not {share}")
     if by == "query":
-        held_out, training = log.split_by_query(share, seed=seed)
+        held_out, training = split_by_group(log, share, seed=seed, group_of=group_of)
         return HeldOut(training, held_out, by)
     early, late = log.split_by_time(share=1 - share)
-    return _without_shared(early, late, keep)
+    return _without_shared(early, late, keep, group_of)
+
+
+def split_by_group(
+    log: ClickLog, share: float, *, seed: int = 0, group_of: GroupOf | None = None
+) -> tuple[ClickLog, ClickLog]:
+    """Return the sessions of `share` of the groups, drawn at random, and the others.
+
+    Without groups this is `ClickLog.split_by_query`.
+    """
+    if group_of is None:
+        return log.split_by_query(share, seed=seed)
+    _, group = np.unique(group_of(log.query_ids), return_inverse=True)
+    of_session = group[log.ranking_query][log.session_ranking]
+    shown = np.unique(of_session)
+    if len(shown) < 2:
+        raise InputError(f"a log of {len(shown)} queries cannot be split by query")
+    size = min(max(round(share * len(shown)), 1), len(shown) - 1)
+    first = np.isin(of_session, np.random.default_rng(seed).permutation(shown)[:size])
+    return log.select(first), log.select(~first)
+
+
+def in_groups(
+    log: ClickLog, other: ClickLog, group_of: GroupOf | None = None
+) -> npt.NDArray[np.bool_]:
+    """Tell for each session of a log whether the other log has its query, or one of its group."""
+    ids, others = log.query_ids, other.query_ids
+    if group_of is not None:
+        ids, others = group_of(ids), group_of(others)
+    return np.isin(ids, others)[log.ranking_query][log.session_ranking]
 
 
 def parse_hold_out(text: str) -> tuple[str, float]:
@@ -94,18 +138,20 @@ def parse_hold_out(text: str) -> tuple[str, float]:
     return way, value
 
 
-def _without_shared(early: ClickLog, late: ClickLog, keep: str) -> HeldOut:
-    shared = np.intersect1d(early.query_ids, late.query_ids)
-    if not len(shared):
+def _without_shared(
+    early: ClickLog, late: ClickLog, keep: str, group_of: GroupOf | None
+) -> HeldOut:
+    cut, whole = (early, late) if keep == "held-out" else (late, early)
+    dropped = in_groups(cut, whole, group_of)
+    if not dropped.any():
         return HeldOut(early, late, "time")
-    cut = early if keep == "held-out" else late
-    of_session = cut.ranking_query[cut.session_ranking]
-    dropped = np.isin(cut.query_ids, shared)[of_session]
     if dropped.all():
         side = "before" if keep == "held-out" else "after"
         raise InputError(
             f"all queries {side} the cut in time are on the other side too: split by query"
         )
     kept = cut.select(~dropped)
+    lost = cut.select(dropped).query_ids
+    shared = len(np.unique(lost if group_of is None else group_of(lost)))
     training, held_out = (kept, late) if keep == "held-out" else (early, kept)
-    return HeldOut(training, held_out, "time", len(shared), int(dropped.sum()))
+    return HeldOut(training, held_out, "time", shared, int(dropped.sum()))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prsrank.data.click_log import ClickLog
-from prsrank.data.held_out import hold_out
+from prsrank.data.held_out import GroupOf, hold_out, in_groups
 from prsrank.errors import InputError
 from prsrank.fit.plan import RANDOMISED, Plan
 
@@ -48,18 +48,21 @@ class LogParts:
 def split_log(log: ClickLog, plan: Plan) -> LogParts:
     """Split a log as the plan says; validation is a fifth of the queries that are not held out.
 
-    "randomised" holds out the sessions that showed docs in random order.
+    "randomised" holds out the sessions that showed docs in random order. Lists of one query
+    that have ids of their own (`lists` "session") stay together.
 
     Raises:
         InputError: if a part has no sessions or no clicks.
     """
     way, share = plan.hold_out_by
     if way == RANDOMISED:
-        learning, held_out, dropped = _without_randomised(log)
+        learning, held_out, dropped = _without_randomised(log, plan.group_of)
     else:
-        whole = hold_out(log, by=way, share=share, seed=plan.seed)
+        whole = hold_out(log, by=way, share=share, seed=plan.seed, group_of=plan.group_of)
         learning, held_out, dropped = whole.training, whole.held_out, whole.dropped_sessions
-    inner = hold_out(learning, by="query", share=VALIDATION_SHARE, seed=plan.seed)
+    inner = hold_out(
+        learning, by="query", share=VALIDATION_SHARE, seed=plan.seed, group_of=plan.group_of
+    )
     parts = LogParts(inner.training, inner.held_out, held_out, learning, way, dropped)
     for name, count in parts.counts().items():
         if not count["clicks"]:
@@ -69,14 +72,14 @@ def split_log(log: ClickLog, plan: Plan) -> LogParts:
     return parts
 
 
-def _without_randomised(log: ClickLog) -> tuple[ClickLog, ClickLog, int]:
+def _without_randomised(log: ClickLog, group_of: GroupOf | None) -> tuple[ClickLog, ClickLog, int]:
     marked = np.array([design != "" for design in log.designs])
     randomised = marked[log.ranking_design][log.session_ranking]
     if not randomised.any():
         raise InputError("no session is marked as randomised: hold out by query or by time")
-    of_session = log.ranking_query[log.session_ranking]
-    shared = np.isin(of_session, of_session[randomised]) & ~randomised
+    held_out = log.select(randomised)
+    shared = in_groups(log, held_out, group_of) & ~randomised
     learning = ~randomised & ~shared
     if not learning.any():
         raise InputError("every query has randomised sessions: hold out by query or by time")
-    return log.select(learning), log.select(randomised), int(shared.sum())
+    return log.select(learning), held_out, int(shared.sum())

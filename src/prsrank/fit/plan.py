@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from prsrank.data.held_out import parse_hold_out
+from prsrank.data.held_out import GroupOf, parse_hold_out
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.fit.tuning import GRIDS
@@ -71,6 +71,13 @@ class Plan:
                 f"'{self.holdout}' does not say what to hold out: query:SHARE, time:SHARE (SHARE "
                 "between 0 and 1) or randomised"
             ) from error
+
+    @property
+    def group_of(self) -> GroupOf | None:
+        """Which queries stay together in a split: those that were one query in the log."""
+        from prsrank.ingest.features import original_queries
+
+        return original_queries if self.lists == "session" and self.table is None else None
 
     @property
     def propensity_file(self) -> str | None:

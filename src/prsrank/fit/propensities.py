@@ -10,6 +10,7 @@ import numpy.typing as npt
 from prsrank.audit.findings import Audit
 from prsrank.data.click_log import ClickLog, Context
 from prsrank.data.dataset import RankingDataset
+from prsrank.data.held_out import split_by_group
 from prsrank.errors import InputError
 from prsrank.fit.log_parts import LogParts
 from prsrank.fit.plan import RANDOMISED, Plan
@@ -53,7 +54,8 @@ def find_propensities(
     Estimates come from the sessions that are not held out. Where the randomised sessions are
     the held-out part, they are also what identifies the propensities. Then each half of their
     queries is judged with a curve of the other half, and the training curve is that of both:
-    what a ranker can know of a held-out click is one number per position.
+    what a ranker can know of a held-out click is one number per position. Regression EM uses
+    the features only where the plan names it: docs/propensities.md says how far off it may be.
 
     Raises:
         InputError: if the log identifies nothing and nothing is given.
@@ -77,14 +79,15 @@ def find_propensities(
         curve.at(np.unique(log.ranking_positions))  # names a position that it lacks
         return FitPropensities(curve, curve, parts.held_out, f"given: {plan.propensity}")
     sources = {method: _sessions(method, parts) for method in methods}
-    found = _first_identified(sources.items(), lists, depth, plan.seed)
+    named = plan.propensity != "auto"
+    found = _first_identified(sources.items(), lists if named else None, depth, plan.seed)
     if found is None:
-        raise InputError(f"{plan.log}: {_nothing(audit, methods)}")
+        raise InputError(f"{plan.log}: {_nothing(audit, methods, named)}")
     source = sources[found.method]
     if source is not parts.held_out:
         how = f"{found.method}, from the {source.sessions:,} sessions that are not held out"
         return FitPropensities(found, found, parts.held_out, how)
-    return _cross_fitted(found, parts.held_out, lists, plan.seed)
+    return _cross_fitted(found, parts.held_out, plan)
 
 
 def covering(curve: Propensities, depth: int, *, fewest: int = FEWEST_CLICKS) -> Propensities:
@@ -144,7 +147,7 @@ def _sessions(method: str, parts: LogParts) -> ClickLog:
 
 
 def _first_identified(
-    sources: Iterable[tuple[str, ClickLog]], lists: RankingDataset, depth: int, seed: int
+    sources: Iterable[tuple[str, ClickLog]], lists: RankingDataset | None, depth: int, seed: int
 ) -> Propensities | None:
     for method, log in sources:
         curve = falling_curve(method, log, lists, seed)
@@ -154,9 +157,11 @@ def _first_identified(
 
 
 def falling_curve(
-    method: str, log: ClickLog, lists: RankingDataset, seed: int
+    method: str, log: ClickLog, lists: RankingDataset | None, seed: int
 ) -> Propensities | None:
     """Return a falling curve, or None where the sessions do not identify one.
+
+    With lists, regression EM takes relevance from their features if it cannot do without.
 
     It ends at the last position with a click: the positions below it, which few lists reach,
     would join the last step of the curve and pull it down.
@@ -168,11 +173,15 @@ def falling_curve(
         estimator(method), shape="monotone", positions=depth
     )
     curve: Propensities = chosen.estimate(log, seed=seed)
-    if curve.verdict.startswith("not identified") and method == "regression-em":
+    if lists is not None and _is_unknown(curve) and method == "regression-em":
         curve = chosen.estimate(log, dataset=lists, seed=seed)
     with np.errstate(invalid="ignore"):
         known = (curve.propensity[1:] > 0).any()
-    return curve if known and not curve.verdict.startswith("not identified") else None
+    return curve if known and not _is_unknown(curve) else None
+
+
+def _is_unknown(curve: Propensities) -> bool:
+    return curve.verdict.startswith("not identified")
 
 
 def _randomised_only(log: ClickLog) -> ClickLog:
@@ -184,12 +193,10 @@ def _last_click(log: ClickLog) -> int:
     return int(clicked[-1]) + 1 if len(clicked) else 0
 
 
-def _cross_fitted(
-    whole: Propensities, held_out: ClickLog, lists: RankingDataset, seed: int
-) -> FitPropensities:
+def _cross_fitted(whole: Propensities, held_out: ClickLog, plan: Plan) -> FitPropensities:
     count = f"{held_out.sessions:,} randomised sessions, which are also the held-out part"
-    halves = held_out.split_by_query(0.5, seed=seed)
-    curves = [falling_curve(whole.method, half, lists, seed) for half in halves]
+    halves = split_by_group(held_out, 0.5, seed=plan.seed, group_of=plan.group_of)
+    curves = [falling_curve(whole.method, half, None, plan.seed) for half in halves]
     if curves[0] is None or curves[1] is None:
         how = f"{whole.method}, from the {count}: too few for a curve from each half"
         return FitPropensities(whole, whole, held_out, how)
@@ -205,14 +212,14 @@ def _cross_fitted(
     return FitPropensities(whole, replace(whole, contexts=others), marked, how)
 
 
-def _nothing(audit: Audit, methods: list[str]) -> str:
+def _nothing(audit: Audit, methods: list[str], named: bool) -> str:
+    give = "give --propensity FILE or power:ETA (an assumption)"
+    if not named:
+        give += ", or regression-em (which assumes that the features explain relevance)"
     if methods:
         return (
-            f"the part that is not held out does not identify propensities by {' or '.join(methods)}"
-            ": give --propensity FILE or power:ETA"
+            "the part that is not held out does not identify propensities by "
+            f"{' or '.join(methods)}: {give}"
         )
     reasons = "; ".join(f"{one.method}: {one.reason}" for one in audit.estimators[:3])
-    return (
-        "identifies no propensities: give --propensity FILE or power:ETA (an assumption), or "
-        f"randomise a share of the sessions ({reasons})"
-    )
+    return f"identifies no propensities: {give}, or randomise a share of the sessions ({reasons})"

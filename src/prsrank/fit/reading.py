@@ -50,13 +50,6 @@ def read_inputs(plan: Plan, tell: Tell) -> ReadLog:
         log, lists = log_and_lists(
             source, mapping=plan.mapping, features=plan.table, lists=plan.lists
         )
-    if len(set(plan.mapping.actions.values()) - {0}) > 1:
-        warn("fit counts every action of a weight above 0 as one click, whatever the weight")
-    if plan.lists == "session":
-        warn(
-            "lists of one query that differ in features count as queries of their own: the "
-            "training and the held-out part may have lists that are nearly the same"
-        )
     if plan.data is not None:
         lists = _lists_of_data(plan.data)
     if lists is None or not lists.feature_names:

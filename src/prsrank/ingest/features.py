@@ -1,12 +1,13 @@
 """Lists with features, from columns of the log or from a table keyed by query and doc."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.dataset import RankingDataset, id_array
+from prsrank.data.dataset import IdArray, RankingDataset, id_array
 from prsrank.data.event_source import EventSource, errors_in_one_line, nearest_column, source_of
 from prsrank.data.sql_text import quoted_name, quoted_text
 from prsrank.errors import InputError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
 _LIST = "query_id, doc_id"
+_NUMBERED = "#[0-9]+"
 
 
 def lists_of_log(source: LogSource) -> RankingDataset:
@@ -80,7 +82,8 @@ def split_lists(source: LogSource) -> LogSource:
     """Give sessions of a query that saw different docs or feature values queries of their own.
 
     The query "a" becomes "a#1", "a#2", ... in the order of their first session ids; a query
-    whose sessions all saw the same keeps its name.
+    whose sessions all saw the same keeps its name, unless that ends in such a number.
+    `original_queries` takes the numbers off again.
     """
     from dataclasses import replace
 
@@ -97,12 +100,25 @@ def split_lists(source: LogSource) -> LogSource:
                 count(DISTINCT seen) OVER (PARTITION BY query_id) AS lists
             FROM ({seen})
         ) WINDOW queries AS (PARTITION BY query_id ORDER BY first)"""  # noqa: S608
-    new = "CASE WHEN lists = 1 THEN query_id::VARCHAR ELSE query_id || '#' || number END"
+    as_it_is = f"lists = 1 AND NOT regexp_matches(query_id::VARCHAR, '{_NUMBERED}$')"
+    new = f"CASE WHEN {as_it_is} THEN query_id::VARCHAR ELSE query_id || '#' || number END"
     relation = source.connection.sql(
         f"SELECT {new} AS query_id, events_to_split.* EXCLUDE (query_id) "  # noqa: S608
         f"FROM events_to_split JOIN ({numbered}) USING (query_id, session_id)"
     )
     return replace(source, relation=relation, types=source_of(relation).types)
+
+
+def original_queries(query_ids: IdArray) -> IdArray:
+    """Return the queries that `split_lists` gave these ids to.
+
+    >>> original_queries(np.array(["a#1", "a#2", "b", "c#7#1"])).tolist()
+    ['a', 'a', 'b', 'c#7']
+    """
+    if query_ids.dtype.kind != "U":
+        return query_ids
+    number = re.compile(rf"{_NUMBERED}\Z")
+    return id_array([number.sub("", query) for query in query_ids.tolist()])
 
 
 def _key(known: EventSource, mapping: LogMapping, meaning: str, name: str) -> str:
