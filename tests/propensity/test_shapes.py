@@ -24,6 +24,28 @@ def test_monotone_gives_positions_without_clicks_the_block_above():
     np.testing.assert_allclose(fitted, [1, 0.5, 1 / 30, 1 / 30, 1 / 30])
 
 
+def test_monotone_takes_known_looks_of_positions_without_clicks():
+    with np.errstate(divide="ignore"):
+        log_p = np.log([1.0, 0.5, 0.1, 0.0, 0.0])
+    deviation = [0, 50**-0.5, 10**-0.5, np.nan, np.nan]
+    # positions 3 to 5: 10 clicks of 100 + 3 + 1 looks
+    fitted = np.exp(monotone_shape(log_p, deviation, [1000, 100, 100, 3, 1]))
+    np.testing.assert_allclose(fitted, [1, 0.5, 10 / 104, 10 / 104, 10 / 104])
+    np.testing.assert_array_equal(
+        power_shape(log_p, deviation, [9, 9, 9, 9, 9]), power_shape(log_p, deviation)
+    )
+
+
+def test_few_long_lists_do_not_pull_the_curve_down(tiny_log):
+    """2 of 402 shuffled sessions show position 3, without a click there."""
+    rankings = [(0, [0, 1], [1, 2]), (0, [0, 1, 2], [1, 2, 3])]
+    sessions = [(0, [1])] * 200 + [(0, [2])] * 100 + [(0, [])] * 100 + [(1, [1])] * 2
+    log = tiny_log(rankings, sessions, designs=("", "uniform"), ranking_design=[1, 1])
+    curve = RandomisedEstimator(shape="monotone").estimate(log)
+    # 100 clicks where 202 were expected, and none of 2
+    np.testing.assert_allclose(curve.propensity, [1, 100 / 204, 100 / 204], rtol=0.02)
+
+
 def test_monotone_never_passes_1_and_leaves_the_unknown():
     fitted = monotone_shape(np.log([1.0, 1.3, np.nan, 0.5]), [0, 0.1, np.nan, 0.1])
     np.testing.assert_allclose(fitted, np.log([1, 1, np.nan, 0.5]))

@@ -20,6 +20,9 @@ Identity = Mapping[str, Any]
 RESULTS_VERSION = 1
 """Raised when the same identity would give other results than before."""
 
+_ESTIMATE_VERSION = 2
+"""Raised when the same randomised sessions would give other propensities than before."""
+
 _PRODUCTION = ("production_share", "production_ranker")
 _SETTINGS_OF_CLICKS = ("clicks", "eta", "mu", "one_click")
 _STOPPING = ("lambdamart", "unbiased_lambdamart", "dla", "dnn")
@@ -267,7 +270,11 @@ class Planner:
         if part == "propensity" and place.point != "":
             settings[key] = place.point
         if settings["source"] == "randomised":
-            return {"source": "randomised", "clicks": settings["clicks"]}
+            return {
+                "source": "randomised",
+                "clicks": settings["clicks"],
+                "version": _ESTIMATE_VERSION,
+            }
         eta = settings["eta"]
         known = self._settings(panel, place)["eta"] if eta is None else eta
         return {"source": "known", "eta": float(known)}

@@ -69,6 +69,8 @@ class RawCurve:
         clicks: clicks behind each position.
         why_unknown: why positions are NaN, and what would help.
         zero_high: upper end of the interval where p is 0.
+        zero_looks: clicks that would be expected at each position if its p were 1; of matter
+            where p is 0. None: not known.
     """
 
     log_p: Floats
@@ -76,6 +78,7 @@ class RawCurve:
     clicks: Longs
     why_unknown: str
     zero_high: Floats | None = None
+    zero_looks: Floats | None = None
 
 
 def curve_with_intervals(
@@ -92,8 +95,8 @@ def curve_with_intervals(
     deviation = _deviation(replicates, log_p)
     if options.shape is not None and np.isfinite(log_p[1:]).any():
         fit = SHAPES[options.shape]
-        log_p = fit(log_p, deviation)
-        replicates = np.array([fit(row, deviation) for row in replicates])
+        log_p = fit(log_p, deviation, raw.zero_looks)
+        replicates = np.array([fit(row, deviation, raw.zero_looks) for row in replicates])
         deviation = _deviation(replicates, log_p)
     reach = student.ppf((1 + _LEVEL) / 2, degrees_of_freedom(raw.influence)) * deviation
     with np.errstate(invalid="ignore", over="ignore"):

@@ -8,17 +8,26 @@ import numpy.typing as npt
 from prsrank.errors import InputError
 from prsrank.types import Floats
 
-Shape = Callable[[Floats, Floats], Floats]
-"""Takes log p and its standard deviation (positions); returns the fitted log p."""
+Shape = Callable[[Floats, Floats, Floats | None], Floats]
+"""Takes log p, its standard deviation and the looks behind positions without a click, if known
+(positions); returns the fitted log p."""
 
 
-def monotone_shape(log_p: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
+def monotone_shape(
+    log_p: npt.ArrayLike, deviation: npt.ArrayLike, zero_looks: npt.ArrayLike | None = None
+) -> Floats:
     """Return the most likely falling curve, with log p_1 = 0.
 
     Each position counts as clicks among looks, as many looks as give its p its precision:
     1 / (p deviation^2). Positions that violate the order are pooled; positions without a
     click join the block above them, so that no p is 0 where docs may still be clicked.
     Positions that nothing is known of (NaN) stay so.
+
+    Args:
+        log_p: log p of each position.
+        deviation: its standard deviation.
+        zero_looks: the looks behind positions without a click, whose deviation is not known;
+            default: as many as behind the nearest positions with clicks.
 
     >>> np.exp(monotone_shape(np.log([1.0, 0.4, 0.5]), [0.0, 0.25, 0.2])).round(4).tolist()
     [1.0, 0.4556, 0.4556]
@@ -31,6 +40,8 @@ def monotone_shape(log_p: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
     if np.count_nonzero(p) < 2:
         return curve
     looks = _looks(p, np.asarray(deviation, dtype=np.float64)[known])
+    if zero_looks is not None:
+        looks = np.where(p > 0, looks, np.asarray(zero_looks, dtype=np.float64)[known])
     fitted = np.minimum(isotonic_regression(p, weights=looks, increasing=False).x, 1.0)
     last = fitted[fitted > 0].min()
     if fitted[-1] == 0 and last < 1:
@@ -42,10 +53,13 @@ def monotone_shape(log_p: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
     return curve
 
 
-def power_shape(log_p: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
+def power_shape(
+    log_p: npt.ArrayLike, deviation: npt.ArrayLike, zero_looks: npt.ArrayLike | None = None
+) -> Floats:
     r"""Return log of $(1/k)^\eta$ at every position, also those without a finite log p.
 
-    $\eta$ minimises the squares of log p_k + eta log k, weighted by precision.
+    $\eta$ minimises the squares of log p_k + eta log k, weighted by precision. Positions
+    without a click have no log p and do not count, whatever their looks.
 
     >>> power_shape(np.log([1, 0.25, np.nan, 0.0625]), [0, 0.1, 0.1, 0.1]).round(3).tolist()
     [0.0, -1.386, -2.197, -2.773]
