@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -174,11 +174,10 @@ def measured(folder: str) -> Iterator[dict[str, float]]:
 
 def _size(folder: str) -> int:
     total = 0
-    for file in Path(folder).glob("prsrank-*/**/*"):
-        try:
-            total += file.stat().st_size
-        except OSError:  # it is gone already
-            continue
+    with suppress(OSError):  # a folder is gone already
+        for file in Path(folder).glob("prsrank-*/**/*"):
+            with suppress(OSError):  # a file is
+                total += file.stat().st_size
     return total
 
 

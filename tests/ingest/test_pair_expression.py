@@ -254,6 +254,76 @@ def test_the_file_gives_the_same_pairs_as_the_log(
     assert_same(pairs, again, exact=True)
 
 
+def _write_log(file, lists: dict) -> None:
+    """Write ten sessions of each query's docs, with one to three clicks each."""
+    rng = np.random.default_rng(5)
+    rows = ["query_id,session_id,doc_id,position,click"]
+    for query, docs in lists.items():
+        for session in range(10):
+            clicks = rng.permutation(len(docs)) < rng.integers(1, 4)
+            shown = zip(rng.permutation(docs), clicks, strict=True)
+            rows += [
+                f"{query},{session},{doc},{k + 1},{int(c)}" for k, (doc, c) in enumerate(shown)
+            ]
+    file.write_text("\n".join(rows) + "\n")
+
+
+@pytest.mark.parametrize("ids", [int, "{:03d}x".format])
+@pytest.mark.parametrize("sampled", [10, 100_000])
+def test_parts_of_a_log_with_one_large_query(tmp_path, monkeypatch, ids, sampled):
+    from prsrank.ingest import counted_events
+    from prsrank.ingest.log import read_log
+
+    file = tmp_path / "log.csv"
+    _write_log(file, {ids(q): range(60 if q == 7 else 8) for q in range(-3, 20)})
+    monkeypatch.setattr(counted_events, "_ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(counted_events, "_SAMPLED", sampled)
+    pairs, data = read_pairs(file, PowerLaw(1.0), "prs")
+    log, _ = read_log(file)
+    assert_same(pairs, PairSet.from_log(log, data, PowerLaw(1.0), "prs"))
+
+
+@pytest.mark.parametrize("largest", [2**32 - 2, 2**32 - 1, 2**32, 2**62])
+@pytest.mark.parametrize("smallest", [0, -1])
+def test_ids_of_any_size(tmp_path, smallest, largest):
+    """Ids are kept in 32 bits where they fit, and must not be confused where they do not."""
+    file = tmp_path / "log.csv"
+    extremes = [smallest, largest, largest - 1, 2**31, 17]
+    docs = [*extremes, largest % 2**32 + 2, 5]
+    _write_log(file, dict.fromkeys([*extremes, largest % 2**32 + 1], docs))
+    pairs, data = read_pairs(file, PowerLaw(1.0), "prs")
+    from prsrank.ingest.log import read_log
+
+    log, _ = read_log(file)
+    assert data.lists == 6
+    assert_same(pairs, PairSet.from_log(log, data, PowerLaw(1.0), "prs"))
+
+
+@pytest.mark.parametrize("stray", [2**32 - 1, 2**32, -1, 2**62])
+def test_ids_that_no_doc_of_the_data_set_could_have_are_named(tmp_path, stray):
+    file = tmp_path / "log.csv"
+    header = "query_id,session_id,doc_id,position,click\n"
+    other = RankingDataset(np.eye(2), np.array([0, 2]), np.array([7]), doc_ids=np.array([0, 1]))
+    file.write_text(header + f"7,1,0,1,0\n7,1,{stray},2,1\n")
+    with pytest.raises(InputError, match=f"doc {stray} of query 7 is in the log but not in"):
+        read_pairs(file, PowerLaw(1.0), dataset=other)
+    file.write_text(header + f"7,1,0,1,1\n7,1,{stray},2,0\n")
+    with pytest.raises(InputError, match="not in its list"):
+        read_pairs(file, PowerLaw(1.0), dataset=other)
+    file.write_text(header + f"7,1,0,1,1\n7,1,1,2,0\n{stray},1,0,1,1\n{stray},1,1,2,0\n")
+    with pytest.raises(InputError, match=f"doc 0 of query {stray} is in the log but not in"):
+        read_pairs(file, PowerLaw(1.0), dataset=other)
+    file.write_text(header + f"7,1,0,1,1\n7,1,1,2,0\n{stray},1,0,1,0\n{stray},1,1,2,0\n")
+    pairs, _ = read_pairs(file, PowerLaw(1.0), dataset=other)
+    assert pairs.row(0).tolist() == [0, 0.5 / 1]
+    file.write_text(header + f"7,1,0,1,1\n7,1,{2**40},2,0\n")
+    last = RankingDataset(
+        np.eye(2), np.array([0, 2]), np.array([7]), doc_ids=np.array([0, 2**32 - 1])
+    )
+    with pytest.raises(InputError, match="not in its list"):
+        read_pairs(file, PowerLaw(1.0), dataset=last)
+
+
 class _ByDevice:
     def at(self, positions, *, context=None):
         return np.asarray(positions, float) ** (-2.0 if context == "phone 'x'" else -0.5)

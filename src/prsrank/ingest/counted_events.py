@@ -21,14 +21,19 @@ if TYPE_CHECKING:
 Longs = npt.NDArray[np.int64]
 
 # Rows of counted pairs that are held outside DuckDB at once.
-_ROWS_AT_ONCE = 12_000_000
+_ROWS_AT_ONCE = 6_000_000
+# Rows that are looked at to cut them into parts of about the same size.
+_SAMPLED = 100_000
 _TABLE = "counted_pairs"
+# Stands for all ids that the data set cannot have, where ids are kept in 32 bits.
+_NO_ID = 2**32 - 1
 
 
 class CountedEvents:
     """The rows of `pair_counts` of a log, kept in DuckDB (and on disk past its memory).
 
-    Text ids travel as 63-bit hashes, so that only whole numbers leave DuckDB.
+    Text ids travel as 63-bit hashes, so that only whole numbers leave DuckDB; whole numbers
+    travel in 32 bits where those of the data set fit.
 
     Args:
         source: the events.
@@ -56,15 +61,9 @@ class CountedEvents:
     ) -> None:
         self.source = source
         self.contexts = self._context_values(context) if key == "position" else None
-        self._texts = [
-            source.is_text(name) or ids.dtype.kind not in "iu"
-            for name, ids in (("query_id", dataset.query_ids), ("doc_id", dataset.doc_names))
-        ]
-        self.index = DocIndex(
-            dataset,
-            self._keys_of(dataset.query_ids, self._texts[0]),
-            self._keys_of(dataset.doc_names, self._texts[1]),
-        )
+        ids = {"query_id": dataset.query_ids, "doc_id": dataset.doc_names}
+        self._ids = {name: _id_sql(source, name, known) for name, known in ids.items()}
+        self.index = DocIndex(dataset, *(self._keys_of(*item) for item in ids.items()))
         expression = pair_counts(
             nw.from_native(self._coded(key, context)).lazy(),
             key="key" if key else None,
@@ -80,15 +79,15 @@ class CountedEvents:
         finally:
             connection.execute("SET preserve_insertion_order = true")
         self.table = connection.table(_TABLE)
-        rows = self.table.aggregate("count(*)").fetchall()[0][0]
-        self.parts = rows // _ROWS_AT_ONCE + 1
+        self._cuts = self._cut_queries()
+        self.parts = len(self._cuts) + 1
 
     @property
     def keys(self) -> npt.NDArray:
-        """The distinct keys."""
-        if "winner_key" not in self.table.columns:
+        """The distinct keys: those of the losers, as every winner has a row with itself."""
+        if "loser_key" not in self.table.columns:
             return np.zeros(0, np.int64)
-        return np.concatenate([self._distinct(f"{side}_key") for side in ("winner", "loser")])
+        return self._distinct("loser_key")
 
     @property
     def weights(self) -> Floats:
@@ -105,30 +104,32 @@ class CountedEvents:
         return int(self.table.aggregate("coalesce(max(clicks), 0)").fetchall()[0][0])
 
     def winners(self) -> dict[str, npt.NDArray]:
-        """Return query, doc and key of the clicked docs."""
+        """Return query, doc and key of the clicked docs; a doc may come several times."""
         names = ("query_id", "winner", "winner_key", "loser_key")
         columns = ", ".join(name for name in names if name in self.table.columns)
-        return self._arrays(self.table.filter("winner = loser").project(columns).distinct())
+        return self._arrays(self.table.filter("winner = loser").project(columns))
 
     def rows(self, part: int) -> dict[str, npt.NDArray]:
         """Return all rows of the queries of a part."""
-        if self.parts == 1:
-            return self._arrays(self.table)
-        return self._arrays(self.table.filter(f"query_id % {self.parts} IN ({part}, -{part})"))
+        conditions = ["true"]
+        if part > 0:
+            conditions.append(f"query_id >= {self._cuts[part - 1]}")
+        if part < len(self._cuts):
+            conditions.append(f"query_id < {self._cuts[part]}")
+        return self._arrays(self.table.filter(" AND ".join(conditions)))
 
     def name(self, query: int, doc: int) -> str:
         """Return words that name a doc, given the whole numbers that stand for it."""
-        where = f"{self._id('query_id', 0)} = {query} AND {self._id('doc_id', 1)} = {doc}"
+        where = f"{self._ids['query_id']} = {query} AND {self._ids['doc_id']} = {doc}"
         query_id, doc_id = self.source.rows("query_id, doc_id", where=where)[0]
         return f"doc {doc_id} of query {query_id}"
 
     def _coded(self, key: str | None, context: str | None) -> "DuckDBPyRelation":
         values = {
-            "query_id": self._id("query_id", 0),
+            **self._ids,
             "session_id": "session_id::BIGINT"
             if self.source.is_integer("session_id")
             else "(hash(session_id::VARCHAR) >> 1)::BIGINT",
-            "doc_id": self._id("doc_id", 1),
             "click": "click::BOOLEAN",
         }
         if key:
@@ -142,12 +143,8 @@ class CountedEvents:
         columns = ", ".join(f"{sql} AS {name}" for name, sql in values.items())
         return self.source.relation.project(columns)
 
-    def _id(self, name: str, which: int) -> str:
-        text = self._texts[which]
-        return f"(hash({name}::VARCHAR) >> 1)::BIGINT" if text else f"{name}::BIGINT"
-
-    def _keys_of(self, ids: IdArray, text: bool) -> Longs:
-        if not text:
+    def _keys_of(self, name: str, ids: IdArray) -> Longs:
+        if not _is_text(self.source, name, ids):
             return ids.astype(np.int64, copy=False)
         connection = self.source.connection
         connection.register("ids_to_hash", {"id": ids.astype(np.str_).astype(object)})
@@ -166,9 +163,36 @@ class CountedEvents:
         found = self.source.relation.project(value).distinct().order("value").fetchall()
         return tuple(row[0] for row in found)
 
+    def _cut_queries(self) -> npt.NDArray:
+        """Return the first query of every part but the first.
+
+        Queries of a part follow one another, as their lists do in most data sets: the kernels
+        then work on little memory at a time.
+        """
+        rows = self.table.aggregate("count(*)").fetchall()[0][0]
+        parts = rows // _ROWS_AT_ONCE + 1
+        if parts == 1:
+            return np.zeros(0, np.int64)
+        sampled = self.table.filter(f"rowid % {rows // _SAMPLED + 1} = 0").project("query_id")
+        queries = np.sort(self._arrays(sampled)["query_id"])
+        return np.asarray(queries[len(queries) * np.arange(1, parts) // parts])
+
     def _distinct(self, name: str) -> npt.NDArray:
         return self._arrays(self.table.project(name).distinct())[name]
 
     @staticmethod
     def _arrays(relation: "DuckDBPyRelation") -> dict[str, npt.NDArray]:
         return {name: np.asarray(array) for name, array in relation.fetchnumpy().items()}
+
+
+def _is_text(source: LogSource, name: str, ids: IdArray) -> bool:
+    return source.is_text(name) or ids.dtype.kind not in "iu"
+
+
+def _id_sql(source: LogSource, name: str, ids: IdArray) -> str:
+    """Return the SQL of the whole number that stands for an id, given those of the data set."""
+    if _is_text(source, name, ids):
+        return f"(hash({name}::VARCHAR) >> 1)::BIGINT"
+    if ids.min(initial=0) < 0 or ids.max(initial=0) >= _NO_ID:
+        return f"{name}::BIGINT"
+    return f"coalesce(try_cast({name} AS UINTEGER), {_NO_ID}::UINTEGER)"

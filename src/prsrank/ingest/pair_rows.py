@@ -1,8 +1,9 @@
 """Kernels that turn counted pairs into rows of weights, one per winner.
 
-Each counted pair becomes one whole number (a *code*) that holds all that its weight depends
-on; the codes of a list are sorted before they are added up, so the result does not depend on
-the order in which an engine hands the rows over.
+Each counted pair becomes one whole number (a *code*) whose bits hold all that its weight
+depends on: rows of winner and loser, levels of their keys, kind, from high to low. The codes
+of a list are sorted before they are added up, so the result does not depend on the order in
+which an engine hands the rows over.
 """
 
 from typing import NamedTuple
@@ -37,9 +38,9 @@ class PairRows(NamedTuple):
         pairs: how many single pairs the row stands for.
     """
 
-    queries: Longs
-    winners: Longs
-    losers: Longs
+    queries: npt.NDArray
+    winners: npt.NDArray
+    losers: npt.NDArray
     winner_keys: npt.NDArray
     loser_keys: npt.NDArray
     levels: npt.NDArray[np.int32]
@@ -103,7 +104,7 @@ class DocIndex:
             _sort_lists(self.offsets, self.doc_keys, self.order)
 
     def find(
-        self, queries: Longs, docs: Longs, *, threads: int | None = None
+        self, queries: npt.NDArray, docs: npt.NDArray, *, threads: int | None = None
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Return list and row in the list of each (query, doc); -1 where there is none."""
         lists, rows = np.empty(len(docs), np.int32), np.empty(len(docs), np.int32)
@@ -137,14 +138,15 @@ def fold_pairs(
     Raises:
         InputError: if a query of the data set has a doc that is not in it.
     """
-    keys = len(weights.table)
-    sizes = np.array([int(np.diff(draft.offsets).max(initial=1)), keys, len(weights.actions)])
-    if float(sizes[0]) ** 2 * float(keys) ** 2 * float(sizes[2]) >= 2.0**63:
+    longest = int(np.diff(draft.offsets).max(initial=1))
+    bits = [(n - 1).bit_length() for n in (longest, len(weights.table), len(weights.actions))]
+    if 2 * bits[0] + 2 * bits[1] + bits[2] > 63:
         raise InputError("the lists are too long to fold pairs of so many distinct positions")
+    widths = np.array(bits)
     lists, codes = np.empty(len(rows.pairs), np.int32), np.empty(len(rows.pairs), np.int64)
     cuts = _cuts(len(codes))
     for_each_piece(
-        lambda a, b: _encode_kernel(cuts[a], cuts[b], rows, index.arrays, sizes, lists, codes),
+        lambda a, b: _encode_kernel(cuts[a], cuts[b], rows, index.arrays, widths, lists, codes),
         cuts,
         threads=threads,
     )
@@ -158,7 +160,7 @@ def fold_pairs(
             starts,
             codes,
             counts,
-            sizes,
+            widths,
             weights,
             draft.winner_of_doc,
             draft.offsets,
@@ -235,10 +237,31 @@ def _find_row(doc, begin, end, doc_keys, order):  # type: ignore[no-untyped-def]
     smaller = 0
     for place in range(low, high):
         smaller += doc_keys[place] < doc
-    low += smaller
-    if low == end or doc_keys[low] != doc:
+    return _row_at(low + smaller, doc, begin, end, doc_keys, order)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _find_two_rows(one, other, begin, end, doc_keys, order):  # type: ignore[no-untyped-def]
+    if end - begin > _SHORT:
+        return (
+            _find_row(one, begin, end, doc_keys, order),
+            _find_row(other, begin, end, doc_keys, order),
+        )
+    below_one, below_other = 0, 0
+    for place in range(begin, end):
+        below_one += doc_keys[place] < one
+        below_other += doc_keys[place] < other
+    return (
+        _row_at(begin + below_one, one, begin, end, doc_keys, order),
+        _row_at(begin + below_other, other, begin, end, doc_keys, order),
+    )
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _row_at(place, doc, begin, end, doc_keys, order):  # type: ignore[no-untyped-def]
+    if place == end or doc_keys[place] != doc:
         return np.int64(-1)
-    return np.int64(order[low]) if len(order) else low - begin
+    return np.int64(order[place]) if len(order) else place - begin
 
 
 @njit(cache=True, nogil=True)
@@ -253,29 +276,36 @@ def _find_kernel(first, last, queries, docs, index, lists, rows):  # type: ignor
 
 
 @njit(cache=True, nogil=True)
-def _encode_kernel(first, last, rows, index, sizes, lists, codes):  # type: ignore[no-untyped-def]
+def _encode_kernel(first, last, rows, index, widths, lists, codes):  # type: ignore[no-untyped-def]
     """Set list and code of each row; a code of -1 for a doc that its list does not have."""
     table, query_keys, offsets, doc_keys, order = index
+    row_bits, key_bits, kind_bits = widths
     for row in range(first, last):
         q = _find_list(rows.queries[row], table, query_keys)
         lists[row] = q
         codes[row] = 0
         if q < 0:
             continue
-        begin, end = offsets[q], offsets[q + 1]
-        winner = _find_row(rows.winners[row], begin, end, doc_keys, order)
-        loser = _find_row(rows.losers[row], begin, end, doc_keys, order)
+        winner, loser = _find_two_rows(
+            rows.winners[row], rows.losers[row], offsets[q], offsets[q + 1], doc_keys, order
+        )
         if winner < 0 or loser < 0:
             codes[row] = -1
             continue
-        code = winner * sizes[0] + loser
-        if sizes[1] > 1:
-            code = code * sizes[1] + rows.levels[rows.winner_keys[row]]
-            code = code * sizes[1] + rows.levels[rows.loser_keys[row]]
-        code *= sizes[2]
+        code = winner << row_bits | loser
+        if key_bits:
+            code = code << key_bits | rows.levels[rows.winner_keys[row]]
+            code = code << key_bits | rows.levels[rows.loser_keys[row]]
+        code <<= kind_bits
         if len(rows.kinds):
-            code += rows.kinds[row]
+            code |= rows.kinds[row]
         codes[row] = code
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _split(code, bits):  # type: ignore[no-untyped-def]
+    """Return a code without its lowest bits, and these."""
+    return code >> bits, code & ((1 << bits) - 1)
 
 
 @njit(cache=True, nogil=True)
@@ -321,7 +351,7 @@ def _fold_kernel(  # type: ignore[no-untyped-def]
     starts,
     codes,
     counts,
-    sizes,
+    widths,
     given,
     winner_of_doc,
     offsets,
@@ -329,17 +359,16 @@ def _fold_kernel(  # type: ignore[no-untyped-def]
     weights,
     totals,
 ):
-    longest, keys, kinds = sizes
+    row_bits, key_bits, kind_bits = widths
+    keys = len(given.table)
     for q in range(first, last):
         begin, length = offsets[q], offsets[q + 1] - offsets[q]
         _sort_rows(codes[starts[q] : starts[q + 1]], counts[starts[q] : starts[q + 1]])
         for row in range(starts[q], starts[q + 1]):
-            rest, kind = divmod(codes[row], kinds)
-            winner_key, loser_key = 0, 0
-            if keys > 1:
-                rest, loser_key = divmod(rest, keys)
-                rest, winner_key = divmod(rest, keys)
-            winner, loser = divmod(rest, longest)
+            rest, kind = _split(codes[row], kind_bits)
+            rest, loser_key = _split(rest, key_bits)
+            rest, winner_key = _split(rest, key_bits)
+            winner, loser = _split(rest, row_bits)
             relevant = 0 if len(given.relevance) == 0 else np.int64(given.relevance[begin + loser])
             if winner == loser or (given.only_irrelevant and relevant):
                 continue

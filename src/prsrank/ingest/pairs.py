@@ -126,8 +126,7 @@ def pairs_of_events(
         keys = find_keys(counted.keys, curve, contexts=counted.contexts)
         kinds = Kinds(counted.most_clicks, counted.weights)
         fold = _Fold(dataset, counted.index, keys, kinds, threads)
-        won = counted.winners()
-        fold.begin(won, lambda i: counted.name(int(won["query_id"][i]), int(won["winner"][i])))
+        _begin(fold, counted)
         weights = pair_weights(dataset, chosen, constant, keys, kinds)
         for part in range(counted.parts):
             _tell(progress, f"weighing pairs, part {part + 1} of {counted.parts}")
@@ -239,6 +238,12 @@ class _Fold:
             counts["pairs"],
         )
         fold_pairs(self.draft, self.index, rows, weights, threads=self.threads)
+
+
+def _begin(fold: _Fold, counted: CountedEvents) -> None:
+    """Begin a fold in a scope of its own: the winners are not held any longer than that."""
+    won = counted.winners()
+    fold.begin(won, lambda i: counted.name(int(won["query_id"][i]), int(won["winner"][i])))
 
 
 def _click_weighting(
