@@ -162,16 +162,10 @@ def falling_curve(
     """Return a falling curve, or None where the sessions do not identify one.
 
     With lists, regression EM takes relevance from their features if it cannot do without.
-
-    It ends at the last position with a click: the positions below it, which few lists reach,
-    would join the last step of the curve and pull it down.
     """
-    depth = _last_click(_randomised_only(log) if method in _FROM_RANDOMISED else log)
-    if depth < 2:
+    if not len(log.clicks):
         return None
-    chosen: Any = replace(  # type: ignore[type-var]
-        estimator(method), shape="monotone", positions=depth
-    )
+    chosen: Any = replace(estimator(method), shape="monotone")  # type: ignore[type-var]
     curve: Propensities = chosen.estimate(log, seed=seed)
     if lists is not None and _is_unknown(curve) and method == "regression-em":
         curve = chosen.estimate(log, dataset=lists, seed=seed)
@@ -182,15 +176,6 @@ def falling_curve(
 
 def _is_unknown(curve: Propensities) -> bool:
     return curve.verdict.startswith("not identified")
-
-
-def _randomised_only(log: ClickLog) -> ClickLog:
-    return log.select((log.ranking_design > 0)[log.session_ranking])
-
-
-def _last_click(log: ClickLog) -> int:
-    clicked = np.flatnonzero(log.position_counts()[1])
-    return int(clicked[-1]) + 1 if len(clicked) else 0
 
 
 def _cross_fitted(whole: Propensities, held_out: ClickLog, plan: Plan) -> FitPropensities:

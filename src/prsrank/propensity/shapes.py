@@ -19,9 +19,10 @@ def monotone_shape(
     """Return the most likely falling curve, with log p_1 = 0.
 
     Each position counts as clicks among looks, as many looks as give its p its precision:
-    1 / (p deviation^2). Positions that violate the order are pooled; positions without a
-    click join the block above them, so that no p is 0 where docs may still be clicked.
-    Positions that nothing is known of (NaN) stay so.
+    1 / (p deviation^2). Positions that violate the order are pooled. Those below the last
+    click get the p of the position above them, so that no p is 0 where docs may still be
+    clicked: that corrects too little rather than too much. Positions that nothing is known of
+    (NaN) stay so.
 
     Args:
         log_p: log p of each position.
@@ -43,10 +44,7 @@ def monotone_shape(
     if zero_looks is not None:
         looks = np.where(p > 0, looks, np.asarray(zero_looks, dtype=np.float64)[known])
     fitted = np.minimum(isotonic_regression(p, weights=looks, increasing=False).x, 1.0)
-    last = fitted[fitted > 0].min()
-    if fitted[-1] == 0 and last < 1:
-        joined = fitted <= last
-        fitted[joined] = np.average(fitted[joined], weights=looks[joined])
+    fitted[fitted == 0] = fitted[fitted > 0].min()
     fitted[0] = 1.0
     with np.errstate(divide="ignore"):
         curve[known] = np.log(fitted)
