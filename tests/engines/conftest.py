@@ -50,3 +50,20 @@ def log_with_features(log_file, lists, tmp_path_factory):
             f"JOIN docs USING (query_id, doc_id)) TO '{path}'"
         )
     return path
+
+
+@pytest.fixture(scope="session")
+def half_randomised(log_with_features, tmp_path_factory):
+    """The log with features; only sessions of even queries are marked as randomised.
+
+    Clicks on some docs count for more.
+    """
+    import duckdb
+
+    path = tmp_path_factory.mktemp("log") / "half.parquet"
+    marked = "CASE WHEN query_id % 2 = 0 THEN randomised ELSE '' END AS randomised"
+    weight = "CASE WHEN doc_id % 3 = 0 THEN 2.5 ELSE 1 END::DOUBLE AS weight"
+    duckdb.sql(
+        f"COPY (SELECT * REPLACE ({marked}), {weight} FROM '{log_with_features}') TO '{path}'"
+    )
+    return path

@@ -9,8 +9,11 @@ import pytest
 
 from prsrank.engines import find_engine
 from prsrank.engines.barrier import reason_of
+from prsrank.engines.engine import check_alike
 from prsrank.engines.spark_session import _local_cores, find_java
 from prsrank.errors import InputError
+from prsrank.rankers.lambdamart import LambdaMART
+from prsrank.rankers.linear import LinearRanker
 
 
 def test_the_local_engine_counts_a_log(log_file, log):
@@ -27,6 +30,13 @@ def test_unknown_engines_and_useless_arguments():
         find_engine("local", master="local[2]")
     with pytest.raises(InputError, match="not both"):
         find_engine("spark", master="local[2]", session=object())
+
+
+def test_rankers_of_one_training_take_the_same_pairs():
+    check_alike([LambdaMART(leaves=7), LambdaMART(leaves=3)])
+    for rankers in ([], [LambdaMART(), LinearRanker()], [LambdaMART(), LambdaMART(metric="arp")]):
+        with pytest.raises(InputError, match=r"no ranker to train|take the same pairs"):
+            check_alike(rankers)
 
 
 def run_without(code: str, *modules: str, **environment: str) -> str:
@@ -50,6 +60,8 @@ def run_without(code: str, *modules: str, **environment: str) -> str:
 ASK = """
 from prsrank.engines import find_engine
 from prsrank.errors import InputError
+from prsrank.rankers.lambdamart import LambdaMART
+from prsrank.rankers.linear import LinearRanker
 try:
     find_engine("spark")
 except InputError as error:

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from spark_checks import SMALL, require_spark, same_pairs, trees_of
 
 from prsrank.engines.local import LocalEngine
+from prsrank.engines.log_split import LogSplit
 from prsrank.engines.rank_sums import free_port
 from prsrank.engines.spark_session import find_java, is_trimmed, untrimmed
 from prsrank.errors import DataWarning
@@ -131,18 +132,30 @@ def test_pairs_and_propensities(spark, log_file, lists):
 
 def test_trees_and_the_linear_ranker_straight_from_the_log(spark, log_with_features):
     mapping = LogMapping(features=("f*",))
-    trees = {"trees": 8, "leaves": 7, "threads": 1, "min_docs_in_leaf": 0}
+    trees = {"trees": 8, "threads": 1, "min_docs_in_leaf": 0}
     linear = {"tolerance": 1e-9, "threads": 1}
-    with (
-        LOCAL.open_log(log_with_features, mapping=mapping) as here,
-        spark.open_log(log_with_features, mapping=mapping) as there,
-    ):
-        one = LOCAL.train_on_log(LambdaMART(**trees), here, CURVE, held_out=0.2)
-        other = spark.train_on_log(LambdaMART(**trees), there, CURVE, held_out=0.2)
+    forests = [[LambdaMART(leaves=n, **trees) for n in (7, 4)] for _ in range(2)]
+    lines = [LinearRanker(**linear) for _ in range(2)]
+    values = []
+    for engine, rankers, line in zip((LOCAL, spark), forests, lines, strict=True):
+        with engine.open_log(log_with_features, mapping=mapping) as events:
+            parts = engine.split(events, LogSplit())
+            found = engine.train_on_log(
+                rankers, parts.train, CURVE, validation=parts.validation, tau=0.05
+            )
+            found += engine.train_on_log([line], parts.train, CURVE, validation=parts.validation)
+            judged = {"trees": rankers[0], "line": line}
+            found += [
+                one.value
+                for one in engine.evaluate(
+                    parts.held_out, CURVE, judged, against=["logged"]
+                ).evaluation.estimates
+            ]
+        values.append(found)
+    for one, other in zip(*forests, strict=True):
         assert trees_of(one) == trees_of(other)
-        one = LOCAL.train_on_log(LinearRanker(**linear), here, CURVE)
-        other = spark.train_on_log(LinearRanker(**linear), there, CURVE)
-    np.testing.assert_allclose(other.weights_, one.weights_, atol=1e-6)
+    np.testing.assert_allclose(lines[1].weights_, lines[0].weights_, atol=1e-6)
+    np.testing.assert_allclose(values[1], values[0], rtol=1e-9)
 
 
 def slow_judge(marker: Path):

@@ -23,12 +23,15 @@ from prsrank.errors import InputError
 
 if TYPE_CHECKING:
     from prsrank.fit import FitResult
+    from prsrank.fit.on_engine import EngineFit
+
+    Result = FitResult | EngineFit
 
 
 _INPUTS = ("log", "data", "features", "propensity", "out", "from_", "json")
 _LOCAL = {
     "data": "--data", "features": "--features", "lists": "--lists", "memory": "--memory",
-    "holdout": "--holdout", "trials": "--trials", "from_": "--from",
+    "from_": "--from",
 }  # fmt: skip
 
 
@@ -89,14 +92,15 @@ def fit(
     beside it, evaluation against the logged ranking, report.html, model, and a manifest from
     which the same fit can be repeated. Nothing is written if the audit finds errors.
 
-    With --engine spark the log stays on the executors: propensities and the three rankers, each
-    with one setting, and no audit or evaluation. The features are columns of the log.
+    With --engine spark the log stays on the executors, which tune and evaluate too; the features
+    are columns of the log. There is no audit and no manifest, and nothing is held out by time.
 
     \b
     Examples:
       prsrank fit log.parquet --data synthetic:web10k:500 --out fitted
       prsrank fit searches.parquet --mapping searches.toml --holdout randomised --out fitted
       prsrank fit --from fitted/manifest.json --out again
+      prsrank fit hdfs:///logs/ --mapping searches.toml --engine spark --out fitted
     """
     from prsrank.fit import fit_log, repeat_fit
 
@@ -153,22 +157,26 @@ def _fit_on_engine(context: typer.Context, name: str, master: str | None) -> Non
             out=given["out"],
             mapping=log_mapping(given["column"], given["mapping"]),
             propensity=given["propensity"] or "auto",
+            holdout=given["holdout"],
             ranker=given["ranker"],
+            trials=given["trials"],
             trees=given["trees"],
             seed=given["seed"],
             tell=tell,
         )
     if given["json"]:
-        values = {"counts": result.counts, "held_out_dcg@10": result.values}
-        print_json({"folder": str(result.folder), **values})
+        told = {
+            "folder": str(result.folder),
+            **result.summary()["chosen"],
+            "conclusions": _conclusions(result),
+            "evaluation": result.evaluation.to_json_dict(),
+        }
+        print_json(told)
         return
-    typer.echo(f"{result.counts['sessions']:,} sessions, {result.counts['clicks']:,} clicks")
-    shown = ", ".join(f"{p:.2f}" for p in result.curve.propensity[:8])
-    typer.echo(f"propensities: {result.curve.method}: {shown} ... ({result.curve.verdict})")
-    for weighting, value in result.values.items():
-        words = "trained" if value is None else f"dcg@10 of the clicks stopped on {value:.4f}"
-        typer.echo(f"{weighting}: {words}")
-    typer.echo(f"written: {result.folder}/ (report.html, model, others, propensity.json, fit.json)")
+    for line in _found(result):
+        typer.echo(line)
+    files = "report.html, model, evaluation.json, fit.json, ..."
+    typer.echo(f"written: {result.folder}/ ({files})")
 
 
 @contextmanager
@@ -191,24 +199,34 @@ def _refuse_settings(context: typer.Context, manifest: Path) -> None:
 
 
 def _summary(result: "FitResult") -> dict[str, Any]:
-    from prsrank.fit.report import conclusions
-
     return {
         "folder": str(result.folder),
         "audit": result.audit.verdict,
         "left_out_sessions": result.left_out,
         **result.manifest["chosen"],
-        "conclusions": conclusions(result),
+        "conclusions": _conclusions(result),
         "evaluation": result.evaluation.to_json_dict(),
         "differs": list(result.differs),
     }
 
 
-def _lines(result: "FitResult", *, repeated: bool) -> Iterator[str]:
+def _conclusions(result: "Result") -> list[str]:
     from prsrank.fit.report import conclusions
 
+    return conclusions(result)  # type: ignore[arg-type] # reads what both results have
+
+
+def _lines(result: "FitResult", *, repeated: bool) -> Iterator[str]:
     codes = [f.code for f in result.audit.findings if f.severity == "warning"]
     yield f"audit: {result.audit.verdict}{': ' if codes else ''}{', '.join(codes)}"
+    yield from _found(result)
+    if repeated and not result.differs:
+        yield "the same model, propensities and evaluation as before, bit for bit"
+    yield f"written: {result.folder}/ (report.html, model, evaluation.json, manifest.json, ...)"
+
+
+def _found(result: "Result") -> Iterator[str]:
+    """Yield what a fit found, on whatever engine."""
     for name, count in result.parts.counts().items():
         yield (
             f"{name + ':':<12} {count['sessions']:>9,} sessions {count['queries']:>9,} queries "
@@ -223,14 +241,11 @@ def _lines(result: "FitResult", *, repeated: bool) -> Iterator[str]:
     yield ""
     yield from _estimates(result)
     yield ""
-    yield from conclusions(result)
+    yield from _conclusions(result)
     yield from (f"warning: {warning}" for warning in result.evaluation.warnings)
-    if repeated and not result.differs:
-        yield "the same model, propensities and evaluation as before, bit for bit"
-    yield f"written: {result.folder}/ (report.html, model, evaluation.json, manifest.json, ...)"
 
 
-def _settings(result: "FitResult") -> Iterator[str]:
+def _settings(result: "Result") -> Iterator[str]:
     for name, one in result.tuned.items():
         values = {**one.chosen.settings, **one.chosen.weighting_parameters}
         if one.chosen.trees is not None:
@@ -239,7 +254,7 @@ def _settings(result: "FitResult") -> Iterator[str]:
         yield f"{name}: {words} (best of {len(one.trials)})"
 
 
-def _estimates(result: "FitResult") -> Iterator[str]:
+def _estimates(result: "Result") -> Iterator[str]:
     from prsrank.fit.tuning import METRIC
     from prsrank.metrics.counterfactual_results import LOGGED
 

@@ -5,9 +5,11 @@ import os
 import re
 import socket
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from prsrank.engines.rank_sums import RankSums, free_port, listen
 from prsrank.engines.shard import Shard
@@ -21,11 +23,12 @@ if TYPE_CHECKING:
 
 Load = Callable[[Iterator["pyarrow.RecordBatch"]], Shard]
 
-_ROW = "rank int, problem string, model string, history array<double>, seconds double"
+_ROW = "rank int, setting int, problem string, model string, history array<double>, seconds double"
 
 _OWN_ERROR = re.compile(
     r"^(?!org\.|java\.)[A-Za-z_][\w.]*(Error|Exception|LostRank): .*$", re.MULTILINE
 )
+_INPUT_ERROR = f"{InputError.__module__}.{InputError.__name__}: "
 _MARKS = (
     "Most recent failure reason: ",
     "Most recent failure: ",
@@ -40,22 +43,25 @@ class SparkFailure(InputError):
 def train_in_barrier(
     partitions: "DataFrame",
     load: Load,
-    parameters: Mapping[str, Any],
+    settings: Sequence[Mapping[str, Any]],
     *,
     judge: Any = None,
     attempts: int = 2,
-) -> TrainedModel:
-    """Grow one LambdaMART over all partitions, one rank each.
+) -> list[TrainedModel]:
+    """Grow LambdaMARTs of several settings over all partitions, one rank each, one by one.
 
-    A lost executor or task ends the whole stage: trees need all ranks. The stage is then run
-    again from scratch, on whatever executors there are.
+    Ranks load their shards once. A lost executor or task ends the whole stage: trees need all
+    ranks. The stage is then run again from scratch, on whatever executors there are.
 
     Args:
         partitions: the rows of one rank per partition.
         load: makes a rank's shard of its rows.
-        parameters: of the LambdaMART.
+        settings: parameters of each LambdaMART.
         judge: as `train_rank` takes it; rank 0 has it.
         attempts: how often to run the stage at most.
+
+    Returns:
+        What each of the settings gave.
 
     Raises:
         InputError: what a rank finds wrong with its rows.
@@ -65,7 +71,7 @@ def train_in_barrier(
     from pyspark.errors import PySparkException
 
     def task(batches: Iterator["pyarrow.RecordBatch"]) -> Iterator["pyarrow.RecordBatch"]:
-        yield from _run_rank(batches, load, parameters, judge)
+        yield from _run_rank(batches, load, settings, judge)
 
     for attempt in range(1, attempts + 1):
         try:
@@ -84,8 +90,23 @@ def train_in_barrier(
     problems = [row.problem for row in rows if row.problem]
     if problems:
         raise InputError(problems[0])
-    model = next(row for row in rows if row.rank == 0)
-    return TrainedModel(model.model, list(model.history), model.seconds)
+    models = sorted((row for row in rows if row.rank == 0), key=lambda row: row.setting)
+    return [TrainedModel(row.model, list(row.history), row.seconds) for row in models]
+
+
+@contextmanager
+def stage_errors(what: str) -> Iterator[None]:
+    """Say in one line why stages of Spark failed: what a task found wrong, or how it was lost."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        reason = reason_of(error)
+        if reason.startswith(_INPUT_ERROR):
+            raise InputError(reason.removeprefix(_INPUT_ERROR)) from error
+        raise SparkFailure(f"{what} on Spark failed: {reason}") from error
 
 
 def reason_of(error: BaseException) -> str:
@@ -105,10 +126,12 @@ def reason_of(error: BaseException) -> str:
 
 
 def _run_rank(
-    batches: Iterator["pyarrow.RecordBatch"], load: Load, parameters: Mapping[str, Any], judge: Any
+    batches: Iterator["pyarrow.RecordBatch"],
+    load: Load,
+    settings: Sequence[Mapping[str, Any]],
+    judge: Any,
 ) -> Iterator["pyarrow.RecordBatch"]:
-    """Do what one task does: load, meet the others, train."""
-    import pyarrow as pa
+    """Do what one task does: load, meet the others, train; rank 0 gives the models."""
     from pyspark import BarrierTaskContext
 
     context = BarrierTaskContext.get()
@@ -119,52 +142,59 @@ def _run_rank(
         shard = load(batches)
     except InputError as error:
         problem = str(error)
-    model = TrainedModel("", [])
     with listen(host) as server:
-        own = {
-            "host": host,
-            "port": free_port(host),
-            "sums": server.getsockname()[1],
-            "problem": problem,
-        }
+        own = {"host": host, "sums": server.getsockname()[1], "problem": problem}
         told = [json.loads(message) for message in context.allGather(json.dumps(own))]
         problem = next((one["problem"] for one in told if one["problem"]), "")
-        if shard is not None and not problem:
-            model, problem = _train(parameters, shard, told, rank, server, judge)
-    first = rank == 0
-    yield pa.record_batch(
-        {
-            "rank": pa.array([rank], pa.int32()),
-            "problem": [problem],
-            "model": [model.text if first else ""],
-            "history": pa.array([model.history if first else []], pa.list_(pa.float64())),
-            "seconds": pa.array([model.seconds], pa.float64()),
-        }
+        if shard is None or problem:
+            yield _row(rank, 0, problem, TrainedModel("", []))
+            return
+        address = (told[0]["host"], told[0]["sums"])
+        hosts = [one["host"] for one in told]
+        own_server = server if rank == 0 else None
+        with RankSums(rank, len(told), server=own_server, address=address) as sums:
+            for number, parameters in enumerate(settings):
+                model, problem = _train(
+                    parameters, shard, _place(rank, hosts, sums), judge if rank == 0 else None
+                )
+                if rank == 0 or problem:
+                    yield _row(rank, number, problem, model)
+                if problem:
+                    return
+
+
+def _place(rank: int, hosts: Sequence[str], sums: RankSums) -> Place:
+    """Choose a port that is free now; ranks tell each other theirs by a sum."""
+    ports = np.zeros(len(hosts))
+    ports[rank] = free_port(hosts[rank])
+    return Place(
+        rank, tuple(f"{h}:{port:.0f}" for h, port in zip(hosts, sums(ports), strict=True)), sums
     )
 
 
 def _train(
-    parameters: Mapping[str, Any],
-    shard: Shard,
-    told: list[dict[str, Any]],
-    rank: int,
-    server: socket.socket,
-    judge: Any,
+    parameters: Mapping[str, Any], shard: Shard, place: Place, judge: Any
 ) -> tuple[TrainedModel, str]:
-    first = told[0]
-    machines = tuple(f"{one['host']}:{one['port']}" for one in told)
-    sums = RankSums(
-        rank,
-        len(told),
-        server=server if rank == 0 else None,
-        address=(first["host"], first["sums"]),
-    )
-    with sums, _output_hidden():
+    with _output_hidden():
         try:
-            place = Place(rank, machines, sums)
-            return train_rank(parameters, shard, place, judge=judge if rank == 0 else None), ""
+            return train_rank(parameters, shard, place, judge=judge), ""
         except InputError as error:
             return TrainedModel("", []), str(error)
+
+
+def _row(rank: int, number: int, problem: str, model: TrainedModel) -> "pyarrow.RecordBatch":
+    import pyarrow as pa
+
+    return pa.record_batch(
+        {
+            "rank": pa.array([rank], pa.int32()),
+            "setting": pa.array([number], pa.int32()),
+            "problem": [problem],
+            "model": [model.text],
+            "history": pa.array([model.history], pa.list_(pa.float64())),
+            "seconds": pa.array([model.seconds], pa.float64()),
+        }
+    )
 
 
 @contextmanager

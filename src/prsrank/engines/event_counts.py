@@ -109,6 +109,11 @@ def row_problems(events: nw.LazyFrame) -> list[tuple[nw.Expr, str]]:
     found.append((position > MAX_POSITION, f"position {{position}} is above {MAX_POSITION:,}"))
     if schema["click"] != nw.Boolean:
         found.append(((click != 0) & (click != 1), "click {click}, but a click is 0 or 1,"))
+    if "weight" in schema:
+        weight = nw.col("weight").cast(nw.Float64)
+        usable = ~weight.is_null() & (weight > 0) & weight.is_finite()
+        clicked = click.cast(nw.Int64) == 1
+        found.append((clicked & ~usable, "the weight of a click is not a number above 0"))
     return found
 
 

@@ -1,7 +1,8 @@
 """The linear ranker on Spark: value, gradient and curvature summed over partitions."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,31 +25,25 @@ if TYPE_CHECKING:
 
 
 def fit_linear(
-    ranker: LinearRanker, shards: "RDD[bytes]", feature_names: tuple[str, ...]
-) -> LinearRanker:
-    """Fit a linear ranker to packed shards that stay where they are.
+    rankers: Sequence[LinearRanker], shards: "RDD[bytes]", feature_names: tuple[str, ...]
+) -> None:
+    """Fit linear rankers, one by one, to packed shards that stay where they are.
 
     The solver is the ranker's own. Scores of docs never leave the executors: to the solver,
     the "scores" of weights are the weights themselves, and the loss that it asks for maps
-    weights to value and gradient, summed over the partitions.
+    weights to value and gradient, summed over the partitions. Rankers that treat missing values
+    alike share the standardised docs.
     """
-    check_positive(l2=ranker.l2, tolerance=ranker.tolerance, max_iterations=ranker.max_iterations)
-    scaling = _find_scaling(shards, ranker.missing, feature_names)
-    matrices = shards.map(lambda data: _standardise(data, scaling)).filter(bool)
-    matrices = matrices.persist(_storage())
-    try:
-        weight = matrices.map(lambda data: _unpack(data).weight_sum).fold(0.0, lambda a, b: a + b)
-        if not np.isfinite(weight):
-            raise InputError("the weights of pairs must be finite and at least 0")
-        if weight == 0:
-            raise InputError("there are no pairs to learn from: no list has a winner and a loser")
-        sums = _Sums(matrices, weight, scaling.columns)
-        ranker.scaling_, ranker.feature_names_ = scaling, feature_names
-        solver = NewtonSolver(sums.matrix, ranker.l2, curvature=0.25)  # type: ignore[arg-type]
-        ranker._solve(solver, sums)  # type: ignore[arg-type]
-    finally:
-        matrices.unpersist()
-    return ranker
+    for one in rankers:
+        check_positive(l2=one.l2, tolerance=one.tolerance, max_iterations=one.max_iterations)
+    for missing in dict.fromkeys(one.missing for one in rankers):
+        scaling = _find_scaling(shards, missing, feature_names)
+        with _Sums.over(shards, scaling) as sums:
+            for one in rankers:
+                if one.missing == missing:
+                    one.scaling_, one.feature_names_ = scaling, feature_names
+                    solver = NewtonSolver(sums.matrix, one.l2, curvature=0.25)  # type: ignore[arg-type]
+                    one._solve(solver, sums)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +71,25 @@ class _Sums:
         self.weight = weight
         spread = self._sum(lambda matrix: matrix.spread_of_pairs() * matrix.weight_sum)
         self.matrix = _WeightsForScores(np.empty((0, columns), np.float32), spread)
+
+    @classmethod
+    @contextmanager
+    def over(cls, shards: "RDD[bytes]", scaling: FeatureScaling) -> "Iterator[_Sums]":
+        """Standardise the shards, and keep them as long as the sums are asked for."""
+        matrices = shards.map(lambda data: _standardise(data, scaling)).filter(bool)
+        matrices = matrices.persist(_storage())
+        try:
+            of_shards = matrices.map(lambda data: _unpack(data).weight_sum)
+            weight = of_shards.fold(0.0, lambda a, b: a + b)
+            if not np.isfinite(weight):
+                raise InputError("the weights of pairs must be finite and at least 0")
+            if weight == 0:
+                raise InputError(
+                    "there are no pairs to learn from: no list has a winner and a loser"
+                )
+            yield cls(matrices, weight, scaling.columns)
+        finally:
+            matrices.unpersist()
 
     def evaluate(self, weights: Floats) -> tuple[float, Floats]:
         """Return the loss and its gradient with respect to the weights."""

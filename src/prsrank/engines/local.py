@@ -2,12 +2,28 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from prsrank.data.dataset import RankingDataset
-from prsrank.engines.engine import pairwise_weighting
-from prsrank.engines.held_out import ClickQuality, find_gains, is_held_out, lists_of_pairs
+from prsrank.data.event_source import check_columns, check_rows, source_of
+from prsrank.engines.engine import VALIDATION_METRIC, check_alike, pairwise_weighting
+from prsrank.engines.log_split import (
+    BUCKETS,
+    DROPPED,
+    HALF,
+    HELD_OUT,
+    PARTS,
+    TRAIN,
+    VALIDATION,
+    EventParts,
+    LogSplit,
+    PartCounts,
+    randomised_sql,
+)
 from prsrank.files import FileName
 from prsrank.ingest.features import lists_of_log
 from prsrank.ingest.log import click_log
@@ -20,8 +36,11 @@ from prsrank.rankers.base import Ranker
 from prsrank.weighting import Weighting
 
 if TYPE_CHECKING:
+    from prsrank.metrics.counterfactual_report import LogEvaluation
     from prsrank.propensity.curve import Propensities
     from prsrank.propensity.estimators import Estimator
+
+_BUCKET = f"('0x' || left(md5(query_id::VARCHAR), 8))::BIGINT % {BUCKETS}"
 
 
 class LocalEngine:
@@ -33,6 +52,7 @@ class LocalEngine:
     """
 
     name = "local"
+    ranks = 1
 
     def __init__(self, *, memory: str | None = None, threads: int | None = None) -> None:
         self.memory = memory
@@ -61,6 +81,50 @@ class LocalEngine:
 
         with open_tables(events, contexts=(), features=(), base=1) as tables:
             return counts_of(tables)
+
+    def has_propensities(self, events: LogSource) -> bool:
+        """Tell whether the log has propensities of its own."""
+        return "propensity" in events.types
+
+    def split(self, events: LogSource, how: LogSplit) -> EventParts:
+        """Split a log into parts without a common query."""
+        check_columns(events, events.contexts)
+        check_rows(events)
+        marked = randomised_sql(events.types.get("randomised"))
+        shared = f"query_id IN (SELECT query_id FROM log WHERE {marked})"  # noqa: S608
+        part = how.part(_BUCKET, randomised=marked, shared=shared)
+        half = f"CASE WHEN {_BUCKET} < {BUCKETS // 2} THEN '1' ELSE '2' END"
+        columns = f'*, {part} AS log_part, {half} AS "{HALF}"'
+        relation: Any = events.relation.query("log", f"SELECT {columns} FROM log")  # noqa: S608
+        counted = relation.aggregate(
+            f'log_part, "{HALF}", count(DISTINCT (query_id, session_id)), '
+            "count(DISTINCT query_id), count_if(click::BOOLEAN)",
+            f'log_part, "{HALF}"',
+        )
+        counts = PartCounts(counted.fetchall())
+
+        def where(condition: str, *, contexts: tuple[str, ...] = events.contexts) -> LogSource:
+            chosen = relation.filter(condition)
+            return replace(
+                events, relation=chosen, types=source_of(chosen).types, contexts=contexts
+            )
+
+        held_out, halved = f"log_part = '{HELD_OUT}'", how.held_out is None
+        one, two = (
+            where(f"{held_out} AND \"{HALF}\" = '{half}'")
+            if counts.of(HELD_OUT, half)["clicks"]
+            else None
+            for half in "12"
+        )
+        return EventParts(
+            train=where(f"log_part = '{TRAIN}'"),
+            validation=where(f"log_part = '{VALIDATION}'"),
+            held_out=where(held_out, contexts=(HALF,) if halved else ()),
+            learning=where(f"log_part IN ('{TRAIN}', '{VALIDATION}')"),
+            halves=(one, two) if halved else None,
+            counts={part: counts.of(part) for part in PARTS},
+            dropped_sessions=counts.of(DROPPED)["sessions"],
+        )
 
     def propensities(
         self,
@@ -101,26 +165,57 @@ class LocalEngine:
 
     def train_on_log(
         self,
-        ranker: Ranker,
+        rankers: Sequence[Ranker],
         events: LogSource,
         propensities: PropensityCurve | None = None,
         weighting: str | None = None,
         *,
         parameters: Mapping[str, float] | None = None,
-        held_out: float = 0.0,
-    ) -> Ranker:
-        """Fit a ranker to a log whose columns hold the features."""
+        validation: LogSource | None = None,
+        tau: float = 0.0,
+    ) -> list[float | None]:
+        """Fit rankers to a log whose columns hold the features."""
+        from prsrank.metrics.counterfactual import CounterfactualMetric
+
+        check_alike(rankers)
+        first = rankers[0]
         lists = lists_of_log(events)
-        chosen = pairwise_weighting(weighting or ranker.default_weighting, parameters)
-        pairs = self.pairs(events, lists, propensities, chosen, **ranker.pair_options)
-        if not held_out:
-            return self.train(ranker, lists, pairs)
-        apart = is_held_out(lists.query_ids, held_out)
-        judged = lists.select(apart)
-        quality = ClickQuality(judged, find_gains(events, judged, propensities, chosen))
-        return self.train(
-            ranker,
-            lists.select(~apart),
-            lists_of_pairs(pairs, ~apart),
-            validation=(judged, quality),
+        chosen = pairwise_weighting(weighting or first.default_weighting, parameters)
+        pairs = self.pairs(events, lists, propensities, chosen, **first.pair_options)
+        if validation is None:
+            for ranker in rankers:
+                self.train(ranker, lists, pairs)
+            return [None] * len(rankers)
+        judged = lists_of_log(validation)
+        metric = CounterfactualMetric(
+            click_log(validation), judged, propensities, metric=VALIDATION_METRIC, tau=tau
+        )
+        values: list[float | None] = []
+        for ranker in rankers:
+            stops = hasattr(ranker, "patience")
+            self.train(ranker, lists, pairs, validation=(judged, metric) if stops else None)
+            values.append(metric(ranker.score(judged.features)))
+        return values
+
+    def evaluate(
+        self,
+        events: LogSource,
+        propensities: PropensityCurve | None,
+        rankers: Mapping[str, Ranker | None],
+        *,
+        against: Sequence[str],
+        context: str | None = None,
+        seed: int = 0,
+    ) -> "LogEvaluation":
+        """Estimate how good rankers are from the clicks of a log."""
+        from prsrank.metrics.counterfactual_report import evaluate_on_log
+
+        lists = lists_of_log(events)
+        scores = {
+            name: np.zeros(lists.docs) if ranker is None else ranker.score(lists.features)
+            for name, ranker in rankers.items()
+        }
+        log = click_log(events)
+        return evaluate_on_log(
+            log, lists, propensities, scores, against=against, context=context, seed=seed
         )

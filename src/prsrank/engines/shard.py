@@ -1,17 +1,19 @@
 """A shard: whole lists with their pairs, as one rank of a training holds them."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset, concatenate
-from prsrank.engines.held_out import lists_of_pairs
 from prsrank.pairs import PairSet
 from prsrank.threads import even_pieces
 from prsrank.types import Floats
+
+# From scores to the numerator and the denominator of a quality; those of several ranks add up.
+QualitySums = Callable[[Floats], Sequence[float]]
 
 # Bytes of features in one piece that travels: well below what one Arrow value can hold.
 _PIECE = 64 << 20
@@ -24,14 +26,15 @@ class Shard:
     Attributes:
         dataset: lists to learn from.
         pairs: their pairs.
-        judged: lists to judge by, with labels or with gains; None if there are none.
-        gains: gain of each doc of `judged`; None where its labels count.
+        judged: lists to judge by, with labels or with clicks; None if there are none.
+        clicks: what the clicks on `judged` say of their scores; None where labels count. It
+            is made where it is used, and does not travel.
     """
 
     dataset: RankingDataset
     pairs: PairSet
     judged: RankingDataset | None = None
-    gains: Floats | None = None
+    clicks: QualitySums | None = None
 
     def pack(self) -> bytes:
         """Return the shard as bytes (NumPy's own format, nothing that can run)."""
@@ -45,8 +48,6 @@ class Shard:
         arrays |= _arrays(self.dataset, "")
         if self.judged is not None:
             arrays |= _arrays(self.judged, "judged_")
-        if self.gains is not None:
-            arrays["gains"] = self.gains
         target = io.BytesIO()
         np.savez(target, allow_pickle=False, **arrays)
         return target.getvalue()
@@ -70,7 +71,7 @@ class Shard:
             truncation=truncation,
         )
         judged = _dataset(arrays, "judged_") if "judged_features" in arrays else None
-        return cls(dataset, pairs, judged, arrays.get("gains"))
+        return cls(dataset, pairs, judged)
 
 
 def _arrays(lists: RankingDataset, prefix: str) -> dict[str, npt.NDArray]:
@@ -111,7 +112,22 @@ def cut(
 def _run(dataset: RankingDataset, pairs: PairSet, first: int, last: int) -> Shard:
     chosen = np.zeros(dataset.lists, bool)
     chosen[first:last] = True
-    return Shard(dataset.select(chosen), lists_of_pairs(pairs, chosen))
+    return Shard(dataset.select(chosen), _lists_of_pairs(pairs, chosen))
+
+
+def _lists_of_pairs(pairs: PairSet, chosen: npt.NDArray[np.bool_]) -> PairSet:
+    """Return the pairs of the chosen lists, on those lists only."""
+    winners = chosen[pairs.winner_list]
+    lengths = np.diff(pairs.offsets)
+    return replace(
+        pairs,
+        offsets=np.concatenate([[0], np.cumsum(lengths[chosen])]).astype(np.int64),
+        query_ids=pairs.query_ids[chosen],
+        winner_offsets=np.concatenate([[0], np.cumsum(np.diff(pairs.winner_offsets)[chosen])]),
+        winner_row=pairs.winner_row[winners],
+        weights=pairs.weights[np.repeat(winners, lengths[pairs.winner_list])],
+        totals=pairs.totals[chosen],
+    )
 
 
 def _pieces(shard: Shard) -> list[Shard]:
@@ -120,7 +136,7 @@ def _pieces(shard: Shard) -> list[Shard]:
         return [shard]
     runs = even_pieces(shard.dataset.offsets, pieces)
     cuts = [_run(shard.dataset, shard.pairs, a, b) for a, b in runs]
-    return [replace(cuts[0], judged=shard.judged, gains=shard.gains), *cuts[1:]]
+    return [replace(cuts[0], judged=shard.judged), *cuts[1:]]
 
 
 def join(shards: Sequence[Shard]) -> Shard:
@@ -142,4 +158,4 @@ def join(shards: Sequence[Shard]) -> Shard:
         weights=np.concatenate([shard.pairs.weights for shard in shards]),
         totals=np.concatenate([shard.pairs.totals for shard in shards]),
     )
-    return Shard(dataset, pairs, first.judged, first.gains)
+    return Shard(dataset, pairs, first.judged)

@@ -1,25 +1,28 @@
-"""A shard from rows: what a task of Spark makes of its partition. Knows Arrow, not Spark.
+"""Shards from rows: what a task of Spark makes of its partition. Knows Arrow, not Spark.
 
-Rows of two kinds lie one behind the other, a query's docs before its counted pairs:
+Rows of four kinds lie one behind the other, a query's of one kind together:
 
-- kind 0, a doc: query_id, doc, features, twice (whether sessions saw other features);
-- kind 1, counted pairs: query_id, doc (the winner), loser, pairs and the other columns of
-  `prsrank.ingest.pair_expression.pair_counts`.
+- DOC, a doc to learn from: query_id, doc, features, twice (whether sessions saw other features);
+- PAIRS, counted pairs: query_id, doc (the winner), loser, pairs and the other columns of
+  `prsrank.ingest.pair_expression.pair_counts`;
+- JUDGED, a doc to judge by: as DOC;
+- EVENT, a doc as a session saw it: query_id, doc and the other columns of a log's events.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import IdArray, RankingDataset, id_array
-from prsrank.engines.held_out import add_gains, is_held_out, lists_of_pairs
-from prsrank.engines.shard import Shard
+from prsrank.engines.engine import VALIDATION_METRIC
+from prsrank.engines.shard import QualitySums, Shard
 from prsrank.errors import InputError
 from prsrank.ingest.pairs import pairs_of_counts
-from prsrank.types import Floats
 from prsrank.weighting import Weighting
 
 if TYPE_CHECKING:
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
 
     from prsrank.propensity.curve import PropensityCurve
 
-DOC, PAIRS = 0, 1
+DOC, PAIRS, JUDGED, EVENT = range(4)
+_COUNTS = ("pairs", "winner_key", "loser_key", "clicks", "weight")
+_EVENT = ("session_id", "position", "click", "propensity", "weight")
 
 
 @dataclass(frozen=True)
@@ -36,10 +41,13 @@ class Recipe:
 
     Attributes:
         feature_names: the features, in their order.
-        propensities: the curve; None where keys are propensities, or none are needed.
+        propensities: the curve of the pairs; None where keys are propensities, or none are
+            needed.
         weighting: of the pairs.
         pair_options: the ranker's.
-        held_out: share of the queries to judge by.
+        judges: whether there are rows to judge by.
+        judging: the curve to judge by; None: the log's own propensities.
+        tau: clip of the weights to judge by.
         threads: of each task.
     """
 
@@ -47,70 +55,122 @@ class Recipe:
     propensities: "PropensityCurve | None"
     weighting: Weighting
     pair_options: Mapping[str, Any] = field(default_factory=dict)
-    held_out: float = 0.0
+    judges: bool = False
+    judging: "PropensityCurve | None" = None
+    tau: float = 0.0
     threads: int = 1
 
 
-def shard_of_rows(batches: Iterator["pyarrow.RecordBatch"], recipe: Recipe) -> Shard:
+def shard_of_rows(batches: Iterable["pyarrow.RecordBatch"], recipe: Recipe) -> Shard:
     """Make a shard of one partition's rows.
 
     Raises:
         InputError: if a doc has two values of a feature, or as
             `prsrank.ingest.pairs.pairs_of_counts` raises.
     """
-    docs, counts = _columns(batches, len(recipe.feature_names))
-    dataset = _dataset(docs, recipe.feature_names)
+    kinds = (DOC, PAIRS, JUDGED, EVENT) if recipe.judges else (DOC, PAIRS)
+    rows = _Rows(batches, recipe.feature_names, kinds)
+    dataset = rows.lists(DOC)
     pairs = pairs_of_counts(
-        counts,
+        rows.counts(),
         dataset,
         recipe.propensities,
         recipe.weighting,
         threads=recipe.threads,
         **recipe.pair_options,
     )
-    if not recipe.held_out:
+    if not recipe.judges:
         return Shard(dataset, pairs)
-    apart = is_held_out(dataset.query_ids, recipe.held_out)
-    judged = dataset.select(apart)
-    gains = _gains(counts, judged, recipe)
-    return Shard(dataset.select(~apart), lists_of_pairs(pairs, ~apart), judged, gains)
+    judged, log = rows.lists(JUDGED), rows.log(())
+    clicks = None if log is None else _quality(log, judged, recipe)
+    return Shard(dataset, pairs, judged, clicks)
 
 
-def _gains(counts: Mapping[str, npt.NDArray], judged: RankingDataset, recipe: Recipe) -> Floats:
-    """Return the sum of 1 / propensity over the clicks on each doc: rows of docs with themselves."""
-    itself = counts["winner"] == counts["loser"]
-    gains = counts["pairs"][itself].astype(np.float64)
-    if "winner_key" in counts:
-        keys = counts["winner_key"][itself]
-        gains /= keys if recipe.propensities is None else recipe.propensities.at(keys)
-    return add_gains(judged, counts["query_id"][itself], counts["winner"][itself], gains)
+def judged_of_rows(
+    batches: Iterable["pyarrow.RecordBatch"],
+    feature_names: tuple[str, ...],
+    contexts: tuple[str, ...] = (),
+) -> tuple[ClickLog, RankingDataset] | None:
+    """Make a log and its lists of one partition's rows; None if it has none."""
+    rows = _Rows(batches, feature_names, (JUDGED, EVENT))
+    log = rows.log(contexts)
+    return None if log is None else (log, rows.lists(JUDGED))
+
+
+def _quality(log: ClickLog, judged: RankingDataset, recipe: Recipe) -> QualitySums:
+    from prsrank.metrics.counterfactual import CounterfactualMetric
+
+    if not len(log.clicks):
+        nothing = (0.0, float(log.sessions))
+        return lambda scores: nothing
+    metric = CounterfactualMetric(
+        log, judged, recipe.judging, metric=VALIDATION_METRIC, tau=recipe.tau
+    )
+    return partial(metric.sums, threads=recipe.threads)
 
 
 Columns = dict[str, npt.NDArray]
 
 
-def _columns(batches: Iterator["pyarrow.RecordBatch"], features: int) -> tuple[Columns, Columns]:
-    """Split rows by kind into arrays; batch by batch, so that no Arrow list grows too long."""
-    import pyarrow.compute as pc
+class _Rows:
+    """The rows of a partition by kind; taken batch by batch, so no Arrow list grows too long."""
 
-    docs: list[Columns] = []
-    counts: list[Columns] = []
-    for batch in batches:
-        part = batch.filter(pc.equal(batch.column("kind"), DOC))
-        docs.append(
-            {
-                "query_id": ids_of(part.column("query_id")),
-                "doc": ids_of(part.column("doc")),
-                "features": part.column("features").flatten().to_numpy().reshape(-1, features),
-                "twice": part.column("twice").to_numpy(zero_copy_only=False),
-            }
+    def __init__(
+        self,
+        batches: Iterable["pyarrow.RecordBatch"],
+        feature_names: tuple[str, ...],
+        kinds: Sequence[int],
+    ) -> None:
+        import pyarrow.compute as pc
+
+        self.feature_names = feature_names
+        self._parts: dict[int, list[Any]] = {kind: [] for kind in kinds}
+        take: dict[int, Callable[[Any], Any]]
+        take = {DOC: self._docs, JUDGED: self._docs, PAIRS: _pairs, EVENT: lambda part: part}
+        for batch in batches:
+            for kind, parts in self._parts.items():
+                parts.append(take[kind](batch.filter(pc.equal(batch.column("kind"), kind))))
+
+    def _docs(self, part: "pyarrow.RecordBatch") -> Columns:
+        features = part.column("features").flatten().to_numpy()
+        return {
+            "query_id": ids_of(part.column("query_id")),
+            "doc": ids_of(part.column("doc")),
+            "features": features.reshape(-1, len(self.feature_names)),
+            "twice": part.column("twice").to_numpy(zero_copy_only=False),
+        }
+
+    def lists(self, kind: int) -> RankingDataset:
+        """Return the lists of docs of a kind."""
+        return _dataset(_joined(self._parts[kind]), self.feature_names)
+
+    def counts(self) -> Columns:
+        """Return the columns of the counted pairs."""
+        return _joined(self._parts[PAIRS])
+
+    def log(self, contexts: tuple[str, ...]) -> ClickLog | None:
+        """Return the events as a log; None if there are none."""
+        import pyarrow as pa
+
+        parts = [part for part in self._parts[EVENT] if part.num_rows]
+        if not parts:
+            return None
+        table = pa.Table.from_batches(parts)
+        names = [name for name in (*_EVENT, *contexts) if name in table.column_names]
+        table = table.select(["query_id", "doc", *names])
+        return ClickLog.from_frame(
+            table.rename_columns(["query_id", "doc_id", *names]), contexts=contexts
         )
-        part = batch.filter(pc.equal(batch.column("kind"), PAIRS))
-        names = [n for n in part.schema.names if n not in ("kind", "features", "twice", "doc")]
-        found = {name: part.column(name).to_numpy(zero_copy_only=False) for name in names}
-        found |= {name: ids_of(part.column(name)) for name in ("query_id", "loser")}
-        counts.append(found | {"winner": ids_of(part.column("doc"))})
-    return _joined(docs), _joined(counts)
+
+
+def _pairs(part: "pyarrow.RecordBatch") -> Columns:
+    found = {
+        name: part.column(name).to_numpy(zero_copy_only=False)
+        for name in _COUNTS
+        if name in part.schema.names
+    }
+    found |= {name: ids_of(part.column(name)) for name in ("query_id", "loser")}
+    return found | {"winner": ids_of(part.column("doc"))}
 
 
 def ids_of(column: "pyarrow.Array") -> IdArray:

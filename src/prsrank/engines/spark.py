@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.engines.barrier import train_in_barrier
-from prsrank.engines.engine import pairwise_weighting
-from prsrank.engines.held_out import check_share
+from prsrank.engines.barrier import stage_errors, train_in_barrier
+from prsrank.engines.engine import VALIDATION_METRIC, check_alike, pairwise_weighting
+from prsrank.engines.log_split import EventParts, LogSplit
 from prsrank.engines.shard import Shard, cut, join
 from prsrank.engines.shard_rows import Recipe, shard_of_rows
 from prsrank.engines.spark_counts import arrays_of, check_log, estimate_on_spark, log_counts
 from prsrank.engines.spark_events import SparkEvents, open_spark_log
-from prsrank.engines.spark_pairs import counted_pairs, log_rows
+from prsrank.engines.spark_pairs import counted_pairs, judged_rows, log_rows, packed_shards
 from prsrank.engines.spark_session import OwnSession, import_pyspark
+from prsrank.engines.spark_split import split_on_spark
 from prsrank.engines.training_worker import TrainedModel
 from prsrank.errors import InputError
 from prsrank.files import FileName
@@ -34,18 +35,24 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
+    from prsrank.engines.spark_sums import Wanted
+    from prsrank.metrics.click_sums import ClickSums
+    from prsrank.metrics.counterfactual_report import LogEvaluation
     from prsrank.propensity.curve import Propensities
     from prsrank.propensity.estimators import Estimator
 
-# Bytes of features of a partition of the linear ranker, which needs no barrier.
+# Bytes of features of a partition where no barrier asks for as many partitions as ranks.
 _PARTITION = 64 << 20
+# About as many bytes has an event that a task makes a log of.
+_EVENT = 64
 
 
 class SparkEngine:
     """Runs every step on Spark; see `prsrank.engines.engine.Engine`.
 
     Logs are opened, counted and joined on the executors. `pairs` and `propensities` bring
-    aggregates to the driver; `train_on_log` brings nothing but the model.
+    aggregates to the driver; `train_on_log` brings nothing but the models, `evaluate` sums over
+    at most 2000 groups of queries.
 
     Args:
         session: a SparkSession to use, which stays open; default: one of our own.
@@ -56,8 +63,8 @@ class SparkEngine:
 
     Attributes:
         session: the SparkSession.
-        training_seconds: how long the ranks of the last LambdaMART grew trees, apart from all
-            that brought them their shards.
+        training_seconds: how long the ranks of the last LambdaMARTs grew trees, apart from
+            all that brought them their shards.
     """
 
     name = "spark"
@@ -119,6 +126,14 @@ class SparkEngine:
         """Return the counts of an audit."""
         return log_counts(events)
 
+    def has_propensities(self, events: SparkEvents) -> bool:
+        """Tell whether the log has propensities of its own."""
+        return "propensity" in events.frame.columns
+
+    def split(self, events: SparkEvents, how: LogSplit) -> EventParts:
+        """Split a log into parts without a common query; rows stay where they are."""
+        return split_on_spark(events, how)
+
     def propensities(
         self,
         events: SparkEvents,
@@ -163,7 +178,8 @@ class SparkEngine:
         if not np.array_equal(dataset.offsets, pairs.offsets):
             raise InputError("the pairs are of other lists than the data set's")
         if isinstance(ranker, LinearRanker):
-            return self._train_linear(ranker, dataset, pairs)
+            self._train_linear(ranker, dataset, pairs)
+            return ranker
         ranker._check(dataset, pairs)  # type: ignore[attr-defined]
         judge = validation if isinstance(validation, tuple) else None
         judged = None if judge is not None else validation
@@ -177,84 +193,151 @@ class SparkEngine:
             )
 
         frame = self._placed(self._packed(shards), len(shards), "part")
-        model = self._train_barrier(frame, load, ranker, judge)
-        return _finished(ranker, model, dataset.feature_names)
+        self._train_barrier(frame, load, [ranker], dataset.feature_names, judge)
+        return ranker
 
     def train_on_log(
         self,
-        ranker: Ranker,
+        rankers: Sequence[Ranker],
         events: SparkEvents,
         propensities: PropensityCurve | None = None,
         weighting: str | None = None,
         *,
         parameters: Mapping[str, float] | None = None,
-        held_out: float = 0.0,
-    ) -> Ranker:
-        """Fit a ranker to a log; lists and pairs never leave the executors."""
-        _check_ranker(ranker)
-        check_share(held_out)
-        chosen = pairwise_weighting(weighting or ranker.default_weighting, parameters)
+        validation: SparkEvents | None = None,
+        tau: float = 0.0,
+    ) -> list[float | None]:
+        """Fit rankers to a log; lists and pairs never leave the executors."""
+        check_alike(rankers)
+        first = rankers[0]
+        _check_ranker(first)
+        chosen = pairwise_weighting(weighting or first.default_weighting, parameters)
         if chosen.needs_labels:
             raise InputError(f"weighting {chosen.name} needs labels, which a log has not")
-        check_log(events)
-        options = dict(ranker.pair_options)
+        if not events.checked:
+            check_log(events)
+        options = dict(first.pair_options)
         counted = counted_pairs(events, propensities, chosen, normalise=options.get("normalise"))
-        linear = isinstance(ranker, LinearRanker)
-        parts = self._partitions(events) if linear else self.ranks
+        linear = isinstance(first, LinearRanker)
         recipe = Recipe(
             feature_names=events.features,
             propensities=counted.curve,
             weighting=chosen,
             pair_options=options,
-            held_out=0.0 if linear else held_out,
+            judges=validation is not None and not linear,
+            judging=propensities,
+            tau=tau,
             threads=self._task_cores,
         )
-        rows = self._placed(
-            log_rows(events, counted.frame, parts), parts, "query_id", "kind", "doc"
+        parts = self._partitions(events) if linear else self.ranks
+        judged = validation if recipe.judges else None
+        rows = log_rows(events, counted.frame, parts, judged)
+        rows = self._placed(rows, parts, "query_id", "kind", "doc")
+        if not linear:
+            self._train_barrier(
+                rows, lambda batches: shard_of_rows(batches, recipe), rankers, events.features
+            )
+            return [ranker.best_value_ for ranker in rankers]  # type: ignore[attr-defined]
+        self._train_linear_rows(rankers, rows, recipe)
+        if validation is None:
+            return [None] * len(rankers)
+        return self._values(rankers, validation, propensities, tau)
+
+    def evaluate(
+        self,
+        events: SparkEvents,
+        propensities: PropensityCurve | None,
+        rankers: Mapping[str, Ranker | None],
+        *,
+        against: Sequence[str],
+        context: str | None = None,
+        seed: int = 0,
+    ) -> "LogEvaluation":
+        """Estimate how good rankers are; whole queries are scored and summed up in tasks."""
+        from prsrank.engines.spark_sums import Wanted
+        from prsrank.metrics.counterfactual_report import (
+            DEFAULT_METRICS,
+            DEFAULT_TAU,
+            evaluation_of,
         )
-        if isinstance(ranker, LinearRanker):
-            return self._train_linear_rows(ranker, rows, recipe)
-        model = self._train_barrier(
-            rows, lambda batches: shard_of_rows(batches, recipe), ranker, None
-        )
-        return _finished(ranker, model, events.features)
+
+        if not events.checked:
+            check_log(events)
+        wanted = Wanted(DEFAULT_METRICS, (0.0, DEFAULT_TAU), context, threads=self._task_cores)
+        free, clipped = self._click_sums(events, propensities, rankers, wanted)
+        return evaluation_of(free, clipped, propensities, against=against, seed=seed)
+
+    def _values(
+        self,
+        rankers: Sequence[Ranker],
+        events: SparkEvents,
+        propensities: PropensityCurve | None,
+        tau: float,
+    ) -> list[float | None]:
+        from prsrank.engines.spark_sums import Wanted
+
+        named = {str(number): ranker for number, ranker in enumerate(rankers)}
+        wanted = Wanted((VALIDATION_METRIC,), (tau,), most_units=1, threads=self._task_cores)
+        [found] = self._click_sums(events, propensities, named, wanted)
+        whole = found.parts[0]
+        values = whole.values.sum(axis=0)[0] / whole.sessions.sum()
+        return [float(value) for value in values[1:]]  # the first is the logged ranking's
+
+    def _click_sums(
+        self,
+        events: SparkEvents,
+        propensities: PropensityCurve | None,
+        rankers: Mapping[str, Ranker | None],
+        wanted: "Wanted",
+    ) -> "list[ClickSums]":
+        from prsrank.engines.spark_sums import click_sums_on_spark
+
+        parts = self._partitions(events)
+        rows = judged_rows(events, parts, wanted.contexts)
+        placed = self._placed(rows, parts, "query_id", "kind", "doc")
+        with stage_errors("evaluation"):
+            return click_sums_on_spark(events, placed, propensities, rankers, wanted)
 
     def _train_barrier(
-        self, frame: "DataFrame", load: Any, ranker: Ranker, judge: Any
-    ) -> TrainedModel:
-        parameters = ranker.get_params()
-        parameters["threads"] = parameters["threads"] or self._task_cores
-        model = train_in_barrier(frame, load, parameters, judge=judge, attempts=self.attempts)
-        self.training_seconds = model.seconds
-        return model
+        self,
+        frame: "DataFrame",
+        load: Any,
+        rankers: Sequence[Ranker],
+        names: tuple[str, ...],
+        judge: Any = None,
+    ) -> None:
+        settings = [ranker.get_params() for ranker in rankers]
+        for parameters in settings:
+            parameters["threads"] = parameters["threads"] or self._task_cores
+        models = train_in_barrier(frame, load, settings, judge=judge, attempts=self.attempts)
+        self.training_seconds = sum(model.seconds for model in models)
+        for ranker, model in zip(rankers, models, strict=True):
+            _finish(ranker, model, names)
 
-    def _train_linear(
-        self, ranker: LinearRanker, dataset: RankingDataset, pairs: PairSet
-    ) -> LinearRanker:
+    def _train_linear(self, ranker: LinearRanker, dataset: RankingDataset, pairs: PairSet) -> None:
         from prsrank.engines.linear_sums import fit_linear
 
         parts = max(self.ranks, -(-dataset.features.nbytes // _PARTITION))
         shards = [[piece] for pieces in cut(dataset, pairs, parts) for piece in pieces]
         frame = self._placed(self._packed(shards), len(shards), "part")
         packed = frame.select("shard").rdd.map(lambda row: bytes(row[0]))
-        return fit_linear(ranker, packed, dataset.feature_names)
+        fit_linear([ranker], packed, dataset.feature_names)
 
-    def _train_linear_rows(
-        self, ranker: LinearRanker, rows: "DataFrame", recipe: Recipe
-    ) -> LinearRanker:
+    def _train_linear_rows(self, rankers: Sequence[Any], rows: "DataFrame", recipe: Recipe) -> None:
         from prsrank.engines.linear_sums import fit_linear
-        from prsrank.engines.spark_pairs import packed_shards
 
         shards = packed_shards(rows, recipe)
         try:
-            packed = shards.rdd.map(lambda row: bytes(row[0]))
-            return fit_linear(ranker, packed, recipe.feature_names)
+            with stage_errors("training"):
+                packed = shards.rdd.map(lambda row: bytes(row[0]))
+                fit_linear(rankers, packed, recipe.feature_names)
         finally:
             shards.unpersist()
 
     def _partitions(self, events: SparkEvents) -> int:
         docs = events.frame.select("query_id", "doc_id").distinct().count()
-        return max(self.ranks, -(-docs * len(events.features) * 4 // _PARTITION))
+        size = docs * len(events.features) * 4 + events.frame.count() * _EVENT
+        return max(self.ranks, -(-size // _PARTITION))
 
     def _packed(self, shards: Sequence[Sequence[Shard]]) -> "DataFrame":
         import pyarrow as pa
@@ -298,11 +381,9 @@ def _check_ranker(ranker: Ranker) -> None:
         raise InputError(f"engine spark trains for ndcg and arp, not {ranker.metric}")
 
 
-def _finished(ranker: Ranker, model: TrainedModel, names: tuple[str, ...]) -> Ranker:
+def _finish(ranker: Any, model: TrainedModel, names: tuple[str, ...]) -> None:
     """Give an ordinary local ranker what was learned."""
-    learned: Any = ranker
-    learned.booster_ = import_lightgbm().Booster(model_str=model.text)
-    learned.history_ = model.history
-    learned.best_value_ = max(model.history) if model.history else None
-    learned.feature_names_ = names
-    return ranker
+    ranker.booster_ = import_lightgbm().Booster(model_str=model.text)
+    ranker.history_ = model.history
+    ranker.best_value_ = max(model.history) if model.history else None
+    ranker.feature_names_ = names

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsrank.data.event_source import OPTIONAL, REQUIRED, nearest_column
+from prsrank.data.event_source import REQUIRED, nearest_column
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.ingest.mapping import LogMapping
@@ -31,6 +31,7 @@ class SparkEvents:
         contexts: the columns with one value per session.
         features: the columns that are features.
         findings: what was noticed while opening (UBI only).
+        checked: whether the rows are known to be usable.
     """
 
     frame: "DataFrame"
@@ -38,6 +39,7 @@ class SparkEvents:
     contexts: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     findings: Mapping[str, int] = field(default_factory=dict)
+    checked: bool = False
 
 
 def open_spark_log(
@@ -158,7 +160,7 @@ class _Columns:
         return self[self.mapping.column(meaning)]
 
     def plain(self) -> dict[str, "Column"]:
-        optional = (*OPTIONAL, "client_id")
+        optional = ("propensity", "randomised", "timestamp", "client_id")
         known = [n for n in optional if n in self.mapping.columns or n in self.types]
         values = {meaning: self.meant(meaning) for meaning in (*_IDS, *known)}
         kind = self.types.get(self.mapping.column("randomised"), "string")
@@ -178,7 +180,7 @@ class _Columns:
         if self.types[self.mapping.column("click")] == "boolean":
             click = click.cast("int")
         values = {"click": click}
-        if "weight" in self.mapping.columns:
+        if "weight" in self.mapping.columns or "weight" in self.types:
             values["weight"] = self.meant("weight").cast("double")
         return values
 

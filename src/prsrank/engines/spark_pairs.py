@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
-from prsrank.engines.shard_rows import DOC, PAIRS, Recipe, shard_of_rows
+from prsrank.engines.shard_rows import DOC, EVENT, JUDGED, PAIRS, Recipe, shard_of_rows
 from prsrank.engines.spark_counts import arrays_of, lazy
 from prsrank.engines.spark_events import SparkEvents
 from prsrank.errors import DataWarning, InputError
@@ -109,22 +109,57 @@ def _with_propensities(
     return frame.join(F.broadcast(known_at), on=["position", "context_value"], how="inner")
 
 
-def log_rows(events: SparkEvents, counts: nw.LazyFrame, ranks: int) -> "DataFrame":
-    """Return docs and counted pairs as rows of `prsrank.engines.shard_rows`, with their rank."""
+def log_rows(
+    events: SparkEvents, counts: nw.LazyFrame, ranks: int, validation: SparkEvents | None = None
+) -> "DataFrame":
+    """Return docs and counted pairs as rows of `prsrank.engines.shard_rows`, with their rank.
+
+    Args:
+        events: to learn from.
+        counts: their counted pairs.
+        ranks: how many there are.
+        validation: events to judge by.
+    """
     from pyspark.sql import functions as F
 
-    if not events.features:
-        raise InputError(f"{events.name}: no features: name columns of the log in the mapping")
     docs = _docs(events).withColumn("kind", F.lit(DOC))
     pairs = counts.to_native().withColumnRenamed("winner", "doc").withColumn("kind", F.lit(PAIRS))
     rows = docs.unionByName(pairs, allowMissingColumns=True)
+    if validation is not None:
+        rows = rows.unionByName(_judged(validation, ()), allowMissingColumns=True)
     return rows.withColumn("rank", _rank(events, ranks))
+
+
+def judged_rows(events: SparkEvents, ranks: int, contexts: tuple[str, ...] = ()) -> "DataFrame":
+    """Return events to judge by, and their docs, as rows of `shard_rows`, with their rank."""
+    return _judged(events, contexts).withColumn("rank", _rank(events, ranks))
+
+
+def _judged(events: SparkEvents, contexts: tuple[str, ...]) -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    frame = events.frame
+    known = [n for n in ("propensity", "weight") if n in frame.columns]
+    shown = frame.select(
+        "query_id",
+        F.col("doc_id").alias("doc"),
+        "session_id",
+        F.col("position").cast("int").alias("position"),
+        F.col("click").cast("int").alias("click"),
+        *(F.col(name).cast("double").alias(name) for name in known),
+        *(F.col(f"`{name}`").cast("string").alias(name) for name in contexts),
+        F.lit(EVENT).alias("kind"),
+    )
+    docs = _docs(events).withColumn("kind", F.lit(JUDGED))
+    return docs.unionByName(shown, allowMissingColumns=True)
 
 
 def _docs(events: SparkEvents) -> "DataFrame":
     """Return one row per doc of a query; `twice` tells whether sessions saw it differ."""
     from pyspark.sql import functions as F
 
+    if not events.features:
+        raise InputError(f"{events.name}: no features: name columns of the log in the mapping")
     missing = F.lit(float("nan")).cast("float")
     values = [F.coalesce(F.col(f"`{n}`").cast("float"), missing) for n in events.features]
     # adding 0 makes one number of 0 and -0; a hash that differs tells what all values would

@@ -1,5 +1,6 @@
 """One rank of a LambdaMART that several processes grow together. Knows nothing of Spark."""
 
+import gc
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -9,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.engines.held_out import ClickQuality
-from prsrank.engines.shard import Shard
+from prsrank.engines.shard import QualitySums, Shard
 from prsrank.errors import DataWarning, InputError
 from prsrank.metrics.ranking import ndcg
 from prsrank.rankers.lambdamart import LambdaMART
@@ -95,6 +95,7 @@ def train_rank(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         ranker.fit(shard.dataset, shard.pairs, validation=validation)
+    gc.collect()  # a booster closes its network when it goes, which must be before the next opens
     text = plain_text(ranker.booster_.model_to_string())
     return TrainedModel(text, ranker.history_, time.perf_counter() - started)
 
@@ -137,7 +138,7 @@ def _reduced_quality(
 
 def _own_quality(
     shard: Shard, judge: tuple[RankingDataset, Callable[[Floats], float]] | None
-) -> tuple[RankingDataset, Callable[[Floats], Sequence[float]]]:
+) -> tuple[RankingDataset, QualitySums]:
     if judge is not None:
         lists, function = judge
         return lists, lambda scores: [function(scores), 1.0]
@@ -146,9 +147,8 @@ def _own_quality(
         # LightGBM takes no empty data set: one row that counts for nothing
         row = np.zeros((1, shard.dataset.features.shape[1]), np.float32)
         return RankingDataset(row, np.array([0, 1])), lambda scores: [0.0, 0.0]
-    if shard.gains is not None:
-        clicks = ClickQuality(judged, shard.gains)
-        return judged, lambda scores: clicks.sums(scores).tolist()
+    if shard.clicks is not None:
+        return judged, shard.clicks
     return judged, lambda scores: _ndcg_sums(judged, scores)
 
 

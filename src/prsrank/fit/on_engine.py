@@ -1,34 +1,70 @@
-"""A fit on an engine that keeps the log to itself: propensities and rankers, and no more.
+"""The whole path from a log to a ranker and an estimate of its gain, where the log lies.
 
-The local fit audits, tunes and estimates the gain on sessions that it holds. Where the log stays
-on the executors, the propensities come from its counts, each ranker is trained there with one
-setting, and the share of the queries that it stops early on gives a value, which is the best of
-all trees and so a little too good. To estimate the gain, evaluate the model on a later log that
-one machine can hold.
+The steps are those of the local fit, on an engine: only aggregates and models come here.
+There is no audit; queries are split by a hash of their ids, not by a draw.
 """
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prsrank.engines.log_split import EventParts, LogSplit
 from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output, write_json
-from prsrank.fit.propensities import covering, given_curve
-from prsrank.fit.tuning import WEIGHTINGS, Tell
+from prsrank.fit.log_parts import VALIDATION_SHARE
+from prsrank.fit.manifest import versions
+from prsrank.fit.on_engine_propensities import EnginePropensities, find_propensities
+from prsrank.fit.outputs import BEST, chosen_settings
+from prsrank.fit.plan import RANDOMISED, Plan
+from prsrank.fit.steps import RANDOM
+from prsrank.fit.tuning import VALIDATION_TAU, WEIGHTINGS, Tell, Trial, candidates
 from prsrank.ingest.mapping import LogMapping
-from prsrank.rankers.base import library_versions, ranker_class
+from prsrank.metrics.counterfactual_results import LOGGED
+from prsrank.rankers.base import Ranker, ranker_class
 
 if TYPE_CHECKING:
     from prsrank.engines.engine import Engine
-    from prsrank.propensity.curve import Propensities
-
-METHODS = ("randomised", "swap", "harvest", "regression-em")
-"""What is tried in turn where no propensities are given."""
+    from prsrank.metrics.counterfactual_report import LogEvaluation
 
 SUMMARY = "fit.json"
-RANKERS = ("lambdamart", "linear")
+
+
+@dataclass(frozen=True, eq=False)
+class TunedOnEngine:
+    """The best ranker of a weighting.
+
+    Attributes:
+        weighting: "prs", "ips" or "naive".
+        ranker: the ranker.
+        trials: all that were tried.
+        chosen: the best of them.
+    """
+
+    weighting: str
+    ranker: Ranker
+    trials: tuple[Trial, ...]
+    chosen: Trial
+
+
+@dataclass(frozen=True, eq=False)
+class EngineParts:
+    """Counts of the parts of a log that an engine keeps.
+
+    Attributes:
+        way: "query" or "randomised".
+        dropped_sessions: sessions of queries that would be in two parts; in none.
+    """
+
+    way: str
+    dropped_sessions: int
+    _counts: Mapping[str, Mapping[str, int]]
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return sessions, queries and clicks of each part."""
+        return {name: dict(count) for name, count in self._counts.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,18 +72,52 @@ class EngineFit:
     """What a fit on an engine found.
 
     Attributes:
-        folder: where it was written: `model`, `others`, `propensity.json`, `report.html` and
-            `fit.json`.
+        folder: where it was written: `model`, `others`, `propensity.json`, `evaluation.json`,
+            `report.html` and `fit.json`.
+        engine: name of the engine.
+        ranks: how many tasks trained together; trees may depend on it.
+        plan: the settings given.
         counts: of the log.
-        curve: the propensities.
-        values: for each weighting, the DCG@10 of held-out clicks that training stopped at; None
-            for a ranker that does not stop early.
+        parts: of the log.
+        propensities: those used.
+        tuned: the best ranker of each weighting; "prs" is the model.
+        evaluation: all of them on the held-out part.
+        left_out: sessions that show docs without features: none, as the log has them.
     """
 
     folder: Path
+    engine: str
+    ranks: int
+    plan: Plan
     counts: Mapping[str, int]
-    curve: "Propensities"
-    values: Mapping[str, float | None]
+    parts: EngineParts
+    propensities: EnginePropensities
+    tuned: Mapping[str, TunedOnEngine]
+    evaluation: "LogEvaluation"
+    left_out: int = 0
+
+    @property
+    def baseline(self) -> str:
+        """What a gain is measured from: "logged", or "random" where docs were shuffled."""
+        return RANDOM if self.plan.holdout == RANDOMISED else LOGGED
+
+    def summary(self) -> dict[str, Any]:
+        """Return settings given and chosen, trials and versions: what `fit.json` holds."""
+        found = {"pyspark": version("pyspark")} if self.engine == "spark" else {}
+        settings = self.plan.to_json_dict()
+        if "://" in self.plan.log:  # a place of the cluster's, which needs no folder to start at
+            settings["log"] = self.plan.log
+        return {
+            "engine": self.engine,
+            "ranks": self.ranks,
+            "settings": settings,
+            "counts": dict(self.counts),
+            "chosen": chosen_settings(self.propensities, self.tuned, self.parts),  # type: ignore[arg-type]
+            "trials": {
+                name: [vars(trial) for trial in one.trials] for name, one in self.tuned.items()
+            },
+            "versions": versions() | found,
+        }
 
 
 def fit_on_engine(
@@ -57,108 +127,142 @@ def fit_on_engine(
     out: FileName,
     mapping: LogMapping,
     propensity: str = "auto",
+    holdout: str = "query:0.2",
     ranker: str = "lambdamart",
+    trials: int = 12,
     trees: int = 300,
-    held_out: float = 0.2,
     seed: int = 0,
     tell: Tell = lambda _: None,
 ) -> EngineFit:
-    """Estimate propensities and train prs, ips and naive rankers where the log lies.
+    """Split, estimate propensities, tune prs, ips and naive rankers, estimate their gain.
 
     Args:
         engine: where.
         log: as the engine opens it; its columns hold the features that the mapping names.
         out: the folder to write, whole or not at all.
         mapping: which column means what.
-        propensity: "auto", the name of a method, "power:ETA" or a file.
+        propensity: "auto": those in the log, else the first method that the log identifies;
+            the name of a method; "log"; "power:ETA" or a file.
+        holdout: "query:SHARE" or "randomised".
         ranker: "lambdamart" or "linear".
+        trials: settings to try for each weighting, at most.
         trees: the most trees of lambdamart.
-        held_out: share of the queries that lambdamart stops early on.
-        seed: of every draw.
+        seed: of every draw; the split takes none.
         tell: is told what is going on.
     """
     started = time.perf_counter()
     folder = Path(out)
-    _check(folder, mapping, ranker)
+    if not mapping.features:
+        raise InputError("on Spark the features are columns of the log: name them in the mapping")
+    plan = Plan(
+        str(log),
+        mapping=mapping,
+        propensity=propensity,
+        holdout=holdout,
+        ranker=ranker,
+        trials=trials,
+        trees=trees,
+        seed=seed,
+    )
+    way, share = plan.hold_out_by
+    if way == "time":
+        raise InputError("--holdout time:SHARE is for the local engine: hold out by query")
+    if folder.exists() and not (folder / SUMMARY).is_file():
+        raise InputError(f"{folder}: is there, and is no fit on an engine")
     with engine.open_log(log, mapping=mapping) as events:
+        tell("splitting")
+        how = LogSplit(None if way == RANDOMISED else share, VALIDATION_SHARE)
+        parts = engine.split(events, how)
         tell("counting")
         counts = dict(engine.counts(events))
         tell("estimating propensities")
-        curve = _curve(engine, events, propensity, counts["positions"], seed)
-        models: dict[str, Any] = {}
-        for weighting in WEIGHTINGS:
-            tell(f"training {weighting}")
-            model = ranker_class(ranker)()
-            settings = {"trees": trees, "seed": seed} if ranker == "lambdamart" else {}
-            model.set_params(**settings)
-            models[weighting] = engine.train_on_log(
-                model, events, curve, weighting, held_out=held_out if settings else 0.0
-            )
-    values = {name: getattr(model, "best_value_", None) for name, model in models.items()}
-    result = EngineFit(folder, counts, curve, values)
+        propensities = find_propensities(engine, events, parts, plan, counts["positions"])
+        tuned = {name: _tune(engine, name, parts, propensities, plan, tell) for name in WEIGHTINGS}
+        tell("evaluating")
+        evaluation = _evaluated(engine, parts, propensities, tuned, plan)
+    kept = EngineParts(way, parts.dropped_sessions, parts.counts)
+    result = EngineFit(
+        folder, engine.name, engine.ranks, plan, counts, kept, propensities, tuned, evaluation
+    )
     with atomic_output(folder, folder=True) as draft:
-        about = {"log": str(log), "propensity": curve.to_json_dict(), "engine": engine.name}
-        for name, model in models.items():
-            place = draft / "model" if name == WEIGHTINGS[0] else draft / "others" / name
-            place.parent.mkdir(exist_ok=True)
-            model.save(place, about=about | {"weighting": name})
-        curve.save(draft / "propensity.json")
-        _write_report(result, draft, seed, started)
-        summary = {"counts": counts, "propensities": curve.method, "held_out_dcg@10": values}
-        given = {"ranker": ranker, "trees": trees, "held_out": held_out, "seed": seed}
-        write_json(draft / SUMMARY, summary | {"settings": given, "versions": library_versions()})
+        tell("writing")
+        _write(result, draft, started)
     return result
 
 
-def _check(folder: Path, mapping: LogMapping, ranker: str) -> None:
-    if ranker not in RANKERS:
-        raise InputError(f"fit trains one of {', '.join(RANKERS)}, not '{ranker}'")
-    if not mapping.features:
-        raise InputError("on Spark the features are columns of the log: name them in the mapping")
-    if folder.exists() and not (folder / SUMMARY).is_file():
-        raise InputError(f"{folder}: is there, and is no fit on an engine")
+def _tune(
+    engine: "Engine",
+    weighting: str,
+    parts: EventParts,
+    propensities: EnginePropensities,
+    plan: Plan,
+    tell: Tell,
+) -> TunedOnEngine:
+    """Train every candidate, those of the same pairs at once; keep the best on validation."""
+    fixed = {"trees": plan.trees, "seed": plan.seed} if plan.ranker == "lambdamart" else {}
+    tried = candidates(plan.ranker, weighting, plan.trials)
+    found: dict[int, tuple[Trial, Ranker]] = {}
+    clips = list(dict.fromkeys(parameters.get("tau") for _, parameters in tried))
+    for clip in clips:
+        numbers = [n for n, (_, parameters) in enumerate(tried) if parameters.get("tau") == clip]
+        tell(f"training {weighting}, {len(found) + len(numbers)} of {len(tried)}")
+        models = [ranker_class(plan.ranker)().set_params(**tried[n][0], **fixed) for n in numbers]
+        values = engine.train_on_log(
+            models,
+            parts.train,
+            propensities.curve,
+            weighting,
+            parameters=tried[numbers[0]][1],
+            validation=parts.validation,
+            tau=VALIDATION_TAU,
+        )
+        for n, model, value in zip(numbers, models, values, strict=True):
+            booster = getattr(model, "booster_", None)
+            grown = None if booster is None else booster.num_trees()
+            found[n] = Trial(*tried[n], value or 0.0, grown), model
+    every = [found[n] for n in range(len(tried))]
+    chosen, best = max(every, key=lambda one: one[0].value)
+    return TunedOnEngine(weighting, best, tuple(trial for trial, _ in every), chosen)
 
 
-def _curve(
-    engine: "Engine", events: Any, propensity: str, positions: int, seed: int
-) -> "Propensities":
-    from prsrank.propensity.estimators import ESTIMATORS, estimator
-
-    if propensity != "auto" and propensity not in ESTIMATORS:
-        return given_curve(propensity, positions)
-    tried = METHODS if propensity == "auto" else (propensity,)
-    for method in tried:
-        chosen: Any = estimator(method)
-        found = engine.propensities(events, replace(chosen, shape="monotone"), seed=seed)
-        if not found.verdict.startswith("not identified"):
-            return covering(found, positions)
-    raise InputError(
-        f"the log identifies no propensities by {', '.join(tried)}: give them with --propensity"
+def _evaluated(
+    engine: "Engine",
+    parts: EventParts,
+    propensities: EnginePropensities,
+    tuned: Mapping[str, TunedOnEngine],
+    plan: Plan,
+) -> "LogEvaluation":
+    rankers: dict[str, Ranker | None] = {name: one.ranker for name, one in tuned.items()}
+    if plan.holdout == RANDOMISED:
+        rankers[RANDOM] = None
+    return engine.evaluate(
+        parts.held_out,
+        propensities.judging,
+        rankers,
+        against=[LOGGED, *(name for name in rankers if name != BEST)],
+        context=propensities.context,
+        seed=plan.seed,
     )
 
 
-def _write_report(result: EngineFit, draft: Path, seed: int, started: float) -> None:
-    from prsrank.propensity.plot import propensity_figure
-    from prsrank.report.html import write_report
-    from prsrank.report.parts import about_rows, section
+def _write(result: EngineFit, draft: Path, started: float) -> None:
+    from prsrank.fit.on_engine_report import write_engine_report
 
-    rows = [[name, value] for name, value in result.values.items()]
-    table = {
-        "id": "values", "title": "Held-out clicks",
-        "caption": "DCG@10 of the clicks that training stopped early on, weighted by 1 / "
-        "propensity: the best value of all trees, so a little too good.",
-        "columns": ["weighting", "dcg@10"], "rows": rows,
-    }  # fmt: skip
-    figure = propensity_figure({result.curve.method: result.curve})
-    counts = [[name.replace("_", " "), count] for name, count in result.counts.items()]
-    sections = [
-        section("log", "The log", details=[{"title": "Counts", "rows": counts}]),
-        section("propensities", "Propensities", text=[result.curve.verdict], figures=[figure]),
-        section("training", "Training", tables=[table]),
-    ]
-    page = {
-        "title": "A fit where the log lies", "subtitle": "", "verdicts": [], "sections": sections,
-        "lead": ["Propensities and rankers. The gain is not estimated here."],
-        "about": about_rows(seed=seed, started=started, command="prsrank fit --engine spark ..."),
-    }  # fmt: skip
-    write_report(page, draft / "report.html")
+    curve = result.propensities.curve
+    for name, one in result.tuned.items():
+        place = draft / "model" if name == BEST else draft / "others" / name
+        about = {
+            "log": result.plan.log,
+            "engine": result.engine,
+            "weighting": name,
+            "weighting_parameters": dict(one.chosen.weighting_parameters),
+            "propensity": "those in the log" if curve is None else curve.to_json_dict(),
+            "holdout": result.plan.holdout,
+            "seed": result.plan.seed,
+        }
+        one.ranker.save(place, about=about)
+    if curve is not None:
+        curve.save(draft / "propensity.json")
+    write_json(draft / "evaluation.json", result.evaluation.to_json_dict())
+    write_json(draft / SUMMARY, result.summary())
+    write_engine_report(result, draft / "report.html", started)

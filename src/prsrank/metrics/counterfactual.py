@@ -1,6 +1,7 @@
 r"""How good would another ranking have been? Estimates from held-out clicks.
 
-A click on doc i, shown where the propensity is $p_i$, weighs $w_i = 1 / \max(p_i, \tau)$; a new
+A click on doc i, shown where the propensity is $p_i$, weighs $w_i = a_i / \max(p_i, \tau)$, with
+$a_i = 1$ unless the log weighs its clicks (a purchase more than a click, say); a new
 ranker would have put the doc at rank $r_i$ *among the docs of that session*, which are the same
 for every ranker: docs that were not shown have no clicks to judge them by. With N sessions:
 
@@ -27,7 +28,7 @@ self-normalised by definition.
 Docs of equal score count by the expectation over all their orders.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,10 +38,8 @@ from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.metrics.click_statistics import ClickStatistics
+from prsrank.metrics.click_sums import ClickSums, sum_clicks
 from prsrank.metrics.counterfactual_results import (
-    ALL,
-    AT_OTHERS,
-    AT_TOP,
     LOGGED,
     CounterfactualEvaluation,
     Difference,
@@ -48,11 +47,9 @@ from prsrank.metrics.counterfactual_results import (
 )
 from prsrank.metrics.query_bootstrap import RatioIntervals, ratio_intervals
 from prsrank.metrics.rank_values import RankValue, find_rank_value
-from prsrank.metrics.weight_diagnostics import weight_diagnostics
+from prsrank.metrics.weight_diagnostics import diagnostics_of_sums
 from prsrank.shown_lists import PropensitySource
 from prsrank.types import Floats
-
-Longs = npt.NDArray[np.int64]
 
 ESTIMATORS = ("ips", "snips")
 
@@ -106,14 +103,14 @@ class CounterfactualMetric:
         clicks, sessions = statistics.counts()
         pools, weights = statistics.pools, statistics.weights * clicks
         ratio = form.self_normalised or estimator == "snips"
-        total = weights.sum() if ratio else sessions.sum()
         self.name = metric
         self.higher_is_better = form.higher_is_better
         self.sessions, self.clicks = int(sessions.sum()), int(clicks.sum())
         self._pools = pools
         self._rank_values = form.of_ranks(pools.longest)
         summed = np.bincount(statistics.clicked_doc, weights, len(pools.clicked))
-        self._weights = summed / (form.divisors(pools.lengths) * total)
+        self._weights = summed / form.divisors(pools.lengths)
+        self._total = float(weights.sum() if ratio else sessions.sum())
 
     def __call__(self, scores: npt.ArrayLike, *, threads: int | None = None) -> float:
         """Return the estimate for a ranker.
@@ -122,8 +119,13 @@ class CounterfactualMetric:
             scores: score of each doc of the data set (or of the log), flat; higher is better.
             threads: default: all cores. The value does not depend on it.
         """
+        total, divisor = self.sums(scores, threads=threads)
+        return total / divisor
+
+    def sums(self, scores: npt.ArrayLike, *, threads: int | None = None) -> tuple[float, float]:
+        """Return what the estimate is the ratio of; both are sums over sessions."""
         values = self._pools.expected_values(self._rank_values, scores, threads=threads)
-        return float((self._weights * values).sum())
+        return float((self._weights * values).sum()), self._total
 
 
 def evaluate_counterfactual(
@@ -177,38 +179,56 @@ def evaluate_counterfactual(
     >>> round(gain.difference, 3), gain.p_value < 0.01  # (33 * 2 - 17) (1 - 1 / log2(3)) / 50
     (0.362, True)
     """
-    others = [against] if isinstance(against, str) else list(against)
-    comparison = _Comparison.of(list(rankers), others, metrics, estimators)
-    statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
-    values = [
-        [_slot_values(statistics, form, scores) for scores in (None, *rankers.values())]
-        for form in comparison.forms.values()
-    ]
+    comparison = _Comparison.of(list(rankers), against, metrics, estimators)
+    sums = sum_clicks(
+        log, dataset, propensities, rankers, metrics=metrics, tau=tau, context=context, by=by
+    )
+    return _evaluation(comparison, sums, samples=samples, seed=seed, confidence=confidence)
+
+
+def evaluation_of_sums(
+    sums: ClickSums,
+    *,
+    against: str | Sequence[str] = LOGGED,
+    estimators: Sequence[str] = ESTIMATORS,
+    samples: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> CounterfactualEvaluation:
+    """Return what `evaluate_counterfactual` does, from sums, whoever summed up."""
+    comparison = _Comparison.of(list(sums.rankers[1:]), against, sums.metrics, estimators)
+    return _evaluation(comparison, sums, samples=samples, seed=seed, confidence=confidence)
+
+
+def _evaluation(
+    comparison: "_Comparison", sums: ClickSums, *, samples: int, seed: int, confidence: float
+) -> CounterfactualEvaluation:
     estimates: list[Estimate] = []
     differences: list[Difference] = []
-    diagnostics = []
-    for part, clicks, sessions in _parts(statistics, by):
-        diagnostics.append(weight_diagnostics(statistics, part, clicks, sessions))
-        weights = statistics.weights * clicks
-        sums = [[_by_query(statistics, weights * v) for v in row] for row in values]
-        divisors = {"ips": sessions, "snips": _by_query(statistics, weights)}
+    for part in sums.parts:
+        there = part.sessions > 0
+        divisors = {"ips": part.sessions[there], "snips": part.weights[there]}
         for estimator, chosen in comparison.estimates().items():
-            columns = [column for m in chosen for column in comparison.columns(sums[m])]
+            columns = [
+                column
+                for m in chosen
+                for column in comparison.columns(list(part.values[there, m].T))
+            ]
             found = ratio_intervals(
-                np.stack(columns, axis=1)[sessions > 0],
-                divisors[estimator][sessions > 0],
+                np.stack(columns, axis=1),
+                divisors[estimator],
                 samples=samples,
                 seed=seed,
                 confidence=confidence,
             )
-            more = comparison.results(part, estimator, chosen, found)
+            more = comparison.results(part.part, estimator, chosen, found)
             estimates += more[0]
             differences += more[1]
     return CounterfactualEvaluation(
         tuple(estimates),
         tuple(differences),
-        tuple(diagnostics),
-        tau=float(tau),
+        tuple(diagnostics_of_sums(part.part, part.spread) for part in sums.parts),
+        tau=sums.tau,
         samples=samples,
         seed=seed,
         confidence=confidence,
@@ -228,13 +248,14 @@ class _Comparison:
     def of(
         cls,
         rankers: list[str],
-        others: list[str],
+        against: str | Sequence[str],
         metrics: Sequence[str],
         estimators: Sequence[str],
     ) -> "_Comparison":
         if LOGGED in rankers:
             raise InputError(f"'{LOGGED}' names the rankings as shown: call the ranker otherwise")
         names = [LOGGED, *rankers]
+        others = [against] if isinstance(against, str) else list(against)
         for name in others:
             if name not in names:
                 raise InputError(
@@ -283,46 +304,10 @@ class _Comparison:
         return estimates, differences
 
 
-def _slot_values(
-    statistics: ClickStatistics, form: RankValue, scores: npt.ArrayLike | None
-) -> Floats:
-    """Return the value of each clicked slot's rank by the scores, or as shown if None."""
-    pools = statistics.pools
-    rank_values = form.of_ranks(pools.longest)
-    lengths = pools.lengths[statistics.clicked_doc]
-    if scores is None:
-        values = rank_values[statistics.shown_rank - 1]
-    else:
-        values = pools.expected_values(rank_values, scores)[statistics.clicked_doc]
-    return np.asarray(values / form.divisors(lengths))
-
-
-def _by_query(statistics: ClickStatistics, values: Floats) -> Floats:
-    return np.asarray(np.bincount(statistics.query, values, statistics.log.queries), np.float64)
-
-
 def _less(one: Floats, other: Floats) -> Floats:
     difference = one - other
     difference[np.abs(difference) <= _ROUNDING * np.maximum(np.abs(one), np.abs(other))] = 0.0
     return difference
-
-
-def _parts(statistics: ClickStatistics, by: str | None) -> Iterator[tuple[str, Longs, Longs]]:
-    """Yield each part's name, its clicks in each slot and its sessions of each query."""
-    clicks, sessions = statistics.counts()
-    top = statistics.position == 1
-    yield ALL, clicks, sessions
-    yield AT_TOP, clicks * top, sessions
-    yield AT_OTHERS, clicks * ~top, sessions
-    if by is None:
-        return
-    contexts = statistics.log.contexts
-    if by not in contexts:
-        raise InputError(
-            f"context {by!r} is not in the log (it has: {', '.join(contexts) or 'none'})"
-        )
-    for code, value in enumerate(contexts[by].values):
-        yield f"{by}={value}", *statistics.counts(contexts[by].codes == code)
 
 
 def _check_estimators(estimators: Sequence[str]) -> None:

@@ -11,7 +11,8 @@ from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.log_coverage import covered_sessions
 from prsrank.errors import InputError
-from prsrank.metrics.counterfactual import evaluate_counterfactual
+from prsrank.metrics.click_sums import ClickSums, sum_clicks
+from prsrank.metrics.counterfactual import evaluation_of_sums
 from prsrank.metrics.counterfactual_results import (
     ALL,
     LOGGED,
@@ -90,24 +91,48 @@ def evaluate_on_log(
         log.doc_rows(dataset)  # says which query or doc is missing
         raise InputError("the log has no sessions")
     used = log if covered.all() else log.select(covered)
+
+    def sums(clip: float) -> ClickSums:
+        options = {"context": context, "by": context, "tau": clip}
+        return sum_clicks(used, dataset, propensities, rankers, metrics=metrics, **options)  # type: ignore[arg-type]
+
+    return evaluation_of(
+        sums(0.0),
+        sums(tau) if tau > 0 else None,
+        propensities,
+        against=against,
+        left_out=log.sessions - used.sessions,
+        trained_on=trained_on,
+        samples=samples,
+        seed=seed,
+        confidence=confidence,
+    )
+
+
+def evaluation_of(
+    free: ClickSums,
+    clipped: ClickSums | None,
+    propensities: PropensityCurve | None,
+    *,
+    against: str | Sequence[str] = LOGGED,
+    left_out: int = 0,
+    trained_on: str | None = None,
+    samples: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> LogEvaluation:
+    """Return what `evaluate_on_log` does, from sums without a clip and with one."""
     options: dict[str, Any] = {
         "against": against,
-        "metrics": metrics,
-        "context": context,
-        "by": context,
         "samples": samples,
         "seed": seed,
         "confidence": confidence,
     }
-    found = evaluate_counterfactual(used, dataset, propensities, rankers, **options)
-    if tau > 0:
-        clipped = evaluate_counterfactual(
-            used, dataset, propensities, rankers, estimators=["ips"], tau=tau, **options
-        )
-        found = _joined(found, clipped)
-    left_out = log.sessions - used.sessions
+    found = evaluation_of_sums(free, **options)
+    if clipped is not None:
+        found = _joined(found, evaluation_of_sums(clipped, estimators=["ips"], **options))
     warnings = estimate_warnings(
-        found.diagnostics[0], used, propensities, left_out=left_out, trained_on=trained_on
+        found.diagnostics[0], free, propensities, left_out=left_out, trained_on=trained_on
     )
     return LogEvaluation(found, warnings, left_out)
 

@@ -1,9 +1,10 @@
 """When a counterfactual estimate cannot be trusted: all rules in one function."""
 
+from typing import Protocol
+
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.click_log import ClickLog
 from prsrank.metrics.weight_diagnostics import WeightDiagnostics
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.verdict import WIDE, in_words
@@ -12,9 +13,22 @@ from prsrank.shown_lists import PropensitySource
 LARGEST_UNSURE_SHARE = 0.05
 
 
+class CountedClicks(Protocol):
+    """What the rules ask of held-out clicks: a click log, or sums over one."""
+
+    @property
+    def sessions(self) -> int:
+        """Number of sessions."""
+        ...
+
+    def position_counts(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return how many docs were shown, and clicked, at each position."""
+        ...
+
+
 def estimate_warnings(
     diagnostics: WeightDiagnostics,
-    log: ClickLog,
+    log: CountedClicks,
     propensities: PropensitySource,
     *,
     left_out: int = 0,
@@ -58,7 +72,7 @@ def estimate_warnings(
     return (*found, *diagnostics.warnings)
 
 
-def _curve_warnings(curve: Propensities, log: ClickLog) -> list[str]:
+def _curve_warnings(curve: Propensities, log: CountedClicks) -> list[str]:
     if curve.verdict.startswith("not identified"):
         return [f"the propensities are {curve.verdict}"]
     if curve.clicks.sum() == 0:  # given, not estimated

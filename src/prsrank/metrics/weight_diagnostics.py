@@ -16,6 +16,9 @@ LARGEST_CLICK_SHARE = 0.05
 LARGEST_HEAVIEST_SHARE = 0.3
 LARGEST_CUT_SHARE = 0.1
 
+# Bins of weights per factor e.
+_STEPS = 1024
+
 
 @dataclass(frozen=True)
 class WeightDiagnostics:
@@ -53,41 +56,112 @@ class WeightDiagnostics:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class WeightSums:
+    """What `WeightDiagnostics` are made of; numbers of several logs add up, but for the largest.
+
+    Attributes:
+        sessions: number of sessions.
+        queries: number of queries that they belong to.
+        clicks: number of clicks.
+        weight: sum of the weights w of the clicks.
+        squares: sum of w^2.
+        query_squares: sum over queries of (sum of w)^2.
+        free: sum of the weights without clip.
+        clipped: clicks whose weight is clipped.
+        shown: docs that sessions show.
+        listed: docs of their lists.
+        unseen: docs shown, in distinct rankings, whose propensity is 0.
+        ranked: docs shown in distinct rankings.
+        largest: the largest weight.
+        bins: weights in steps of 0.1 %: that of bin b is about exp(b / 1024).
+        bin_clicks: clicks in each bin.
+        bin_weights: their weight.
+    """
+
+    sessions: float
+    queries: float
+    clicks: float
+    weight: float
+    squares: float
+    query_squares: float
+    free: float
+    clipped: float
+    shown: float
+    listed: float
+    unseen: float
+    ranked: float
+    largest: float
+    bins: Longs
+    bin_clicks: Floats
+    bin_weights: Floats
+
+    @classmethod
+    def of(cls, statistics: ClickStatistics, clicks: Longs, sessions: Longs) -> "WeightSums":
+        """Sum up a part of the clicks.
+
+        Args:
+            statistics: the clicked slots.
+            clicks: how many of the part's clicks each slot has.
+            sessions: how many of the part's sessions each query has.
+        """
+        log, weights, free = statistics.log, statistics.weights, statistics.free_weights
+        per_query = np.bincount(statistics.query, weights * clicks)
+        clicked = clicks > 0
+        steps = np.round(np.log(weights[clicked]) * _STEPS).astype(np.int64)
+        bins, of_slot = np.unique(steps, return_inverse=True)
+        of_bin = [
+            np.asarray(np.bincount(of_slot, values[clicked], len(bins)), np.float64)
+            for values in (clicks, weights * clicks)
+        ]
+        shown = float(np.diff(log.ranking_offsets)[log.session_ranking].sum())
+        return cls(
+            sessions=float(sessions.sum()),
+            queries=float(np.count_nonzero(sessions)),
+            clicks=float(clicks.sum()),
+            weight=float(weights @ clicks),
+            squares=float(weights**2 @ clicks),
+            query_squares=float(per_query @ per_query),
+            free=float(free @ clicks),
+            clipped=float(clicks[weights < (1 - 1e-12) * free].sum()),
+            shown=shown,
+            listed=shown / statistics.shown_share,
+            unseen=statistics.unseen_share * len(log.ranking_docs),
+            ranked=float(len(log.ranking_docs)),
+            largest=float(weights[clicked].max(initial=0.0)),
+            bins=bins,
+            bin_clicks=of_bin[0],
+            bin_weights=of_bin[1],
+        )
+
+
 def weight_diagnostics(
     statistics: ClickStatistics, part: str, clicks: Longs, sessions: Longs
 ) -> WeightDiagnostics:
-    """Describe the weights of a part of the clicks.
+    """Describe the weights of a part of the clicks; the arguments are those of `WeightSums.of`."""
+    return diagnostics_of_sums(part, WeightSums.of(statistics, clicks, sessions))
 
-    Args:
-        statistics: the clicked slots.
-        part: name of the part.
-        clicks: how many of the part's clicks each slot has.
-        sessions: how many of the part's sessions each query has.
-    """
-    weights, count = statistics.weights, int(clicks.sum())
-    total = float(weights @ clicks)
-    per_query = np.bincount(statistics.query, weights * clicks)
-    clicked = clicks > 0
-    largest = float(weights[clicked].max(initial=0.0))
-    free = statistics.free_weights
-    cut = weights < (1 - 1e-12) * free
+
+def diagnostics_of_sums(part: str, sums: WeightSums) -> WeightDiagnostics:
+    """Describe the weights of which these are the sums."""
+    total, count = sums.weight, round(sums.clicks)
     numbers: dict[str, float] = {
-        "effective_clicks": _share(total**2, float(weights**2 @ clicks)),
-        "effective_queries": _share(total**2, float(per_query @ per_query)),
-        "largest_weight": largest,
-        "largest_share": _share(largest, total),
-        "heaviest_share": _share(_heaviest(weights, clicks, count), total),
-        "clipped_clicks": _share(float(clicks[cut].sum()), count),
-        "cut_weight": 1 - _share(total, float(free @ clicks)),
-        "shown_share": statistics.shown_share,
+        "effective_clicks": _share(total**2, sums.squares),
+        "effective_queries": _share(total**2, sums.query_squares),
+        "largest_weight": sums.largest,
+        "largest_share": _share(sums.largest, total),
+        "heaviest_share": _share(_heaviest(sums), total),
+        "clipped_clicks": _share(sums.clipped, count),
+        "cut_weight": 1 - _share(total, sums.free),
+        "shown_share": _share(sums.shown, sums.listed),
     }
     return WeightDiagnostics(
         part,
-        int(sessions.sum()),
-        int(np.count_nonzero(sessions)),
+        round(sums.sessions),
+        round(sums.queries),
         count,
         **numbers,
-        warnings=tuple(_warnings(numbers, count, statistics.unseen_share)),
+        warnings=tuple(_warnings(numbers, count, _share(sums.unseen, sums.ranked))),
     )
 
 
@@ -95,13 +169,13 @@ def _share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def _heaviest(weights: Floats, clicks: Longs, count: int) -> float:
+def _heaviest(sums: WeightSums) -> float:
     """Return the summed weight of the heaviest 1 % of clicks, at least one click."""
-    order = np.argsort(-weights, kind="stable")
-    wanted = max(1, round(0.01 * count))
-    before = np.cumsum(clicks[order]) - clicks[order]
-    taken = np.clip(wanted - before, 0, clicks[order])
-    return float(taken @ weights[order])
+    order = np.argsort(-sums.bins)
+    clicks = sums.bin_clicks[order]
+    wanted = max(1, round(0.01 * sums.clicks))
+    taken = np.clip(wanted - (np.cumsum(clicks) - clicks), 0, clicks)
+    return float((taken / clicks) @ sums.bin_weights[order])
 
 
 def _warnings(numbers: dict[str, float], clicks: int, unseen: float) -> list[str]:

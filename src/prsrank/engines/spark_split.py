@@ -1,0 +1,67 @@
+"""Parts of a log on Spark: filters of the same rows, which stay where they are."""
+
+from dataclasses import replace
+
+from prsrank.engines.log_split import (
+    BUCKETS,
+    DROPPED,
+    HALF,
+    HELD_OUT,
+    PARTS,
+    TRAIN,
+    VALIDATION,
+    EventParts,
+    LogSplit,
+    PartCounts,
+    randomised_sql,
+)
+from prsrank.engines.spark_counts import check_log
+from prsrank.engines.spark_events import SparkEvents
+
+_BUCKET = f"cast(conv(left(md5(cast(query_id AS string)), 8), 16, 10) AS bigint) % {BUCKETS}"
+
+
+def split_on_spark(events: SparkEvents, how: LogSplit) -> EventParts:
+    """Split a log into parts without a common query; see `Engine.split`."""
+    from pyspark.sql import functions as F
+
+    if not events.checked:
+        check_log(events)
+    frame = events.frame
+    marked = _randomised(events)
+    if how.held_out is None:
+        shared = frame.where(marked).select("query_id").distinct()
+        frame = frame.join(shared.withColumn("shared", F.lit(True)), on="query_id", how="left")
+    part = how.part(_BUCKET, randomised=marked, shared="coalesce(shared, false)")
+    half = f"CASE WHEN {_BUCKET} < {BUCKETS // 2} THEN '1' ELSE '2' END"
+    frame = frame.withColumn("log_part", F.expr(part)).withColumn(HALF, F.expr(half))
+    counted = frame.groupBy("log_part", HALF).agg(
+        F.count_distinct("query_id", "session_id"),
+        F.count_distinct("query_id"),
+        F.sum(F.col("click").cast("long")),
+    )
+    counts = PartCounts(counted.collect())
+
+    def where(condition: str, *, contexts: tuple[str, ...] = events.contexts) -> SparkEvents:
+        return replace(events, frame=frame.where(condition), contexts=contexts, checked=True)
+
+    held_out, halved = f"log_part = '{HELD_OUT}'", how.held_out is None
+    one, two = (
+        where(f"{held_out} AND `{HALF}` = '{half}'")
+        if counts.of(HELD_OUT, half)["clicks"]
+        else None
+        for half in "12"
+    )
+    return EventParts(
+        train=where(f"log_part = '{TRAIN}'"),
+        validation=where(f"log_part = '{VALIDATION}'"),
+        held_out=where(held_out, contexts=(HALF,) if halved else ()),
+        learning=where(f"log_part IN ('{TRAIN}', '{VALIDATION}')"),
+        halves=(one, two) if halved else None,
+        counts={part: counts.of(part) for part in PARTS},
+        dropped_sessions=counts.of(DROPPED)["sessions"],
+    )
+
+
+def _randomised(events: SparkEvents) -> str:
+    return randomised_sql(dict(events.frame.dtypes).get("randomised"))
