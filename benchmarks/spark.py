@@ -141,7 +141,7 @@ def on_spark(file: str, folder: str, master: str, memory: str) -> dict[str, floa
         start = time.perf_counter() - begin
         with engine.open_log(file, mapping=LogMapping(features=("f*",))) as events:
             begin = time.perf_counter()
-            engine.train_on_log(LambdaMART(**TREES), events, PowerLaw(1.0))
+            engine.train_on_log([LambdaMART(**TREES)], events, PowerLaw(1.0))
             whole = time.perf_counter() - begin
             train = engine.training_seconds
         jvm = peak_mib(str(engine.session.sparkContext._gateway.proc.pid))

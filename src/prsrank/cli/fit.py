@@ -23,9 +23,7 @@ from prsrank.errors import InputError
 
 if TYPE_CHECKING:
     from prsrank.fit import FitResult
-    from prsrank.fit.on_engine import EngineFit
-
-    Result = FitResult | EngineFit
+    from prsrank.fit.fitted import Fitted
 
 
 _INPUTS = ("log", "data", "features", "propensity", "out", "from_", "json")
@@ -210,10 +208,10 @@ def _summary(result: "FitResult") -> dict[str, Any]:
     }
 
 
-def _conclusions(result: "Result") -> list[str]:
+def _conclusions(result: "Fitted") -> list[str]:
     from prsrank.fit.report import conclusions
 
-    return conclusions(result)  # type: ignore[arg-type] # reads what both results have
+    return conclusions(result)
 
 
 def _lines(result: "FitResult", *, repeated: bool) -> Iterator[str]:
@@ -225,7 +223,7 @@ def _lines(result: "FitResult", *, repeated: bool) -> Iterator[str]:
     yield f"written: {result.folder}/ (report.html, model, evaluation.json, manifest.json, ...)"
 
 
-def _found(result: "Result") -> Iterator[str]:
+def _found(result: "Fitted") -> Iterator[str]:
     """Yield what a fit found, on whatever engine."""
     for name, count in result.parts.counts().items():
         yield (
@@ -245,7 +243,7 @@ def _found(result: "Result") -> Iterator[str]:
     yield from (f"warning: {warning}" for warning in result.evaluation.warnings)
 
 
-def _settings(result: "Result") -> Iterator[str]:
+def _settings(result: "Fitted") -> Iterator[str]:
     for name, one in result.tuned.items():
         values = {**one.chosen.settings, **one.chosen.weighting_parameters}
         if one.chosen.trees is not None:
@@ -254,7 +252,7 @@ def _settings(result: "Result") -> Iterator[str]:
         yield f"{name}: {words} (best of {len(one.trials)})"
 
 
-def _estimates(result: "Result") -> Iterator[str]:
+def _estimates(result: "Fitted") -> Iterator[str]:
     from prsrank.fit.tuning import METRIC
     from prsrank.metrics.counterfactual_results import LOGGED
 

@@ -20,7 +20,7 @@ from prsrank.fit.on_engine_propensities import EnginePropensities, find_propensi
 from prsrank.fit.outputs import BEST, chosen_settings
 from prsrank.fit.plan import RANDOMISED, Plan
 from prsrank.fit.steps import RANDOM
-from prsrank.fit.tuning import VALIDATION_TAU, WEIGHTINGS, Tell, Trial, candidates
+from prsrank.fit.tuning import VALIDATION_TAU, WEIGHTINGS, Tell, Trial, Tuned, candidates
 from prsrank.ingest.mapping import LogMapping
 from prsrank.metrics.counterfactual_results import LOGGED
 from prsrank.rankers.base import Ranker, ranker_class
@@ -30,23 +30,6 @@ if TYPE_CHECKING:
     from prsrank.metrics.counterfactual_report import LogEvaluation
 
 SUMMARY = "fit.json"
-
-
-@dataclass(frozen=True, eq=False)
-class TunedOnEngine:
-    """The best ranker of a weighting.
-
-    Attributes:
-        weighting: "prs", "ips" or "naive".
-        ranker: the ranker.
-        trials: all that were tried.
-        chosen: the best of them.
-    """
-
-    weighting: str
-    ranker: Ranker
-    trials: tuple[Trial, ...]
-    chosen: Trial
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +75,7 @@ class EngineFit:
     counts: Mapping[str, int]
     parts: EngineParts
     propensities: EnginePropensities
-    tuned: Mapping[str, TunedOnEngine]
+    tuned: Mapping[str, Tuned]
     evaluation: "LogEvaluation"
     left_out: int = 0
 
@@ -112,7 +95,7 @@ class EngineFit:
             "ranks": self.ranks,
             "settings": settings,
             "counts": dict(self.counts),
-            "chosen": chosen_settings(self.propensities, self.tuned, self.parts),  # type: ignore[arg-type]
+            "chosen": chosen_settings(self.propensities, self.tuned, self.parts),
             "trials": {
                 name: [vars(trial) for trial in one.trials] for name, one in self.tuned.items()
             },
@@ -197,7 +180,7 @@ def _tune(
     propensities: EnginePropensities,
     plan: Plan,
     tell: Tell,
-) -> TunedOnEngine:
+) -> Tuned:
     """Train every candidate, those of the same pairs at once; keep the best on validation."""
     fixed = {"trees": plan.trees, "seed": plan.seed} if plan.ranker == "lambdamart" else {}
     tried = candidates(plan.ranker, weighting, plan.trials)
@@ -222,14 +205,14 @@ def _tune(
             found[n] = Trial(*tried[n], value or 0.0, grown), model
     every = [found[n] for n in range(len(tried))]
     chosen, best = max(every, key=lambda one: one[0].value)
-    return TunedOnEngine(weighting, best, tuple(trial for trial, _ in every), chosen)
+    return Tuned(weighting, best, tuple(trial for trial, _ in every), chosen)
 
 
 def _evaluated(
     engine: "Engine",
     parts: EventParts,
     propensities: EnginePropensities,
-    tuned: Mapping[str, TunedOnEngine],
+    tuned: Mapping[str, Tuned],
     plan: Plan,
 ) -> "LogEvaluation":
     rankers: dict[str, Ranker | None] = {name: one.ranker for name, one in tuned.items()}

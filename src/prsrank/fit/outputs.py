@@ -9,6 +9,7 @@ import numpy as np
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.log_coverage import known_lists
 from prsrank.files import write_json
+from prsrank.fit.fitted import FittedParts, FittedPropensities
 from prsrank.fit.log_parts import LogParts
 from prsrank.fit.plan import Plan
 from prsrank.fit.propensities import FitPropensities
@@ -19,7 +20,7 @@ BEST = "prs"
 
 
 def chosen_settings(
-    propensities: FitPropensities, tuned: Mapping[str, Tuned], parts: LogParts
+    propensities: FittedPropensities, tuned: Mapping[str, Tuned], parts: FittedParts
 ) -> dict[str, Any]:
     """Return what a fit chose, for the manifest."""
     return {

@@ -11,6 +11,7 @@ from prsrank.audit.findings import Audit
 from prsrank.data.click_log import ClickLog, Context
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.held_out import split_by_group
+from prsrank.engines.log_split import HALF
 from prsrank.errors import InputError
 from prsrank.fit.log_parts import LogParts
 from prsrank.fit.plan import RANDOMISED, Plan
@@ -19,7 +20,6 @@ from prsrank.propensity.estimators import ESTIMATORS, estimator
 from prsrank.propensity.known import KnownPropensity
 from prsrank.propensity.verdict import in_words
 
-HALF = "cross-fit half"
 FEWEST_CLICKS = 10
 _FROM_RANDOMISED = ("randomised", "swap")
 

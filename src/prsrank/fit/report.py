@@ -3,9 +3,9 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from prsrank.audit.report_section import section as audit_section
+from prsrank.fit.fitted import Fitted
 from prsrank.fit.plan import RANDOMISED
 from prsrank.fit.tuning import METRIC, VALIDATION_TAU, Tuned
 from prsrank.metrics.counterfactual_report import report_section as evaluation_section
@@ -13,9 +13,6 @@ from prsrank.metrics.counterfactual_results import LOGGED, Difference
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.plot import propensity_figure
 from prsrank.report.parts import feature_importance, importance_figure, section, weight_table
-
-if TYPE_CHECKING:
-    from prsrank.fit.steps import FitResult
 
 Part = dict[str, Any]
 
@@ -29,7 +26,7 @@ RANDOM_ORDER = (
 )
 
 
-def conclusions(result: "FitResult") -> list[str]:
+def conclusions(result: Fitted) -> list[str]:
     """Return what the evaluation says of the model, in plain sentences."""
     found = result.evaluation.evaluation
     names = {"naive": "naive training", "ips": "ips training"}
@@ -49,12 +46,16 @@ def conclusions(result: "FitResult") -> list[str]:
 _BASELINES = {LOGGED: "the logged ranking", "random": "random order"}
 
 
-def fit_report(result: "FitResult", *, about: Sequence[Sequence[Any]]) -> Part:
+def fit_report(
+    result: Fitted, *, log: Part, about: Sequence[Sequence[Any]], notes: Sequence[str] = ()
+) -> Part:
     """Return the report of a fit.
 
     Args:
-        result: of `fit_log`; it need not be on disk yet.
+        result: of the fit; it need not be on disk yet.
+        log: the section about the log.
         about: rows of name and value: command, seed, wall time, versions.
+        notes: sentences about the parts of the log.
     """
     plan = result.plan
     settings = {k: v for k, v in plan.to_json_dict().items() if v not in (None, {}, [])}
@@ -65,8 +66,8 @@ def fit_report(result: "FitResult", *, about: Sequence[Sequence[Any]]) -> Part:
         "lead": conclusions(result),
         "verdicts": [],
         "sections": [
-            audit_section(result.audit),
-            _parts(result),
+            log,
+            _parts(result, notes),
             _propensities(result),
             _training(result),
             _evaluation(result),
@@ -91,7 +92,7 @@ def _sentence(what: str, one: Difference, name: str) -> str:
     )
 
 
-def _parts(result: "FitResult") -> Part:
+def _parts(result: Fitted, notes: Sequence[str]) -> Part:
     counts = result.parts.counts()
     table = {
         "id": "parts", "title": "Parts of the log", "caption": "No query is in two of them.",
@@ -110,10 +111,10 @@ def _parts(result: "FitResult") -> Part:
         )
     if result.left_out:
         text.append(f"{result.left_out:,} sessions show docs without features: left out.")
-    return section("parts", "Training, validation, held out", text=text, tables=[table])
+    return section("parts", "Training, validation, held out", text=[*text, *notes], tables=[table])
 
 
-def _propensities(result: "FitResult") -> Part:
+def _propensities(result: Fitted) -> Part:
     used = result.propensities
     text = [f"Propensities: {used.how}."]
     if used.curve is None:
@@ -142,7 +143,7 @@ def _curve_table(curve: Propensities) -> Part:
     }  # fmt: skip
 
 
-def _training(result: "FitResult") -> Part:
+def _training(result: Fitted) -> Part:
     tuned = result.tuned
     table = {
         "id": "chosen", "title": "Chosen settings",
@@ -160,10 +161,11 @@ def _training(result: "FitResult") -> Part:
         if found is not None:
             measure, importances[name] = found
     title = "Most important features"
+    weights = {name: one.diagnostics for name, one in tuned.items() if one.diagnostics is not None}
     return section(
         "training", "Training",
         figures=[importance_figure(title, measure, importances)] if importances else [],
-        tables=[table, weight_table({name: one.diagnostics for name, one in tuned.items()})],
+        tables=[table, *([weight_table(weights)] if weights else [])],
         details=[{"title": f"Trials: {name}", "rows": _trial_rows(one)} for name, one in tuned.items()],
     )  # fmt: skip
 
@@ -182,7 +184,7 @@ def _trial_rows(one: Tuned) -> list[list[Any]]:
     return rows
 
 
-def _evaluation(result: "FitResult") -> Part:
+def _evaluation(result: Fitted) -> Part:
     part = evaluation_section(result.evaluation)
     part["text"] = [*part["text"], "The intervals take the propensities as given."]
     if result.parts.way == RANDOMISED:

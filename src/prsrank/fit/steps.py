@@ -276,10 +276,12 @@ def _evaluated(
 
 
 def _write_report(draft: Path, result: FitResult, started: float) -> None:
+    from prsrank.audit.report_section import section
     from prsrank.fit.report import fit_report
     from prsrank.report.html import write_report
     from prsrank.report.parts import about_rows
 
     command = f"prsrank fit --from {result.folder / MANIFEST} --out DIR"
     about = about_rows(seed=result.plan.seed, started=started, command=command)
-    write_report(fit_report(result, about=about), draft / "report.html")
+    page = fit_report(result, log=section(result.audit), about=about)
+    write_report(page, draft / "report.html")

@@ -55,14 +55,14 @@ class Tuned:
         ranker: the ranker.
         trials: all that were tried.
         chosen: the best of them.
-        diagnostics: of the weights that it was trained with.
+        diagnostics: of the weights that it was trained with; None where they are elsewhere.
     """
 
     weighting: str
     ranker: Ranker
     trials: tuple[Trial, ...]
     chosen: Trial
-    diagnostics: "PairDiagnostics"
+    diagnostics: "PairDiagnostics | None" = None
 
 
 def candidates(
