@@ -224,9 +224,9 @@ def test_a_part_without_clicks_in_a_task(spark, both):
 
 def test_a_bad_row_is_one_line_and_writes_nothing(spark, log_with_features, tmp_path):
     path = tmp_path / "log.parquet"
-    changes = {"position": "0", "f3": "77"}
+    changes = [("position", "0"), ("f3", "77"), ("position", "1"), ("doc_id", "1")]
     told = []
-    for column, value in changes.items():
+    for column, value in changes:
         duckdb.sql(
             f"COPY (SELECT * REPLACE (CASE WHEN session_id = 5 THEN {value} ELSE {column} END "
             f"AS {column}) FROM '{log_with_features}') TO '{path}'"
@@ -240,6 +240,8 @@ def test_a_bad_row_is_one_line_and_writes_nothing(spark, log_with_features, tmp_
         path.unlink()
     assert told[0].startswith("position 0, but positions start at 1")
     assert "has two values of a feature" in told[1]
+    assert "a position twice in session 5 of query" in told[2]
+    assert "a doc twice in session 5 of query" in told[3]
     assert all("\n" not in one for one in told)
     assert not list(tmp_path.iterdir())
 

@@ -77,6 +77,23 @@ def session_counts(events: nw.LazyFrame) -> nw.LazyFrame:
     )
 
 
+def repeating_sessions(events: nw.LazyFrame) -> nw.LazyFrame:
+    """Return the sessions with a doc, or a position, in several rows.
+
+    >>> import polars
+    >>> events = polars.LazyFrame({"query_id": [7, 7, 8, 8], "session_id": [1, 1, 1, 1],
+    ...     "doc_id": [3, 3, 3, 4], "position": [1, 2, 1, 2]})
+    >>> repeating_sessions(nw.from_native(events)).collect().rows()
+    [(7, 1, 2, 1, 2)]
+    """
+    sessions = events.group_by(*SESSION).agg(
+        nw.len().alias("rows"),
+        nw.col("doc_id").n_unique().alias("docs"),
+        nw.col("position").n_unique().alias("places"),
+    )
+    return sessions.filter((nw.col("docs") < nw.col("rows")) | (nw.col("places") < nw.col("rows")))
+
+
 def totals(events: nw.LazyFrame) -> nw.LazyFrame:
     """Return one row: rows, clicks, and how many rows each of `row_problems` concerns."""
     whole = nw.col("click").cast(nw.Int64).sum().alias("clicks")

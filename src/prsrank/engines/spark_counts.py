@@ -18,6 +18,7 @@ from prsrank.engines.event_counts import (
     busiest_query,
     cell_counts,
     check_types,
+    repeating_sessions,
     row_problems,
     session_counts,
     totals,
@@ -81,6 +82,19 @@ def check_log(events: SparkEvents) -> Mapping[str, int]:
     if not events.checked:
         _warn_of_skew(frame, found["rows"])
     return {"rows": found["rows"], "clicks": found["clicks"]}
+
+
+def check_sessions(events: SparkEvents) -> None:
+    """Raise an InputError that names a session with a doc, or a position, in several rows."""
+    found = repeating_sessions(lazy(events.frame))
+    first = found.head(1).to_native().collect()
+    if first:
+        row = first[0]
+        what = "a doc" if row["docs"] < row["rows"] else "a position"
+        raise InputError(
+            f"{events.name}: {what} twice in session {row['session_id']} of query "
+            f"{row['query_id']} ({_rows(found)} such sessions)"
+        )
 
 
 def _raise_row(frame: nw.LazyFrame, condition: nw.Expr, problem: str, count: int, of: int) -> None:

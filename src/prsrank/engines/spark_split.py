@@ -15,7 +15,7 @@ from prsrank.engines.log_split import (
     PartCounts,
     randomised_sql,
 )
-from prsrank.engines.spark_counts import check_log
+from prsrank.engines.spark_counts import check_log, check_sessions
 from prsrank.engines.spark_events import SparkEvents
 
 _BUCKET = f"cast(conv(left(md5(cast(query_id AS string)), 8), 16, 10) AS bigint) % {BUCKETS}"
@@ -27,6 +27,7 @@ def split_on_spark(events: SparkEvents, how: LogSplit) -> EventParts:
 
     if not events.checked:
         check_log(events)
+        check_sessions(events)
     frame = events.frame
     marked = _randomised(events)
     if how.held_out is None:
