@@ -13,15 +13,11 @@ from prsrank.data.event_source import check_columns, check_rows, source_of
 from prsrank.engines.engine import VALIDATION_METRIC, check_alike, pairwise_weighting
 from prsrank.engines.log_split import (
     BUCKETS,
-    DROPPED,
     HALF,
-    HELD_OUT,
-    PARTS,
-    TRAIN,
-    VALIDATION,
     EventParts,
     LogSplit,
     PartCounts,
+    half_sql,
     randomised_sql,
 )
 from prsrank.files import FileName
@@ -93,7 +89,7 @@ class LocalEngine:
         marked = randomised_sql(events.types.get("randomised"))
         shared = f"query_id IN (SELECT query_id FROM log WHERE {marked})"  # noqa: S608
         part = how.part(_BUCKET, randomised=marked, shared=shared)
-        half = f"CASE WHEN {_BUCKET} < {BUCKETS // 2} THEN '1' ELSE '2' END"
+        half = half_sql(_BUCKET)
         columns = f'*, {part} AS log_part, {half} AS "{HALF}"'
         relation: Any = events.relation.query("log", f"SELECT {columns} FROM log")  # noqa: S608
         counted = relation.aggregate(
@@ -101,30 +97,14 @@ class LocalEngine:
             "count(DISTINCT query_id), count_if(click::BOOLEAN)",
             f'log_part, "{HALF}"',
         )
-        counts = PartCounts(counted.fetchall())
 
-        def where(condition: str, *, contexts: tuple[str, ...] = events.contexts) -> LogSource:
+        def where(condition: str, *contexts: str) -> LogSource:
             chosen = relation.filter(condition)
             return replace(
                 events, relation=chosen, types=source_of(chosen).types, contexts=contexts
             )
 
-        held_out, halved = f"log_part = '{HELD_OUT}'", how.held_out is None
-        one, two = (
-            where(f"{held_out} AND \"{HALF}\" = '{half}'")
-            if counts.of(HELD_OUT, half)["clicks"]
-            else None
-            for half in "12"
-        )
-        return EventParts(
-            train=where(f"log_part = '{TRAIN}'"),
-            validation=where(f"log_part = '{VALIDATION}'"),
-            held_out=where(held_out, contexts=(HALF,) if halved else ()),
-            learning=where(f"log_part IN ('{TRAIN}', '{VALIDATION}')"),
-            halves=(one, two) if halved else None,
-            counts={part: counts.of(part) for part in PARTS},
-            dropped_sessions=counts.of(DROPPED)["sessions"],
-        )
+        return EventParts.of(PartCounts(counted.fetchall()), how, where, half=f'"{HALF}"')
 
     def propensities(
         self,

@@ -1,6 +1,6 @@
 """Parts of a log without a common query, chosen by the queries' ids: the same on every engine."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,11 @@ def randomised_sql(kind: str | None) -> str:
     return "coalesce(randomised, false)" if boolean else "coalesce(randomised, '') <> ''"
 
 
+def half_sql(bucket: str) -> str:
+    """Return the SQL of which half an event's query belongs to, given that of its bucket."""
+    return f"CASE WHEN {bucket} < {BUCKETS // 2} THEN '1' ELSE '2' END"
+
+
 class PartCounts:
     """Sessions, queries and clicks of each part and half of the queries.
 
@@ -115,6 +120,36 @@ class EventParts:
     halves: tuple[Any | None, Any | None] | None
     counts: Mapping[str, Mapping[str, int]]
     dropped_sessions: int
+
+    @classmethod
+    def of(
+        cls, counts: PartCounts, how: LogSplit, where: Callable[..., Any], *, half: str
+    ) -> "EventParts":
+        """Make the parts of events that are marked.
+
+        Args:
+            counts: of the marked events.
+            how: they were split.
+            where: gives the events for which SQL of `log_part` and the half holds, with the
+                contexts named after it.
+            half: SQL of the column HALF.
+        """
+        held_out, halved = f"log_part = '{HELD_OUT}'", how.held_out is None
+        one, two = (
+            where(f"{held_out} AND {half} = '{number}'")
+            if halved and counts.of(HELD_OUT, number)["clicks"]
+            else None
+            for number in "12"
+        )
+        return cls(
+            train=where(f"log_part = '{TRAIN}'"),
+            validation=where(f"log_part = '{VALIDATION}'"),
+            held_out=where(held_out, *([HALF] if halved else [])),
+            learning=where(f"log_part IN ('{TRAIN}', '{VALIDATION}')"),
+            halves=(one, two) if halved else None,
+            counts={part: counts.of(part) for part in PARTS},
+            dropped_sessions=counts.of(DROPPED)["sessions"],
+        )
 
     def __post_init__(self) -> None:
         if self.halves is not None and not self.counts[HELD_OUT]["sessions"]:

@@ -4,15 +4,11 @@ from dataclasses import replace
 
 from prsrank.engines.log_split import (
     BUCKETS,
-    DROPPED,
     HALF,
-    HELD_OUT,
-    PARTS,
-    TRAIN,
-    VALIDATION,
     EventParts,
     LogSplit,
     PartCounts,
+    half_sql,
     randomised_sql,
 )
 from prsrank.engines.spark_counts import check_log, check_sessions
@@ -34,34 +30,18 @@ def split_on_spark(events: SparkEvents, how: LogSplit) -> EventParts:
         shared = frame.where(marked).select("query_id").distinct()
         frame = frame.join(shared.withColumn("shared", F.lit(True)), on="query_id", how="left")
     part = how.part(_BUCKET, randomised=marked, shared="coalesce(shared, false)")
-    half = f"CASE WHEN {_BUCKET} < {BUCKETS // 2} THEN '1' ELSE '2' END"
+    half = half_sql(_BUCKET)
     frame = frame.withColumn("log_part", F.expr(part)).withColumn(HALF, F.expr(half))
     counted = frame.groupBy("log_part", HALF).agg(
         F.count_distinct("query_id", "session_id"),
         F.count_distinct("query_id"),
         F.sum(F.col("click").cast("long")),
     )
-    counts = PartCounts(counted.collect())
 
-    def where(condition: str, *, contexts: tuple[str, ...] = events.contexts) -> SparkEvents:
+    def where(condition: str, *contexts: str) -> SparkEvents:
         return replace(events, frame=frame.where(condition), contexts=contexts, checked=True)
 
-    held_out, halved = f"log_part = '{HELD_OUT}'", how.held_out is None
-    one, two = (
-        where(f"{held_out} AND `{HALF}` = '{half}'")
-        if counts.of(HELD_OUT, half)["clicks"]
-        else None
-        for half in "12"
-    )
-    return EventParts(
-        train=where(f"log_part = '{TRAIN}'"),
-        validation=where(f"log_part = '{VALIDATION}'"),
-        held_out=where(held_out, contexts=(HALF,) if halved else ()),
-        learning=where(f"log_part IN ('{TRAIN}', '{VALIDATION}')"),
-        halves=(one, two) if halved else None,
-        counts={part: counts.of(part) for part in PARTS},
-        dropped_sessions=counts.of(DROPPED)["sessions"],
-    )
+    return EventParts.of(PartCounts(counted.collect()), how, where, half=f"`{HALF}`")
 
 
 def _randomised(events: SparkEvents) -> str:

@@ -16,9 +16,10 @@ from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output, write_json
 from prsrank.fit.log_parts import VALIDATION_SHARE
 from prsrank.fit.manifest import versions
-from prsrank.fit.on_engine_propensities import EnginePropensities, find_propensities
+from prsrank.fit.on_engine_propensities import find_propensities
 from prsrank.fit.outputs import BEST, chosen_settings
 from prsrank.fit.plan import RANDOMISED, Plan
+from prsrank.fit.propensities import FitCurves
 from prsrank.fit.steps import RANDOM
 from prsrank.fit.tuning import VALIDATION_TAU, WEIGHTINGS, Tell, Trial, Tuned, candidates
 from prsrank.ingest.mapping import LogMapping
@@ -74,7 +75,7 @@ class EngineFit:
     plan: Plan
     counts: Mapping[str, int]
     parts: EngineParts
-    propensities: EnginePropensities
+    propensities: FitCurves
     tuned: Mapping[str, Tuned]
     evaluation: "LogEvaluation"
     left_out: int = 0
@@ -177,7 +178,7 @@ def _tune(
     engine: "Engine",
     weighting: str,
     parts: EventParts,
-    propensities: EnginePropensities,
+    propensities: FitCurves,
     plan: Plan,
     tell: Tell,
 ) -> Tuned:
@@ -211,7 +212,7 @@ def _tune(
 def _evaluated(
     engine: "Engine",
     parts: EventParts,
-    propensities: EnginePropensities,
+    propensities: FitCurves,
     tuned: Mapping[str, Tuned],
     plan: Plan,
 ) -> "LogEvaluation":

@@ -1,12 +1,12 @@
 """The propensities of a fit on an engine: given, logged, or estimated from counts of the log."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from prsrank.engines.log_split import HALF, HELD_OUT, TRAIN, VALIDATION, EventParts
+from prsrank.engines.log_split import HELD_OUT, TRAIN, VALIDATION, EventParts
 from prsrank.errors import InputError
 from prsrank.fit.plan import Plan
-from prsrank.fit.propensities import covering, given_curve
+from prsrank.fit.propensities import FROM_RANDOMISED, FitCurves, covering, given_curve
 
 if TYPE_CHECKING:
     from prsrank.engines.engine import Engine
@@ -15,32 +15,10 @@ if TYPE_CHECKING:
 METHODS = ("randomised", "swap", "harvest", "regression-em")
 """What is tried in turn where no propensities are given."""
 
-_FROM_RANDOMISED = ("randomised", "swap")
-
-
-@dataclass(frozen=True, eq=False)
-class EnginePropensities:
-    """The curves of a fit on an engine.
-
-    Attributes:
-        curve: for training and validation; None: the propensities in the log.
-        judging: for the held-out part; the same, or one for each half of it.
-        how: where they come from, in a sentence.
-    """
-
-    curve: "Propensities | None"
-    judging: "Propensities | None"
-    how: str
-
-    @property
-    def context(self) -> str | None:
-        """The context of the held-out part whose values have curves of their own."""
-        return HALF if self.judging is not None and self.judging.contexts else None
-
 
 def find_propensities(
     engine: "Engine", events: Any, parts: EventParts, plan: Plan, depth: int
-) -> EnginePropensities:
+) -> FitCurves:
     """Return the propensities that the plan names, or estimate them as the local fit does.
 
     Estimates come from the queries that are not held out; where the randomised sessions are
@@ -63,14 +41,14 @@ def find_propensities(
     if plan.propensity == "log" or (plan.propensity == "auto" and own):
         if not own:
             raise InputError(f"{plan.log}: the log has no propensities")
-        return EnginePropensities(None, None, "those in the log")
+        return FitCurves(None, None, "those in the log")
     if plan.propensity != "auto" and plan.propensity not in set(ESTIMATORS) - {"known"}:
         curve = given_curve(plan.propensity, depth)
         curve.at(range(1, depth + 1))  # names a position that it lacks
-        return EnginePropensities(curve, curve, f"given: {plan.propensity}")
+        return FitCurves(curve, curve, f"given: {plan.propensity}")
     methods = METHODS if plan.propensity == "auto" else (plan.propensity,)
     for method in methods:
-        held_out = parts.halves is not None and method in _FROM_RANDOMISED
+        held_out = parts.halves is not None and method in FROM_RANDOMISED
         source = parts.held_out if held_out else parts.learning
         found = _falling_curve(engine, source, method, plan.seed)
         if found is not None:
@@ -82,15 +60,13 @@ def find_propensities(
     )
 
 
-def _whole(curve: "Propensities", parts: EventParts) -> EnginePropensities:
+def _whole(curve: "Propensities", parts: EventParts) -> FitCurves:
     sessions = sum(parts.counts[name]["sessions"] for name in (TRAIN, VALIDATION))
     how = f"{curve.method}, from the {sessions:,} sessions that are not held out"
-    return EnginePropensities(curve, curve, how)
+    return FitCurves(curve, curve, how)
 
 
-def _halved(
-    engine: "Engine", whole: "Propensities", parts: EventParts, seed: int
-) -> EnginePropensities:
+def _halved(engine: "Engine", whole: "Propensities", parts: EventParts, seed: int) -> FitCurves:
     sessions = parts.counts[HELD_OUT]["sessions"]
     how = (
         f"{whole.method}, from the {sessions:,} randomised sessions, which are also the held-out "
@@ -98,14 +74,14 @@ def _halved(
     )
     curves = [_falling_curve(engine, half, whole.method, seed) for half in parts.halves or ()]
     if curves[0] is None or curves[1] is None:
-        return EnginePropensities(whole, whole, f"{how}: too few for a curve from each half")
+        return FitCurves(whole, whole, f"{how}: too few for a curve from each half")
     others = {
         "1": covering(curves[1], whole.positions),
         "2": covering(curves[0], whole.positions),
     }
     judging = replace(whole, contexts=others)
     how = f"{how}; each half of it is judged with a curve of the other"
-    return EnginePropensities(whole, judging, how)
+    return FitCurves(whole, judging, how)
 
 
 def _falling_curve(engine: "Engine", events: Any, method: str, seed: int) -> "Propensities | None":

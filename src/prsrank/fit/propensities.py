@@ -21,29 +21,39 @@ from prsrank.propensity.known import KnownPropensity
 from prsrank.propensity.verdict import in_words
 
 FEWEST_CLICKS = 10
-_FROM_RANDOMISED = ("randomised", "swap")
+FROM_RANDOMISED = ("randomised", "swap")
+"""Methods that take the randomised sessions, and no others."""
 
 
 @dataclass(frozen=True, eq=False)
-class FitPropensities:
+class FitCurves:
     """The curves of a fit.
 
     Attributes:
         curve: for training and validation; None: the propensities in the log.
         judging: for the held-out part; the same, or one for each half of it.
-        held_out: the held-out part, with a column of the halves where there are.
         how: where they come from, in a sentence.
     """
 
     curve: Propensities | None
     judging: Propensities | None
-    held_out: ClickLog
     how: str
 
     @property
     def context(self) -> str | None:
         """The column with the halves of the held-out part that have curves of their own."""
         return HALF if self.judging is not None and self.judging.contexts else None
+
+
+@dataclass(frozen=True, eq=False)
+class FitPropensities(FitCurves):
+    """The curves of a fit, and the sessions that they judge.
+
+    Attributes:
+        held_out: the held-out part, with a column of the halves where there are.
+    """
+
+    held_out: ClickLog
 
 
 def find_propensities(
@@ -64,7 +74,7 @@ def find_propensities(
     if plan.propensity == "log" or (plan.propensity == "auto" and _has_own(log)):
         if not _has_own(log):
             raise InputError(f"{plan.log}: the log has no propensities")
-        return FitPropensities(None, None, parts.held_out, "those in the log")
+        return FitPropensities(None, None, "those in the log", parts.held_out)
     if plan.propensity == "auto":
         methods = [
             one.method
@@ -77,7 +87,7 @@ def find_propensities(
     else:
         curve = given_curve(plan.propensity, depth)
         curve.at(np.unique(log.ranking_positions))  # names a position that it lacks
-        return FitPropensities(curve, curve, parts.held_out, f"given: {plan.propensity}")
+        return FitPropensities(curve, curve, f"given: {plan.propensity}", parts.held_out)
     sources = {method: _sessions(method, parts) for method in methods}
     named = plan.propensity != "auto"
     found = _first_identified(sources.items(), lists if named else None, depth, plan.seed)
@@ -86,7 +96,7 @@ def find_propensities(
     source = sources[found.method]
     if source is not parts.held_out:
         how = f"{found.method}, from the {source.sessions:,} sessions that are not held out"
-        return FitPropensities(found, found, parts.held_out, how)
+        return FitPropensities(found, found, how, parts.held_out)
     return _cross_fitted(found, parts.held_out, plan)
 
 
@@ -142,7 +152,7 @@ def given_curve(text: str, depth: int) -> Propensities:
 
 
 def _sessions(method: str, parts: LogParts) -> ClickLog:
-    held_out = parts.way == RANDOMISED and method in _FROM_RANDOMISED
+    held_out = parts.way == RANDOMISED and method in FROM_RANDOMISED
     return parts.held_out if held_out else parts.learning
 
 
@@ -184,7 +194,7 @@ def _cross_fitted(whole: Propensities, held_out: ClickLog, plan: Plan) -> FitPro
     curves = [falling_curve(whole.method, half, None, plan.seed) for half in halves]
     if curves[0] is None or curves[1] is None:
         how = f"{whole.method}, from the {count}: too few for a curve from each half"
-        return FitPropensities(whole, whole, held_out, how)
+        return FitPropensities(whole, whole, how, held_out)
     second = ~np.isin(held_out.query_ids, halves[0].query_ids)
     codes = second[held_out.ranking_query][held_out.session_ranking].astype(np.int32)
     marked = replace(held_out, contexts={**held_out.contexts, HALF: Context(("1", "2"), codes)})
@@ -194,7 +204,7 @@ def _cross_fitted(whole: Propensities, held_out: ClickLog, plan: Plan) -> FitPro
         if curve is not None
     }
     how = f"{whole.method}, from the {count}; each half of it is judged with a curve of the other"
-    return FitPropensities(whole, replace(whole, contexts=others), marked, how)
+    return FitPropensities(whole, replace(whole, contexts=others), how, marked)
 
 
 def _nothing(audit: Audit, methods: list[str], named: bool) -> str:
