@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from prsrank.data.click_log import ClickLog
 from prsrank.errors import InputError
 from prsrank.propensity.bootstrap import RawCurve, degrees_of_freedom, join_units, replicate_curves
 from prsrank.propensity.randomised import RandomisedEstimator
@@ -11,14 +12,14 @@ def test_monotone_pools_clicks_over_looks():
     # 30 clicks of 100 looks, then 80 of 200: together 110 of 300
     p = np.array([1.0, 0.3, 0.4, 0.1])
     clicks = np.array([1000, 30, 80, 20])
-    fitted = np.exp(monotone_shape(np.log(p), [0, *(clicks[1:] ** -0.5)]))
+    fitted = np.exp(monotone_shape(np.log(p), [0, *(clicks[1:] ** -0.5)])(np.log(p)))
     np.testing.assert_allclose(fitted, [1, 110 / 300, 110 / 300, 0.1])
 
 
 def test_monotone_gives_positions_below_the_last_click_the_one_above():
     with np.errstate(divide="ignore"):
         log_p = np.log([1.0, 0.5, 0.1, 0.0, 0.0])
-    fitted = np.exp(monotone_shape(log_p, [0, 50**-0.5, 10**-0.5, np.nan, np.nan]))
+    fitted = np.exp(monotone_shape(log_p, [0, 50**-0.5, 10**-0.5, np.nan, np.nan])(log_p))
     np.testing.assert_allclose(fitted, [1, 0.5, 0.1, 0.1, 0.1])
 
 
@@ -26,11 +27,10 @@ def test_monotone_pools_positions_without_clicks_by_their_looks():
     with np.errstate(divide="ignore"):
         log_p = np.log([1.0, 0.0, 0.1])
     # positions 2 and 3: 10 clicks of 25 + 100 looks
-    fitted = np.exp(monotone_shape(log_p, [0, np.nan, 10**-0.5], [1000, 25, 7]))
+    fitted = np.exp(monotone_shape(log_p, [0, np.nan, 10**-0.5], [1000, 25, 7])(log_p))
     np.testing.assert_allclose(fitted, [1, 10 / 125, 10 / 125])
-    np.testing.assert_array_equal(
-        power_shape(log_p, [0, np.nan, 0.3], [9, 9, 9]), power_shape(log_p, [0, np.nan, 0.3])
-    )
+    power = [power_shape(log_p, [0, np.nan, 0.3], looks)(log_p) for looks in (None, [9, 9, 9])]
+    np.testing.assert_array_equal(*power)
 
 
 def test_few_long_lists_do_not_pull_the_curve_down(tiny_log):
@@ -43,7 +43,8 @@ def test_few_long_lists_do_not_pull_the_curve_down(tiny_log):
 
 
 def test_monotone_never_passes_1_and_leaves_the_unknown():
-    fitted = monotone_shape(np.log([1.0, 1.3, np.nan, 0.5]), [0, 0.1, np.nan, 0.1])
+    log_p = np.log([1.0, 1.3, np.nan, 0.5])
+    fitted = monotone_shape(log_p, [0, 0.1, np.nan, 0.1])(log_p)
     np.testing.assert_allclose(fitted, np.log([1, 1, np.nan, 0.5]))
 
 
@@ -51,7 +52,8 @@ def test_power_is_weighted_least_squares():
     log_k = np.log([2, 3])
     log_p, deviation = np.array([-0.5, -1.6]), np.array([0.1, 0.4])
     eta = -np.linalg.lstsq((log_k / deviation)[:, None], log_p / deviation, rcond=None)[0][0]
-    fitted = power_shape([0, *log_p], [0, *deviation])
+    curve = np.array([0, *log_p])
+    fitted = power_shape(curve, [0, *deviation])(curve)
     np.testing.assert_allclose(fitted, -eta * np.log([1, 2, 3]))
 
 
@@ -99,3 +101,29 @@ def test_join_units_keeps_each_unit_whole():
     assert count == 2000
     assert (numbers[::2] == numbers[1::2]).all()
     assert np.bincount(numbers).min() >= 4
+
+
+def test_intervals_of_thin_positions_are_as_wide_as_they_must_be():
+    """400 shuffled sessions of 4 docs, 40 of 12: the last 8 positions have a handful of clicks."""
+    rng = np.random.default_rng(7)
+    lengths = np.repeat([4, 12], [400, 40])
+    session = np.repeat(np.arange(len(lengths)), lengths)
+    position = np.concatenate([np.arange(1, n + 1) for n in lengths])
+    truth = 1 / np.arange(1, 13)
+    held = []
+    for _ in range(60):
+        log = ClickLog.from_frame(
+            {
+                "query_id": session,
+                "session_id": session,
+                "doc_id": position,
+                "position": position,
+                "click": rng.random(len(session)) < 0.5 * truth[position - 1],
+                "randomised": np.ones(len(session), bool),
+            }
+        )
+        curve = RandomisedEstimator(shape="monotone").estimate(log)
+        held.append((curve.low <= truth) & (truth <= curve.high))
+    share = np.mean(held, axis=0)
+    assert (share[1:4] >= 0.9).all()
+    assert share[4:].mean() >= 0.9

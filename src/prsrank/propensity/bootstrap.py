@@ -94,9 +94,9 @@ def curve_with_intervals(
     replicates = replicate_curves(raw, replicates=options.replicates, seed=seed)
     deviation = _deviation(replicates, log_p)
     if options.shape is not None and np.isfinite(log_p[1:]).any():
-        fit = SHAPES[options.shape]
-        log_p = fit(log_p, deviation, raw.zero_looks)
-        replicates = np.array([fit(row, deviation, raw.zero_looks) for row in replicates])
+        fit = SHAPES[options.shape](log_p, deviation, raw.zero_looks)
+        log_p = fit(log_p)
+        replicates = np.array([fit(row) for row in replicates])
         deviation = _deviation(replicates, log_p)
     reach = student.ppf((1 + _LEVEL) / 2, degrees_of_freedom(raw.influence)) * deviation
     with np.errstate(invalid="ignore", over="ignore"):
@@ -105,6 +105,9 @@ def curve_with_intervals(
     low[zero] = 0.0
     high[zero] = np.nan if raw.zero_high is None else raw.zero_high[zero]
     high[np.isinf(high)] = np.nan
+    if options.shape == "monotone":  # below the last click there is no lower end
+        clicked = np.flatnonzero(np.isfinite(raw.log_p))
+        low[clicked[-1] + 1 :][raw.log_p[clicked[-1] + 1 :] == -np.inf] = 0.0
     p[0] = low[0] = high[0] = 1.0
     verdict = verdict_of(p, low, high, why_unknown=raw.why_unknown)
     return Propensities(p, low, high, raw.clicks, verdict, method)

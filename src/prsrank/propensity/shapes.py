@@ -8,15 +8,18 @@ import numpy.typing as npt
 from prsrank.errors import InputError
 from prsrank.types import Floats
 
-Shape = Callable[[Floats, Floats, Floats | None], Floats]
-"""Takes log p, its standard deviation and the looks behind positions without a click, if known
-(positions); returns the fitted log p."""
+Fit = Callable[[Floats], Floats]
+"""Takes log p (positions); returns the fitted log p."""
+
+Shape = Callable[[Floats, Floats, Floats | None], Fit]
+"""Takes log p, its standard deviation and the looks behind positions without a click, if known;
+returns what fits it, and replicates of it, with the weights that they give."""
 
 
 def monotone_shape(
     log_p: npt.ArrayLike, deviation: npt.ArrayLike, zero_looks: npt.ArrayLike | None = None
-) -> Floats:
-    """Return the most likely falling curve, with log p_1 = 0.
+) -> Fit:
+    """Return what makes the most likely falling curve of a curve, with log p_1 = 0.
 
     Each position counts as clicks among looks, as many looks as give its p its precision:
     1 / (p deviation^2). Positions that violate the order are pooled. Those below the last
@@ -30,19 +33,26 @@ def monotone_shape(
         zero_looks: the looks behind positions without a click, whose deviation is not known;
             default: as many as behind the nearest positions with clicks.
 
-    >>> np.exp(monotone_shape(np.log([1.0, 0.4, 0.5]), [0.0, 0.25, 0.2])).round(4).tolist()
+    >>> log_p = np.log([1.0, 0.4, 0.5])
+    >>> np.exp(monotone_shape(log_p, [0.0, 0.25, 0.2])(log_p)).round(4).tolist()
     [1.0, 0.4556, 0.4556]
     """
-    from scipy.optimize import isotonic_regression
-
-    curve = np.array(log_p, dtype=np.float64)
+    curve = np.asarray(log_p, dtype=np.float64)
     known = np.flatnonzero(~np.isnan(curve))
     p = np.exp(curve[known])
-    if np.count_nonzero(p) < 2:
-        return curve
     looks = _looks(p, np.asarray(deviation, dtype=np.float64)[known])
     if zero_looks is not None:
         looks = np.where(p > 0, looks, np.asarray(zero_looks, dtype=np.float64)[known])
+    return lambda row: _falling(row, known, looks)
+
+
+def _falling(log_p: Floats, known: npt.NDArray[np.intp], looks: Floats) -> Floats:
+    from scipy.optimize import isotonic_regression
+
+    curve = np.array(log_p, dtype=np.float64)
+    p = np.exp(curve[known])
+    if np.count_nonzero(p) < 2:
+        return curve
     fitted = np.minimum(isotonic_regression(p, weights=looks, increasing=False).x, 1.0)
     fitted[fitted == 0] = fitted[fitted > 0].min()
     fitted[0] = 1.0
@@ -53,22 +63,26 @@ def monotone_shape(
 
 def power_shape(
     log_p: npt.ArrayLike, deviation: npt.ArrayLike, zero_looks: npt.ArrayLike | None = None
-) -> Floats:
-    r"""Return log of $(1/k)^\eta$ at every position, also those without a finite log p.
+) -> Fit:
+    r"""Return what makes log of $(1/k)^\eta$, also where log p is not finite.
 
     $\eta$ minimises the squares of log p_k + eta log k, weighted by precision. Positions
     without a click have no log p and do not count, whatever their looks.
 
-    >>> power_shape(np.log([1, 0.25, np.nan, 0.0625]), [0, 0.1, 0.1, 0.1]).round(3).tolist()
+    >>> log_p = np.log([1, 0.25, np.nan, 0.0625])
+    >>> power_shape(log_p, [0, 0.1, 0.1, 0.1])(log_p).round(3).tolist()
     [0.0, -1.386, -2.197, -2.773]
     """
-    curve = np.asarray(log_p, dtype=np.float64)
-    log_k = np.log(np.arange(1, len(curve) + 1))
-    known = np.isfinite(curve)
+    known = np.isfinite(np.asarray(log_p, dtype=np.float64))
     known[0] = False
     weights = _precision(np.asarray(deviation, dtype=np.float64))[known]
+    return lambda row: _power(row, known, weights)
+
+
+def _power(log_p: Floats, known: npt.NDArray[np.bool_], weights: Floats) -> Floats:
+    log_k = np.log(np.arange(1, len(log_p) + 1))
     steepness = (weights * log_k[known] ** 2).sum()
-    eta = -(weights * log_k[known] * curve[known]).sum() / steepness if steepness else 0.0
+    eta = -(weights * log_k[known] * log_p[known]).sum() / steepness if steepness else 0.0
     return np.asarray(0.0 - eta * log_k)
 
 
