@@ -15,7 +15,9 @@ def write_lightgbm(model: Exportable) -> bytes:
     libraries return the sum of the leaves as it is: they do not read a model without any.
     """
     if not isinstance(model.scorer, TreeEnsemble):
-        raise model.refusal("LightGBM trees", "use elasticsearch, opensearch, solr or onnx")
+        raise model.refusal(
+            "LightGBM trees", "use elasticsearch, opensearch, ranklib, solr or onnx"
+        )
     model.refuse_characters(_REFUSED, "LightGBM")
     names = model.feature_names
     head, mark, tail = model.scorer.text.partition("\nend of trees\n")

@@ -19,7 +19,7 @@ def write_xgboost(model: Exportable) -> bytes:
     `float32_above`. Each split's default side is where LightGBM sends a missing value.
     """
     if not isinstance(model.scorer, TreeEnsemble):
-        raise model.refusal("XGBoost trees", "use elasticsearch, opensearch, solr or onnx")
+        raise model.refusal("XGBoost trees", "use elasticsearch, opensearch, ranklib, solr or onnx")
     model.refuse_characters("[]<", "XGBoost")
     columns, trees = model.scorer.columns, model.scorer.trees
     gbtree = {
