@@ -8,7 +8,9 @@ log. For Spark the time is split: `start` (the session, until a first job is don
 (trees grown). `growth` is the time of the largest
 log over that of the smallest, divided by the ratio of their sizes: 1 is linear.
 `driver_mib` is the largest size of the driver's Python, `jvm_mib` that of its JVM, which on a
-local master holds the executors too. Run: python benchmarks/spark.py --json
+local master holds the executors too. Afterwards, apart from these times, Spark harvests the
+propensities of the log (`harvest`) and judges the ranker by it (`evaluate`), and
+`driver_mib_with_both` is the largest size after that. Run: python benchmarks/spark.py --json
 """
 
 import argparse
@@ -131,6 +133,7 @@ def on_spark(file: str, folder: str, master: str, memory: str) -> dict[str, floa
     from prsrank.engines.spark import SparkEngine
     from prsrank.ingest.mapping import LogMapping
     from prsrank.propensity.curve import PowerLaw
+    from prsrank.propensity.estimators import estimator
     from prsrank.rankers.lambdamart import LambdaMART
 
     tempfile.tempdir = folder
@@ -141,17 +144,27 @@ def on_spark(file: str, folder: str, master: str, memory: str) -> dict[str, floa
         start = time.perf_counter() - begin
         with engine.open_log(file, mapping=LogMapping(features=("f*",))) as events:
             begin = time.perf_counter()
-            engine.train_on_log([LambdaMART(**TREES)], events, PowerLaw(1.0))
+            ranker = LambdaMART(**TREES)
+            engine.train_on_log([ranker], events, PowerLaw(1.0))
             whole = time.perf_counter() - begin
             train = engine.training_seconds
+            trained_mib = peak_mib("self")
+            begin = time.perf_counter()
+            engine.propensities(events, estimator("harvest"))
+            harvested = time.perf_counter()
+            engine.evaluate(events, PowerLaw(1.0), {"prs": ranker}, against=["logged"])
+            evaluated = time.perf_counter()
         jvm = peak_mib(str(engine.session.sparkContext._gateway.proc.pid))
     return {
         "seconds": start + whole,
         "start": start,
         "shuffle": whole - train,
         "train": train,
-        "driver_mib": peak_mib("self"),
+        "driver_mib": trained_mib,
         "jvm_mib": jvm,
+        "harvest": harvested - begin,
+        "evaluate": evaluated - harvested,
+        "driver_mib_with_both": peak_mib("self"),
     }
 
 
