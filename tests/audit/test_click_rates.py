@@ -70,3 +70,26 @@ def test_one_query_shows_no_rise():
     assert rates_found(events | {"click": click}) == []
     queries = events["session_id"] // 10 % 20
     assert rates_found(events | {"click": click, "query_id": queries}) == ["ctr-rises"]
+
+
+def test_weights_of_clicks_are_told(audited):
+    click = np.tile([1, 0, 0, 1], 50)
+    events = {
+        "query_id": np.zeros(200, int),
+        "session_id": np.repeat(np.arange(50), 4),
+        "doc_id": np.tile(np.arange(4), 50),
+        "position": np.tile(np.arange(1, 5), 50),
+        "click": click,
+    }
+
+    def found(weight):
+        return {f.code: f for f in audited(events | {"weight": weight}).findings}
+
+    note = found(np.where(np.arange(200) % 8 == 0, 2.5, 1.0))["clicks-weighted"]
+    assert (note.severity, note.count) == ("note", 100)
+    assert note.what == "clicks count by their weight, from 1 to 2.5"
+    assert "clicks-weighted" not in found(np.ones(200))
+    assert "clicks-weighted" not in found(click.astype(float))  # 0 where there is no click
+    error = found(np.where(np.arange(200) == 3, -1.0, 1.0))["weight-invalid"]
+    assert (error.severity, error.count, error.of) == ("error", 1, 100)
+    assert error.where == "doc 3 of session 0 of query 0"

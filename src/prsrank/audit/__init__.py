@@ -3,7 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from prsrank.audit.checks_clicks import check_click_rates, check_clicks, positions_of
+from prsrank.audit.checks_clicks import (
+    check_click_rates,
+    check_clicks,
+    check_weights,
+    positions_of,
+)
 from prsrank.audit.checks_clients import check_clients
 from prsrank.audit.checks_duplicates import check_constant, check_duplicates
 from prsrank.audit.checks_features import check_features
@@ -33,6 +38,7 @@ CHECKS: tuple[Check, ...] = (
     check_constant,
     check_designs,
     check_clicks,
+    check_weights,
     check_click_rates,
     check_lists,
     check_session_ids,

@@ -44,6 +44,7 @@ KINDS: dict[str, Kind] = {
     "session-not-constant": Kind("error", "write one value per session"),
     "randomised-type": Kind("error", "write booleans, or the names of designs"),
     "randomised-unknown": Kind("error", "write 'uniform', 'top-k:K', 'swap:A:B' or ''"),
+    "weight-invalid": Kind("error", "give every click a weight above 0, or leave the column out"),
     "propensity-invalid": Kind("error", "write propensities above 0, up to 1"),
     "timestamp-invalid": Kind("error", "write times, or whole microseconds since 1970"),
     "feature-not-numeric": Kind("error", "turn it into numbers, or leave it out"),
@@ -86,6 +87,9 @@ KINDS: dict[str, Kind] = {
     "id-placeholder": Kind("warning", "drop these rows, or fill in the id"),
     "propensity-above-one": Kind("warning", "check the logged propensities"),
     "gap-consistent": Kind("note", "nothing, if another kind of result stands there"),
+    "clicks-weighted": Kind(
+        "note", "nothing, if the weights are meant; else rename the column, or map one action"
+    ),
     "lists-without-clicks": Kind("note", "nothing: they count in click rates, but give no pairs"),
     "repeated-lists": Kind("note", "nothing: equal lists are stored once"),
     "session-id-shared": Kind("note", "nothing: a session is a pair (query_id, session_id)"),

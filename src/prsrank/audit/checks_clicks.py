@@ -1,4 +1,5 @@
 """Checks of clicks: how many, at which positions, and whether they can teach."""
+# ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -61,6 +62,28 @@ def check_clicks(tables: EventTables) -> Iterator[Finding]:
         if clicks < _FEW:
             what = f"the log has only {clicks:,} clicks; {_FEW:,} are few"
             yield Finding("few-clicks", what, count=clicks, of=rows)
+
+
+def check_weights(tables: EventTables) -> Iterator[Finding]:
+    """Find clicks of different weights, and weights that cannot be used."""
+    if "weight" not in tables.source.types:
+        return
+    if not tables.source.is_number("weight"):
+        what = f"weights are of type {tables.source.types['weight']}"
+        yield Finding("weight-invalid", what, count=tables.totals().clicks, of=tables.totals().rows)
+        return
+    weight = tables.number("weight")
+    usable = f"coalesce({weight} > 0 AND isfinite({weight}), false)"
+    clicks, bad, least, most = tables.row(
+        f"SELECT count(*), count(*) FILTER (NOT {usable}), min({weight}) FILTER ({usable}), "
+        f"max({weight}) FILTER ({usable}) FROM {{events}} WHERE c"
+    )
+    if bad:
+        what = "the weight of a click is not a number above 0"
+        yield Finding("weight-invalid", what, tables.example(f"c AND NOT {usable}"), bad, clicks)
+    if least != most:
+        what = f"clicks count by their weight, from {least:g} to {most:g}"
+        yield Finding("clicks-weighted", what, "", clicks, clicks)
 
 
 def _pairs(tables: EventTables) -> Iterator[Finding]:
