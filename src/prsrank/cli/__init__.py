@@ -21,6 +21,7 @@ from prsrank.cli.rank import rank
 from prsrank.cli.reproduce import reproduce
 from prsrank.cli.sensitivity import sensitivity
 from prsrank.cli.simulate import simulate
+from prsrank.cli.split import split
 from prsrank.cli.train import train
 from prsrank.errors import InputError
 
@@ -38,6 +39,7 @@ for command in (
     describe,
     convert,
     simulate,
+    split,
     propensity,
     plan_experiment,
     audit,
