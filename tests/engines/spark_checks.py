@@ -7,6 +7,7 @@ import pytest
 
 from prsrank.engines.spark_session import find_java, import_pyspark
 from prsrank.errors import InputError
+from prsrank.fit.on_engine import engine_plan, fit_on_engine
 
 SMALL = {
     "spark.driver.memory": "1g",
@@ -22,6 +23,11 @@ def require_spark():
         find_java()
     except InputError as error:
         pytest.skip(str(error))
+
+
+def fitted(engine, log, *, out, **settings):
+    """Fit on an engine with these settings."""
+    return fit_on_engine(engine, engine_plan(log, out=out, **settings), out=out)
 
 
 def same_pairs(one, other):

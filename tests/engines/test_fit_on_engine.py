@@ -1,9 +1,14 @@
 """fit, train, propensity and audit with --engine spark on the command line."""
 
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from spark_checks import fitted
 
 from prsrank.cli import run
 from prsrank.data.collections import load_dataset
@@ -12,7 +17,6 @@ from prsrank.engines import find_engine
 from prsrank.engines.log_split import LogSplit
 from prsrank.engines.spark_session import find_java
 from prsrank.errors import InputError
-from prsrank.fit.on_engine import fit_on_engine
 from prsrank.fit.tuning import METRIC, VALIDATION_TAU, tune
 from prsrank.ingest.features import lists_of_log
 from prsrank.ingest.log import click_log
@@ -57,9 +61,7 @@ def log(tmp_path_factory):
 def test_on_the_local_engine(log, tmp_path, ranker):
     out = tmp_path / "run"
     with find_engine("local") as engine:
-        result = fit_on_engine(
-            engine, log, out=out, mapping=MAPPING, trees=10, trials=4, ranker=ranker
-        )
+        result = fitted(engine, log, out=out, mapping=MAPPING, trees=10, trials=4, ranker=ranker)
     assert 4000 <= result.counts["clicks"] < 4020  # the last session may have several
     counts = result.parts.counts().values()
     assert sum(part["clicks"] for part in counts) == result.counts["clicks"]
@@ -87,7 +89,7 @@ def test_on_the_local_engine(log, tmp_path, ranker):
 def test_tuned_values_are_those_of_the_local_fit(log, tmp_path):
     """The same parts, given to the tuning and the evaluation of `fit_log`."""
     with find_engine("local") as engine:
-        result = fit_on_engine(
+        result = fitted(
             engine, log, out=tmp_path / "run", mapping=MAPPING, trees=10, trials=2,
             propensity="power:1", seed=1,
         )  # fmt: skip
@@ -124,7 +126,7 @@ def test_propensities_in_the_log_are_used(log, tmp_path):
     events.to_parquet(path)
     with find_engine("local") as engine:
         own, given = (
-            fit_on_engine(
+            fitted(
                 engine,
                 file,
                 out=tmp_path / name,
@@ -141,12 +143,12 @@ def test_propensities_in_the_log_are_used(log, tmp_path):
     assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
-def test_what_is_refused(log, tmp_path):
+def test_what_is_refused(log, tmp_path, capsys):
     with find_engine("local") as engine:
 
         def refused(words, *, mapping=MAPPING, out=tmp_path / "a", **options):
             with pytest.raises(InputError, match=words):
-                fit_on_engine(engine, log, out=out, mapping=mapping, **options)
+                fitted(engine, log, out=out, mapping=mapping, **options)
 
         refused("columns of the log", mapping=LogMapping())
         refused("not 'svm'", ranker="svm")
@@ -158,6 +160,9 @@ def test_what_is_refused(log, tmp_path):
     for option in (["--from", "x"], ["--memory", "1GB"]):
         arguments = [*option, "--engine", "spark", "--out", str(tmp_path / "a")]
         assert run(["fit", str(log), *arguments]) == 2
+    capsys.readouterr()
+    assert run(["fit", str(log), "--master", "local[2]", "--out", str(tmp_path / "a")]) == 2
+    assert capsys.readouterr().err == "prsrank: error: --master is for --engine spark\n"
     assert run(["audit", str(log), "--engine", "flink"]) == 2
     assert run(["audit", str(log), "--master", "local[2]"]) == 2
 

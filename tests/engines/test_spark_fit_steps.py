@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from spark_checks import SMALL, require_spark, trees_of
+from spark_checks import SMALL, fitted, require_spark, trees_of
 
 from prsrank.engines import spark_sums
 from prsrank.engines.local import LocalEngine
 from prsrank.engines.log_split import HALF, LogSplit
 from prsrank.errors import InputError
-from prsrank.fit.on_engine import fit_on_engine
 from prsrank.ingest.mapping import LogMapping
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.rankers.base import load_ranker
@@ -232,7 +231,7 @@ def test_a_bad_row_is_one_line_and_writes_nothing(spark, log_with_features, tmp_
             f"AS {column}) FROM '{log_with_features}') TO '{path}'"
         )
         with pytest.raises(InputError) as found:
-            fit_on_engine(
+            fitted(
                 spark, path, out=tmp_path / "out", mapping=FEATURES, propensity="power:1",
                 ranker="linear", trials=1,
             )  # fmt: skip
@@ -249,7 +248,7 @@ def test_a_bad_row_is_one_line_and_writes_nothing(spark, log_with_features, tmp_
 def test_a_whole_fit_on_shuffled_sessions(spark, half_randomised, tmp_path):
     """Its models, judged on the local engine, have the estimates that it wrote."""
     out = tmp_path / "fit"
-    found = fit_on_engine(
+    found = fitted(
         spark, half_randomised, out=out, mapping=FEATURES, holdout="randomised",
         trials=1, trees=5, seed=2,
     )  # fmt: skip

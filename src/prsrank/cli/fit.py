@@ -139,8 +139,10 @@ def fit(
 
 def _fit_on_engine(context: typer.Context, name: str, master: str | None) -> None:
     from prsrank.engines import find_engine
-    from prsrank.fit.on_engine import fit_on_engine
+    from prsrank.fit.on_engine import engine_plan, fit_on_engine
 
+    if name == "local":
+        raise InputError("--master is for --engine spark")
     given = context.params
     for option, label in _LOCAL.items():
         source = context.get_parameter_source(option)
@@ -148,20 +150,15 @@ def _fit_on_engine(context: typer.Context, name: str, master: str | None) -> Non
             raise InputError(f"{label} is for the local engine")
     if given["log"] is None:
         raise InputError("give a LOG to fit")
+    shared = ("out", "holdout", "ranker", "trials", "trees", "seed")
+    plan = engine_plan(
+        given["log"],
+        mapping=log_mapping(given["column"], given["mapping"]),
+        propensity=given["propensity"] or "auto",
+        **{option: given[option] for option in shared},
+    )
     with find_engine(name, master=master) as engine, _telling() as tell:
-        result = fit_on_engine(
-            engine,
-            given["log"],
-            out=given["out"],
-            mapping=log_mapping(given["column"], given["mapping"]),
-            propensity=given["propensity"] or "auto",
-            holdout=given["holdout"],
-            ranker=given["ranker"],
-            trials=given["trials"],
-            trees=given["trees"],
-            seed=given["seed"],
-            tell=tell,
-        )
+        result = fit_on_engine(engine, plan, out=given["out"], tell=tell)
     if given["json"]:
         told = {
             "folder": str(result.folder),

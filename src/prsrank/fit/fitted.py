@@ -2,7 +2,6 @@
 # ruff: noqa: D102 -- the two classes say what each attribute is
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Protocol
 
 from prsrank.fit.plan import Plan
@@ -35,8 +34,6 @@ class FittedPropensities(Protocol):
 class Fitted(Protocol):
     """The whole result."""
 
-    @property
-    def folder(self) -> Path: ...
     @property
     def plan(self) -> Plan: ...
     @property

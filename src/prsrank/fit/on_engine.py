@@ -104,8 +104,7 @@ class EngineFit:
         }
 
 
-def fit_on_engine(
-    engine: "Engine",
+def engine_plan(
     log: FileName,
     *,
     out: FileName,
@@ -116,14 +115,12 @@ def fit_on_engine(
     trials: int = 12,
     trees: int = 300,
     seed: int = 0,
-    tell: Tell = lambda _: None,
-) -> EngineFit:
-    """Split, estimate propensities, tune prs, ips and naive rankers, estimate their gain.
+) -> Plan:
+    """Return the settings of a fit on an engine, checked before any engine starts.
 
     Args:
-        engine: where.
         log: as the engine opens it; its columns hold the features that the mapping names.
-        out: the folder to write, whole or not at all.
+        out: the folder that will be written.
         mapping: which column means what.
         propensity: "auto": those in the log, else the first method that the log identifies;
             the name of a method; "log"; "power:ETA" or a file.
@@ -132,9 +129,10 @@ def fit_on_engine(
         trials: settings to try for each weighting, at most.
         trees: the most trees of lambdamart.
         seed: of every draw; the split takes none.
-        tell: is told what is going on.
+
+    Raises:
+        InputError: if the settings, or the folder, cannot be used.
     """
-    started = time.perf_counter()
     folder = Path(out)
     if not mapping.features:
         raise InputError("on Spark the features are columns of the log: name them in the mapping")
@@ -148,12 +146,28 @@ def fit_on_engine(
         trees=trees,
         seed=seed,
     )
-    way, share = plan.hold_out_by
-    if way == "time":
+    if plan.hold_out_by[0] == "time":
         raise InputError("--holdout time:SHARE is for the local engine: hold out by query")
     if folder.exists() and not (folder / SUMMARY).is_file():
         raise InputError(f"{folder}: is there, and is no fit on an engine")
-    with engine.open_log(log, mapping=mapping) as events:
+    return plan
+
+
+def fit_on_engine(
+    engine: "Engine", plan: Plan, *, out: FileName, tell: Tell = lambda _: None
+) -> EngineFit:
+    """Split, estimate propensities, tune prs, ips and naive rankers, estimate their gain.
+
+    Args:
+        engine: where.
+        plan: as `engine_plan` gives it.
+        out: the folder to write, whole or not at all.
+        tell: is told what is going on.
+    """
+    started = time.perf_counter()
+    folder = Path(out)
+    way, share = plan.hold_out_by
+    with engine.open_log(plan.log, mapping=plan.mapping) as events:
         tell("splitting")
         how = LogSplit(None if way == RANDOMISED else share, VALIDATION_SHARE)
         parts = engine.split(events, how)
