@@ -265,7 +265,15 @@ def number(text, may_miss):
         value = float(text)
     except ValueError:
         return None
-    return value if abs(value) <= np.finfo(np.float32).max else None
+    # as a Python float: NumPy would round the value to float32 first
+    return value if abs(value) <= float(np.finfo(np.float32).max) else None
+
+
+def test_what_is_above_the_largest_float32_is_refused(write):
+    largest = "3.4028234663852886e+38"
+    assert read_letor(write(f"1 qid:1 1:{largest}\n")).features[0, 0] == np.finfo(np.float32).max
+    with pytest.raises(InputError, match=r":1:11: the feature value is infinite or too large"):
+        read_letor(write("1 qid:1 1:3.402823466852886e+38\n"))
 
 
 @settings(same_folder, max_examples=400)
