@@ -76,8 +76,8 @@ def measure(
 
 def generate(file: str, events: int, memory: str) -> dict[str, float]:
     """Write a made-up log, the same for the same number of events."""
-    from prsrank.data.sql_text import quoted_text
-    from prsrank.ingest.tables import connected
+    from prsrank.logs.sql_text import quoted_text
+    from prsrank.logs.tables import connected
 
     queries = max(events // PER_QUERY, 1)
     orders = f"greatest((hash(session_id, 1) % 10)::INTEGER - {10 - ORDERS}, 0)"
@@ -102,8 +102,8 @@ def generate(file: str, events: int, memory: str) -> dict[str, float]:
 
 def add_clicks(file: str, folder: str, memory: str, threads: int) -> dict[str, float]:
     """Add up clicks per (query, doc) with DuckDB."""
-    from prsrank.data.sql_text import quoted_text
-    from prsrank.ingest.tables import connected
+    from prsrank.logs.sql_text import quoted_text
+    from prsrank.logs.tables import connected
 
     tempfile.tempdir = folder
     with connected(memory=memory, threads=threads) as connection, measured(folder) as figures:
@@ -119,9 +119,9 @@ def to_pairs(
     file: str, folder: str, memory: str, threads: int, normalise: str | None
 ) -> dict[str, float]:
     """Turn the events into pairs."""
-    from prsrank.ingest.features import lists_shown
-    from prsrank.ingest.pairs import pairs_of_events
-    from prsrank.ingest.sources import open_events
+    from prsrank.logs.features import lists_shown
+    from prsrank.logs.sources import open_events
+    from prsrank.pairs.counted import pairs_of_events
     from prsrank.propensity.curve import PowerLaw
 
     tempfile.tempdir = folder

@@ -32,7 +32,7 @@ from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
-from prsrank.pairs import PairSet
+from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 from prsrank.rankers.linear import LinearRanker
 from prsrank.rankers.svm import SVMRanker

@@ -19,8 +19,8 @@ import numpy as np
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
-from prsrank.data.click_log import ClickLog
 from prsrank.data.collections import load_dataset
+from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.cells import count_cells
 from prsrank.propensity.curve import Propensities, power_law
 from prsrank.propensity.em_steps import em_step

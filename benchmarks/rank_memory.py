@@ -55,7 +55,7 @@ def batches(queries: int, features: int, winners: int) -> Iterator[Any]:
     """Yield a partition's rows: docs, then counted pairs, query after query within each kind."""
     import pyarrow as pa
 
-    from prsrank.engines.shard_rows import DOC, PAIRS
+    from prsrank.spark.shard_rows import DOC, PAIRS
 
     rng = np.random.default_rng(0)
     per_batch = max(_BATCH // LENGTH, 1)
@@ -95,10 +95,10 @@ def batches(queries: int, features: int, winners: int) -> Iterator[Any]:
 
 def rank(queries: int, features: int, winners: int) -> int:
     """Do what a rank does; return the peak resident memory of this process in bytes."""
-    from prsrank.engines.rank_sums import RankSums
-    from prsrank.engines.shard_rows import Recipe, shard_of_rows
-    from prsrank.engines.training_worker import Place, train_rank
     from prsrank.propensity.curve import PowerLaw
+    from prsrank.spark.shard_rows import Recipe, shard_of_rows
+    from prsrank.spark.training_worker import Place, train_rank
+    from prsrank.spark.worker_sums import RankSums
     from prsrank.weighting import WEIGHTINGS
 
     recipe = Recipe(

@@ -16,8 +16,8 @@ import numpy as np
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
-from prsrank.data.click_log import ClickLog
 from prsrank.data.synthetic import synthetic_dataset
+from prsrank.logs.click_log import ClickLog
 
 BLOCK = 1_000_000
 

@@ -75,7 +75,7 @@ def measure(events: int, steps: int, smallest: int, master: str, memory: str) ->
 
 def generate(file: str, events: int) -> dict[str, float]:
     """Write a made-up log, the same for the same number of events."""
-    from prsrank.ingest.tables import connected, quoted_text
+    from prsrank.logs.tables import connected, quoted_text
 
     queries = max(events // PER_QUERY, 1)
     orders = f"greatest((hash(session_id, 1) % 10)::INTEGER - {10 - ORDERS}, 0)"
@@ -105,11 +105,11 @@ def generate(file: str, events: int) -> dict[str, float]:
 
 def on_local(file: str, folder: str) -> dict[str, float]:
     """Train on the local engine."""
-    from prsrank.engines.local import LocalEngine
-    from prsrank.ingest.features import lists_of_log
-    from prsrank.ingest.mapping import LogMapping
+    from prsrank.logs.features import lists_of_log
+    from prsrank.logs.mapping import LogMapping
     from prsrank.propensity.curve import PowerLaw
     from prsrank.rankers.lambdamart import LambdaMART
+    from prsrank.spark.local import LocalEngine
 
     tempfile.tempdir = folder
     engine, ranker = LocalEngine(memory="2GB"), LambdaMART(**TREES)
@@ -130,11 +130,11 @@ def on_local(file: str, folder: str) -> dict[str, float]:
 
 def on_spark(file: str, folder: str, master: str, memory: str) -> dict[str, float]:
     """Train on Spark, and time the parts."""
-    from prsrank.engines.spark import SparkEngine
-    from prsrank.ingest.mapping import LogMapping
+    from prsrank.logs.mapping import LogMapping
     from prsrank.propensity.curve import PowerLaw
     from prsrank.propensity.estimators import estimator
     from prsrank.rankers.lambdamart import LambdaMART
+    from prsrank.spark.engine import SparkEngine
 
     tempfile.tempdir = folder
     heaps = {"spark.driver.memory": memory, "spark.executor.memory": memory}

@@ -51,10 +51,10 @@ def judge(shape: str, clicks: int, share: float, seed: int) -> dict[str, tuple[f
     """Return, for each curve, the error of the gain, whether the interval holds, the true gain."""
     from prsrank.clicks.position_based import PositionBasedModel
     from prsrank.clicks.simulate import simulate_clicks
-    from prsrank.data.held_out import hold_out
     from prsrank.data.synthetic import synthetic_dataset
+    from prsrank.evaluation.counterfactual import evaluate_counterfactual
     from prsrank.fit.propensities import covering, falling_curve
-    from prsrank.metrics.counterfactual import evaluate_counterfactual
+    from prsrank.logs.held_out import hold_out
     from prsrank.propensity.curve import PowerLaw
     from prsrank.propensity.randomised import RandomisedEstimator
 

@@ -104,7 +104,7 @@ def test_ndcg(data: str, score: Callable[[Any], Any]) -> float:
 
 def task_fit(data: str, repeats: int) -> dict[str, float]:
     """Interleave both fits; measure the share of our objective."""
-    from prsrank.lambda_loss import LambdaObjective
+    from prsrank.losses.lambdas import LambdaObjective
 
     lists, log = make_log(data, CLICKS)
     pairs = fold(lists, log)

@@ -46,8 +46,8 @@ def make_log(data: str, clicks: int) -> tuple[Any, Any]:
 
 def run_ours(data: str, clicks: int, trees: int, p: float, threads: int) -> dict[str, Any]:
     """Fit ours and time it."""
+    from prsrank.losses.unbiased_lambdas import UnbiasedObjective
     from prsrank.rankers.unbiased_lambdamart import UnbiasedLambdaMART
-    from prsrank.unbiased_loss import UnbiasedObjective
 
     lists, log = make_log(data, clicks)
     UnbiasedLambdaMART(trees=1).fit(*make_log("synthetic:mq2007:40", 500))  # compiles

@@ -11,7 +11,7 @@ from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.metrics.ranking import METRICS, metric
-from prsrank.pairs import PairSet
+from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 from prsrank.propensity.estimators import ESTIMATORS
 from prsrank.rankers.base import RANKERS, ranker_class

@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from prsrank.clicks.position_based import PositionBasedModel as PositionBasedModel
     from prsrank.clicks.production import production_scores as production_scores
     from prsrank.clicks.simulate import simulate_clicks as simulate_clicks
-    from prsrank.data.click_log import ClickLog as ClickLog
-    from prsrank.data.click_log_files import read_click_log as read_click_log
-    from prsrank.data.click_log_files import write_events as write_events
     from prsrank.data.collections import load_dataset as load_dataset
     from prsrank.data.dataset import RankingDataset as RankingDataset
     from prsrank.data.dataset import concatenate as concatenate
     from prsrank.data.letor import read_letor as read_letor
     from prsrank.data.synthetic import synthetic_dataset as synthetic_dataset
-    from prsrank.drop_in import prs_objective as prs_objective
     from prsrank.errors import DataWarning as DataWarning
     from prsrank.errors import InputError as InputError
-    from prsrank.pairs import PairSet as PairSet
+    from prsrank.logs.click_log import ClickLog as ClickLog
+    from prsrank.logs.click_log_files import read_click_log as read_click_log
+    from prsrank.logs.click_log_files import write_events as write_events
+    from prsrank.losses.drop_in import prs_objective as prs_objective
+    from prsrank.pairs.pair_set import PairSet as PairSet
     from prsrank.propensity.curve import PowerLaw as PowerLaw
     from prsrank.propensity.curve import Propensities as Propensities
     from prsrank.propensity.harvest import HarvestEstimator as HarvestEstimator
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from prsrank.weighting import prs_weights as prs_weights
 
 _HOME = {
-    "ClickLog": "prsrank.data.click_log",
+    "ClickLog": "prsrank.logs.click_log",
     "DataWarning": "prsrank.errors",
     "HarvestEstimator": "prsrank.propensity.harvest",
     "InputError": "prsrank.errors",
     "LambdaMART": "prsrank.rankers.lambdamart",
     "LinearRanker": "prsrank.rankers.linear",
-    "PairSet": "prsrank.pairs",
+    "PairSet": "prsrank.pairs.pair_set",
     "PositionBasedModel": "prsrank.clicks.position_based",
     "PowerLaw": "prsrank.propensity.curve",
     "Propensities": "prsrank.propensity.curve",
@@ -55,13 +55,13 @@ _HOME = {
     "load_dataset": "prsrank.data.collections",
     "load_ranker": "prsrank.rankers.base",
     "production_scores": "prsrank.clicks.production",
-    "prs_objective": "prsrank.drop_in",
+    "prs_objective": "prsrank.losses.drop_in",
     "prs_weights": "prsrank.weighting",
-    "read_click_log": "prsrank.data.click_log_files",
+    "read_click_log": "prsrank.logs.click_log_files",
     "read_letor": "prsrank.data.letor",
     "simulate_clicks": "prsrank.clicks.simulate",
     "synthetic_dataset": "prsrank.data.synthetic",
-    "write_events": "prsrank.data.click_log_files",
+    "write_events": "prsrank.logs.click_log_files",
 }
 
 __all__ = sorted(_HOME)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.types import Floats
+from prsrank.types import Floats, Marks
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
 
 Rule = str | Weighting | WeightFunction
@@ -109,9 +109,7 @@ def expected_pair_weights(
     return weights
 
 
-def order_preserved(
-    expected_weights: npt.ArrayLike, click_given_observed: npt.ArrayLike
-) -> npt.NDArray[np.bool_]:
+def order_preserved(expected_weights: npt.ArrayLike, click_given_observed: npt.ArrayLike) -> Marks:
     r"""Return for each pair whether the doc of greater q wins: W_ij > W_ji wherever q_i > q_j.
 
     For `prs` at gamma 1 that is so exactly where $q_i - q_j > q_i q_j (p_j - p_i)$. With
@@ -173,9 +171,7 @@ def expected_prs_loss(
     return _expectation(pair_losses, r, np.where(r, p * (1 - p), p))
 
 
-def _expectation(
-    pair_losses: npt.ArrayLike, relevant: npt.NDArray[np.bool_], factor: Floats
-) -> float:
+def _expectation(pair_losses: npt.ArrayLike, relevant: Marks, factor: Floats) -> float:
     losses = np.array(pair_losses, np.float64)
     np.fill_diagonal(losses, 0)
     return float((losses[relevant] @ factor).sum())
@@ -235,7 +231,7 @@ def part_variance(terms: npt.ArrayLike, propensities: npt.ArrayLike) -> float:
 
 def click_outcomes(
     propensities: npt.ArrayLike, click_given_observed: npt.ArrayLike
-) -> tuple[npt.NDArray[np.bool_], Floats]:
+) -> tuple[Marks, Floats]:
     """Return all possible sets of clicks of one session (outcomes x docs) and their probability.
 
     >>> clicks, chances = click_outcomes([0.5], [1.0])

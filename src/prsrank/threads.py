@@ -8,9 +8,9 @@ from itertools import islice, pairwise
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.errors import InputError
+from prsrank.types import Longs
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -55,7 +55,7 @@ def map_in_order(
             yield result
 
 
-def even_pieces(offsets: npt.NDArray[np.int64], pieces: int) -> list[tuple[int, int]]:
+def even_pieces(offsets: Longs, pieces: int) -> list[tuple[int, int]]:
     """Cut lists 0..n into at most `pieces` runs (start, stop) of about as many docs each.
 
     >>> even_pieces(np.array([0, 2, 4, 8]), 2)
@@ -69,7 +69,7 @@ def even_pieces(offsets: npt.NDArray[np.int64], pieces: int) -> list[tuple[int, 
 
 def for_each_piece(
     kernel: Callable[[int, int], object],
-    offsets: npt.NDArray[np.int64],
+    offsets: Longs,
     *,
     threads: int | None = None,
 ) -> None:

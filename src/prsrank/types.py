@@ -10,6 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Reals = npt.NDArray[np.float32]
+Longs = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int32]
+Marks = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
+IdArray = npt.NDArray[np.int64] | npt.NDArray[np.str_]
+"""Ids of queries, docs or sessions: all integers or all strings."""
 
 
 class Metric(Protocol):

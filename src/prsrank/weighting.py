@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import DataWarning, InputError
-from prsrank.types import Floats
+from prsrank.types import Floats, Marks
 
 WeightFunction = Callable[..., npt.ArrayLike]
 Against = Literal["non-clicked", "others", "irrelevant", "labels"]
@@ -188,7 +188,7 @@ class Weighting:
         p_non_clicked: npt.ArrayLike,
         *,
         relevance: npt.ArrayLike | None = None,
-    ) -> npt.NDArray[np.bool_]:
+    ) -> Marks:
         """Return where a clip changes the weight."""
         weights = self(p_clicked, p_non_clicked, relevance=relevance)
         if not self.no_clip:

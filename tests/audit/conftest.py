@@ -9,7 +9,7 @@ import pytest
 from prsrank import cli
 from prsrank.audit import Audit, audit
 from prsrank.cli.audit import audit as audit_command
-from prsrank.data.event_source import open_frame
+from prsrank.logs.event_source import open_frame
 
 Events = dict[str, np.ndarray]
 

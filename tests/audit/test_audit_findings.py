@@ -9,9 +9,9 @@ import pytest
 from prsrank.audit import audit
 from prsrank.audit.catalogue import KINDS, SEVERITIES
 from prsrank.audit.findings import Audit, Finding, worst_first
-from prsrank.data.event_source import open_frame, source_of
-from prsrank.data.events import from_source
 from prsrank.errors import InputError
+from prsrank.logs.event_source import open_frame, source_of
+from prsrank.logs.events import from_source
 
 
 def codes(found):

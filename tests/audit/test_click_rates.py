@@ -4,7 +4,7 @@ import numpy as np
 
 from prsrank.audit.checks_clicks import _SPREAD, check_click_rates
 from prsrank.audit.event_tables import open_tables
-from prsrank.data.event_source import open_frame
+from prsrank.logs.event_source import open_frame
 
 
 def rates_found(events):

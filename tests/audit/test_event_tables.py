@@ -4,7 +4,7 @@ import pytest
 
 from prsrank.audit import audit
 from prsrank.audit.event_tables import EventTables
-from prsrank.data.event_source import open_frame
+from prsrank.logs.event_source import open_frame
 
 
 @pytest.mark.parametrize(("more", "passes"), [(False, 5), (True, 9)])

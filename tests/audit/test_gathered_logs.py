@@ -6,8 +6,8 @@ import pytest
 
 from prsrank.audit import audit
 from prsrank.audit.feature_table import with_feature_table
-from prsrank.ingest.mapping import LogMapping
-from prsrank.ingest.sources import open_events
+from prsrank.logs.mapping import LogMapping
+from prsrank.logs.sources import open_events
 
 ACTIONS = """query_id,session_id,doc_id,position,action
 1,1,a,1,impression

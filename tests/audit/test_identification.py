@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from prsrank.audit.identification import linked_positions
-from prsrank.data.events import from_frame
+from prsrank.logs.events import from_frame
 from prsrank.propensity.estimators import ESTIMATORS
 
 

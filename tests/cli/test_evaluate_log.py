@@ -9,11 +9,11 @@ from prsrank import read_click_log
 from prsrank.cli import run
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
-from prsrank.data.click_log import ClickLog
-from prsrank.data.click_log_files import write_events
 from prsrank.data.collections import open_collection
-from prsrank.metrics.counterfactual import evaluate_counterfactual
-from prsrank.metrics.counterfactual_report import evaluate_on_log, report_section
+from prsrank.evaluation.counterfactual import evaluate_counterfactual
+from prsrank.evaluation.log_evaluation import evaluate_on_log, report_section
+from prsrank.logs.click_log import ClickLog
+from prsrank.logs.click_log_files import write_events
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.rankers.base import load_ranker
 from prsrank.report.checks import check_report

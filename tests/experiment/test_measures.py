@@ -17,8 +17,8 @@ def planned(name, data, place):
 
 
 def test_the_mean_over_queries_is_the_wmrr_of_the_clicks():
+    from prsrank.evaluation.counterfactual import CounterfactualMetric, evaluate_counterfactual
     from prsrank.experiment.methods import trained
-    from prsrank.metrics.counterfactual import CounterfactualMetric, evaluate_counterfactual
 
     data = "synthetic:personal:100"
     job, inputs, parts = planned("table2", data, Place("linear", "prs", "", 1, 0))

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from prsrank.cli.export import export
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.pairs import PairSet
+from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.lambdamart import LambdaMART
 
 app = typer.Typer()

@@ -12,7 +12,7 @@ from prsrank.errors import InputError
 from prsrank.export.formats import FORMATS, export_ranker, read_feature_names
 from prsrank.export.scorers import Exportable, LinearSum, ScoreLayers, exportable
 from prsrank.export.trees import TreeEnsemble
-from prsrank.pairs import PairSet
+from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.base import load_ranker
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.rankers.linear import LinearRanker

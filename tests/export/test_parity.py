@@ -11,7 +11,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning
 from prsrank.export.formats import FORMATS
 from prsrank.export.scorers import exportable
-from prsrank.pairs import PairSet
+from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.base import load_ranker
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.rankers.linear import LinearRanker

@@ -4,9 +4,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from prsrank.data.click_log_files import read_click_log
 from prsrank.fit import fit_log
-from prsrank.ingest.mapping import LogMapping
+from prsrank.logs.click_log_files import read_click_log
+from prsrank.logs.mapping import LogMapping
 from prsrank.rankers.base import load_ranker
 
 CHEAP, DEAR = 0, 1

@@ -11,13 +11,13 @@ import pytest
 
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
-from prsrank.data.click_log_files import read_click_log, write_events
 from prsrank.data.storage import read_stored
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
+from prsrank.evaluation.counterfactual import evaluate_counterfactual
 from prsrank.fit import fit_log, repeat_fit
-from prsrank.ingest.mapping import LogMapping
-from prsrank.metrics.counterfactual import evaluate_counterfactual
+from prsrank.logs.click_log_files import read_click_log, write_events
+from prsrank.logs.mapping import LogMapping
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.propensity.randomised import RandomisedEstimator
 from prsrank.rankers.base import load_ranker

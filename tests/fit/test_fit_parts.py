@@ -7,7 +7,6 @@ import pytest
 
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
-from prsrank.data.click_log import ClickLog
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
 from prsrank.fit.log_parts import split_log
@@ -15,9 +14,10 @@ from prsrank.fit.manifest import check_inputs, hashed_files, hashed_inputs, vers
 from prsrank.fit.plan import Plan
 from prsrank.fit.propensities import covering, falling_curve
 from prsrank.fit.tuning import GRIDS, candidates
-from prsrank.ingest.features import original_queries
-from prsrank.ingest.log import read_log
-from prsrank.ingest.mapping import LogMapping
+from prsrank.logs.click_log import ClickLog
+from prsrank.logs.features import original_queries
+from prsrank.logs.mapping import LogMapping
+from prsrank.logs.reading import read_log
 from prsrank.propensity.curve import Propensities
 
 DATA = "synthetic:mq2007:40"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from prsrank.data.click_log import ClickLog, Context
+from prsrank.logs.click_log import ClickLog, Context
 
 
 def simulate(

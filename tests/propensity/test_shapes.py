@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from prsrank.data.click_log import ClickLog
 from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.bootstrap import RawCurve, degrees_of_freedom, join_units, replicate_curves
 from prsrank.propensity.randomised import RandomisedEstimator
 from prsrank.propensity.shapes import monotone_shape, power_shape

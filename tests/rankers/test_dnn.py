@@ -14,7 +14,7 @@ from prsrank.data.preprocess import FeatureScaling
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
 from prsrank.metrics.ranking import average, ndcg
-from prsrank.pairs import PairSet
+from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 from prsrank.rankers.dnn import NeuralRanker
 from prsrank.rankers.net_ranker import FeatureInput

@@ -7,7 +7,7 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
-from prsrank.pairs import PairSet
+from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 from prsrank.rankers.base import load_ranker
 from prsrank.rankers.lambdamart import LambdaMART, ndcg_of
@@ -35,7 +35,7 @@ def label_pairs(ranker, lists):
 
 def test_same_trees_as_lightgbms_lambdarank_from_distinct_start_scores(data, test_lists):
     ranker = LambdaMART(trees=50, learning_rate=0.1, min_docs_in_leaf=5, threads=1)
-    from prsrank.lambda_loss import LambdaObjective
+    from prsrank.losses.lambdas import LambdaObjective
 
     start = np.random.default_rng(0).normal(scale=1e-3, size=data.docs)
     objective = LambdaObjective(label_pairs(ranker, data))

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
-from prsrank.pairs import PairSet
+from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.base import RANKERS, load_ranker
 from prsrank.rankers.linear import LinearRanker
 

@@ -9,7 +9,7 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.pairs import PairSet
+from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 
 torch = pytest.importorskip("torch")

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
-from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
-from prsrank.hinge_loss import HingeLoss
-from prsrank.pairs import PairSet
+from prsrank.logs.click_log import ClickLog
+from prsrank.losses.hinge import HingeLoss
+from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.svm import SVMRanker
 
 

@@ -6,10 +6,10 @@ import pytest
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
-from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
 from prsrank.metrics.ranking import average, ndcg
 from prsrank.rankers.base import load_ranker
 from prsrank.rankers.lambdamart import LambdaMART

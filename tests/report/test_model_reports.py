@@ -3,9 +3,9 @@ import pytest
 
 from prsrank import LambdaMART, LinearRanker, PairSet, RankingDataset
 from prsrank.propensity.curve import PowerLaw, Propensities
-from prsrank.propensity.plot import propensity_figure
 from prsrank.report.html import report_html
 from prsrank.report.parts import feature_importance, importance_figure, weight_rows
+from prsrank.report.propensity_figure import propensity_figure
 from prsrank.report.training_report import training_report
 
 SETTINGS = {"data": "d", "log": "<log>", "clicks": 1234, "weighting": "prs", "seed": 3}

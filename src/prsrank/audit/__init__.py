@@ -22,7 +22,7 @@ from prsrank.audit.checks_time import check_drift, periods_of
 from prsrank.audit.event_tables import EventTables, check_present, counts_of, open_tables
 from prsrank.audit.findings import Audit, Finding, worst_first
 from prsrank.audit.identification import identify, none_identified
-from prsrank.data.event_source import EventSource
+from prsrank.logs.event_source import EventSource
 
 __all__ = ["CHECKS", "Audit", "Finding", "audit"]
 
@@ -63,7 +63,7 @@ def audit(
     are never fetched.
 
     Args:
-        source: the events, one row per shown doc; see `prsrank.data.event_source`.
+        source: the events, one row per shown doc; see `prsrank.logs.event_source`.
         contexts: columns with one value per session; default: those that the source names.
         features: columns with features of the docs; default: those that the source names.
 
@@ -73,7 +73,7 @@ def audit(
     Raises:
         InputError: if a column is not there, or the events cannot be read at all.
 
-    >>> from prsrank.data.event_source import open_frame
+    >>> from prsrank.logs.event_source import open_frame
     >>> import numpy as np
     >>> events = {"query_id": np.array([1, 1]), "session_id": np.array([1, 1]),
     ...           "doc_id": np.array([5, 6]), "position": np.array([0, 1]),

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from prsrank.audit.event_tables import EventTables
 from prsrank.audit.findings import Finding
-from prsrank.data.click_log_checks import check_design
 from prsrank.errors import InputError
+from prsrank.logs.click_log_checks import check_design
 
 _SURE = 5.0
 _LARGE = 0.05

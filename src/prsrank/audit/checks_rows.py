@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from prsrank.audit.event_tables import EventTables
 from prsrank.audit.findings import Finding
-from prsrank.data.event_source import MAX_POSITION
+from prsrank.logs.event_source import MAX_POSITION
 
 _IDS = {"query_id": "q", "session_id": "s", "doc_id": "d"}
 _YEAR_1990, _YEAR_2100 = 631_152_000_000_000, 4_102_444_800_000_000

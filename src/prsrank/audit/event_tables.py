@@ -6,15 +6,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prsrank.data.event_source import (
+from prsrank.errors import InputError
+from prsrank.logs.event_source import (
     MAX_POSITION,
     REQUIRED,
     EventSource,
     errors_in_one_line,
     nearest_column,
 )
-from prsrank.data.sql_text import quoted_name
-from prsrank.errors import InputError
+from prsrank.logs.sql_text import quoted_name
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation

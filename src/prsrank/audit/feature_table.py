@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from prsrank.audit.checks_features import changed_docs, check_features
 from prsrank.audit.event_tables import EventTables
 from prsrank.audit.findings import Audit, Finding, worst_first
-from prsrank.data.event_source import EventSource, errors_in_one_line, nearest_column, source_of
-from prsrank.data.sql_text import quoted_name
 from prsrank.errors import InputError
 from prsrank.files import FileName
+from prsrank.logs.event_source import EventSource, errors_in_one_line, nearest_column, source_of
+from prsrank.logs.sql_text import quoted_name
 
 if TYPE_CHECKING:
-    from prsrank.ingest.mapping import LogMapping
-    from prsrank.ingest.sources import LogSource
+    from prsrank.logs.mapping import LogMapping
+    from prsrank.logs.sources import LogSource
 
 
 def with_feature_table(
@@ -25,7 +25,7 @@ def with_feature_table(
     Args:
         audit: of the log.
         source: the log, still open.
-        table: files as `prsrank.ingest.tables.open_table` takes them.
+        table: files as `prsrank.logs.tables.open_table` takes them.
         mapping: names the table's columns.
 
     Raises:
@@ -43,9 +43,9 @@ _KEYS = ("query_id", "doc_id", "session_id", "position", "click")
 
 
 def _open(source: "LogSource", table: FileName, mapping: "LogMapping") -> EventSource:
-    from prsrank.ingest.canonical import feature_columns
-    from prsrank.ingest.mapping import LogMapping
-    from prsrank.ingest.tables import open_table
+    from prsrank.logs.canonical import feature_columns
+    from prsrank.logs.mapping import LogMapping
+    from prsrank.logs.tables import open_table
 
     relation = open_table(source.connection, table)
     types = source_of(relation).types

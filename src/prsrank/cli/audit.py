@@ -54,7 +54,7 @@ def audit(
         return
     found = _audited(log, column, mapping, features, memory)
     if html is not None:
-        from prsrank.audit.report_section import report
+        from prsrank.report.audit_section import report
         from prsrank.report.html import write_report
 
         write_report(report(found, log=log), html)
@@ -75,7 +75,7 @@ def _count(
     json: bool,
 ) -> None:
     """Count a log where it lies; an InputError names the first row that cannot be used."""
-    from prsrank.engines import find_engine
+    from prsrank.spark import find_engine
 
     with (
         working(f"counting {log} on {engine}"),

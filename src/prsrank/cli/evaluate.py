@@ -75,7 +75,7 @@ def evaluate(
         _refuse_click_options(propensity, against, metric, tau, context)
         _by_labels(ranker, data, split or "test", fold, json)
         return
-    from prsrank.metrics.counterfactual_report import DEFAULT_METRICS, DEFAULT_TAU, report_lines
+    from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, DEFAULT_TAU, report_lines
 
     named = _named([model, *(against or [])])
     rankers = {name: load_ranker(place) for name, place in named.items()}
@@ -128,10 +128,10 @@ def _by_clicks(
     context: str | None,
     samples: int,
 ) -> Any:
-    from prsrank.data.click_log_files import read_click_log
-    from prsrank.data.log_coverage import known_lists
-    from prsrank.metrics.counterfactual_report import evaluate_on_log
-    from prsrank.metrics.counterfactual_results import LOGGED
+    from prsrank.evaluation.log_evaluation import evaluate_on_log
+    from prsrank.evaluation.results import LOGGED
+    from prsrank.logs.click_log_files import read_click_log
+    from prsrank.logs.coverage import known_lists
     from prsrank.propensity.curve import parse_propensity
 
     curve = None if propensity is None else parse_propensity(propensity)

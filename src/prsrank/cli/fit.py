@@ -138,8 +138,8 @@ def fit(
 
 
 def _fit_on_engine(context: typer.Context, name: str, master: str | None) -> None:
-    from prsrank.engines import find_engine
     from prsrank.fit.on_engine import engine_plan, fit_on_engine
+    from prsrank.spark import find_engine
 
     if name == "local":
         raise InputError("--master is for --engine spark")
@@ -206,7 +206,7 @@ def _summary(result: "FitResult") -> dict[str, Any]:
 
 
 def _conclusions(result: "Fitted") -> list[str]:
-    from prsrank.fit.report import conclusions
+    from prsrank.report.fit_report import conclusions
 
     return conclusions(result)
 
@@ -250,8 +250,8 @@ def _settings(result: "Fitted") -> Iterator[str]:
 
 
 def _estimates(result: "Fitted") -> Iterator[str]:
+    from prsrank.evaluation.results import LOGGED
     from prsrank.fit.tuning import METRIC
-    from prsrank.metrics.counterfactual_results import LOGGED
 
     found = result.evaluation.evaluation
     base = result.baseline

@@ -11,10 +11,10 @@ import typer
 from prsrank.cli.arguments import working
 
 if TYPE_CHECKING:
-    from prsrank.data.click_log import ClickLog
     from prsrank.data.dataset import RankingDataset
-    from prsrank.ingest.mapping import LogMapping
-    from prsrank.ingest.sources import LogSource
+    from prsrank.logs.click_log import ClickLog
+    from prsrank.logs.mapping import LogMapping
+    from prsrank.logs.sources import LogSource
 
 AnyLog = Annotated[
     str,
@@ -74,7 +74,7 @@ Master = Annotated[
 
 def log_mapping(column: Sequence[str] | None, mapping: Path | None) -> "LogMapping":
     """Return what --mapping and --column say; --column wins."""
-    from prsrank.ingest.mapping import LogMapping, read_mapping
+    from prsrank.logs.mapping import LogMapping, read_mapping
 
     known = LogMapping() if mapping is None else read_mapping(mapping)
     return known.with_columns(column or [])
@@ -89,7 +89,7 @@ def open_log(
     memory: str | None = None,
 ) -> Iterator["LogSource"]:
     """Open a log as unchecked events, as the shared options describe it."""
-    from prsrank.ingest.sources import open_events
+    from prsrank.logs.sources import open_events
 
     with open_events(log, mapping=log_mapping(column, mapping), memory=memory) as source:
         yield source
@@ -104,9 +104,9 @@ def load_clicks(
     contexts: Sequence[str] | None = None,
 ) -> "ClickLog":
     """Read the sessions of a log, as the shared options describe it, without features."""
-    from prsrank.data.click_log_files import is_compact, read_click_log
-    from prsrank.ingest.log import click_log
-    from prsrank.ingest.sources import open_events
+    from prsrank.logs.click_log_files import is_compact, read_click_log
+    from prsrank.logs.reading import click_log
+    from prsrank.logs.sources import open_events
 
     with working(f"reading {log}"):
         if is_compact(Path(log)):
@@ -127,7 +127,7 @@ def load_log(
     memory: str | None = None,
 ) -> tuple["ClickLog", "RankingDataset | None"]:
     """Read a log and its lists (None if no features are named), as the shared options say."""
-    from prsrank.ingest.log import read_log
+    from prsrank.logs.reading import read_log
 
     with working(f"reading {log}"):
         return read_log(

@@ -67,7 +67,7 @@ def propensity(
       prsrank propensity log.parquet --method randomised --out propensity.json
       prsrank propensity log.parquet --method harvest --method regression-em --plot curves.png
     """
-    from prsrank.engines import find_engine
+    from prsrank.spark import find_engine
 
     features = _features(data, fold)
     settings = {"positions": positions, "shape": shape, "eta": eta}
@@ -95,7 +95,7 @@ def propensity(
     if out is not None:
         result.save(out)
     if plot is not None:
-        from prsrank.propensity.plot import plot_propensities
+        from prsrank.report.propensity_figure import plot_propensities
 
         plot_propensities(curves, plot)
     if json:

@@ -10,8 +10,8 @@ from prsrank.cli.arguments import Json, Log, NamedData, Seed, print_json, workin
 from prsrank.errors import InputError
 
 if TYPE_CHECKING:
+    from prsrank.evaluation.sensitivity import Sensitivity
     from prsrank.rankers.base import Ranker
-    from prsrank.sensitivity.study import Sensitivity
 
 _RESULT = "sensitivity.json"
 
@@ -64,13 +64,13 @@ def sensitivity(
       prsrank sensitivity log.parquet --data synthetic:web10k:500 --propensity power:1 --out study
     """
     from prsrank.cli.evaluate import trained_on
-    from prsrank.data.click_log_files import read_click_log
     from prsrank.data.collections import open_collection
-    from prsrank.data.held_out import parse_hold_out
+    from prsrank.evaluation.log_study import study_log
+    from prsrank.logs.click_log_files import read_click_log
+    from prsrank.logs.held_out import parse_hold_out
     from prsrank.propensity.curve import parse_propensity
     from prsrank.rankers.base import load_ranker
-    from prsrank.sensitivity.chart import report_lines
-    from prsrank.sensitivity.log_study import study_log
+    from prsrank.report.sensitivity_section import report_lines
 
     _check_folder(out)
     hold_out = parse_hold_out(holdout)
@@ -104,7 +104,7 @@ def sensitivity(
 
 
 def _given(**values: list[float] | None) -> dict[str, Sequence[float]]:
-    from prsrank.sensitivity.assumptions import DEFAULT_VALUES
+    from prsrank.evaluation.assumptions import DEFAULT_VALUES
 
     return {kind: chosen or DEFAULT_VALUES[kind] for kind, chosen in values.items()}
 
@@ -128,7 +128,7 @@ def _check_folder(out: Path) -> None:
 
 def _write(study: "Sensitivity", out: Path) -> None:
     from prsrank.files import atomic_output, write_json
-    from prsrank.sensitivity.chart import write_chart
+    from prsrank.report.sensitivity_section import write_chart
 
     with atomic_output(out, folder=True) as draft:
         for kind in ("svg", "png"):

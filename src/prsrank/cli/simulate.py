@@ -62,8 +62,8 @@ def simulate(
     from prsrank.clicks.models import click_model
     from prsrank.clicks.production import logging_part, production_scores
     from prsrank.clicks.simulate import simulate_clicks
-    from prsrank.data.click_log_files import write_compact, write_events
     from prsrank.data.collections import load_dataset
+    from prsrank.logs.click_log_files import write_compact, write_events
 
     if (clicks is None) == (sessions is None):
         raise InputError("give either --clicks or --sessions")

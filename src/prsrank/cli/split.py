@@ -41,9 +41,9 @@ def split(
       prsrank train parts/training.parquet --data DATA --propensity p.json --out model
       prsrank evaluate model --data DATA --log parts/held_out.parquet --propensity p.json
     """
-    from prsrank.data.click_log_files import write_events
-    from prsrank.data.held_out import hold_out, parse_hold_out
     from prsrank.files import atomic_output
+    from prsrank.logs.click_log_files import write_events
+    from prsrank.logs.held_out import hold_out, parse_hold_out
 
     by, share = parse_hold_out(holdout)
     _check_free(out)

@@ -23,8 +23,8 @@ from prsrank.cli.log_options import (
 from prsrank.errors import InputError
 
 if TYPE_CHECKING:
-    from prsrank.data.click_log import ClickLog
     from prsrank.data.dataset import RankingDataset
+    from prsrank.logs.click_log import ClickLog
 
 _STOPS = ("labels", "clicks", "none")
 
@@ -90,9 +90,9 @@ def train(
           --propensity propensity.json --set l2=0.01 --out model
     """
     from prsrank.data.collections import load_dataset
-    from prsrank.engines import find_engine
     from prsrank.propensity.curve import parse_propensity
     from prsrank.rankers.base import ranker_class
+    from prsrank.spark import find_engine
 
     started = time.perf_counter()
     if stop_on not in _STOPS:
@@ -160,7 +160,7 @@ def _hold_out(
 ) -> tuple["ClickLog", Any]:
     import numpy as np
 
-    from prsrank.metrics.counterfactual import CounterfactualMetric
+    from prsrank.evaluation.counterfactual import CounterfactualMetric
 
     kept, held_out = log.split_by_query(0.9, seed=seed)
     shown = np.isin(lists.query_ids.astype(np.str_), held_out.query_ids.astype(np.str_))

@@ -9,9 +9,9 @@ import math
 import numpy as np
 from numba import njit
 
-from prsrank.clicks.plan import Ints, Plan
+from prsrank.clicks.plan import Plan
 from prsrank.clicks.stream import below, next_state, stream_start, uniform
-from prsrank.types import Floats
+from prsrank.types import Floats, Ints
 
 _BATCH = 32
 _LEAST_SURVIVAL = 2.0**-10

@@ -6,10 +6,10 @@ from typing import Protocol
 import numpy as np
 
 from prsrank.clicks.models import ClickModel
-from prsrank.data.click_log import ClickLog, Longs
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.types import Floats
+from prsrank.logs.click_log import ClickLog
+from prsrank.types import Floats, Longs
 
 
 class ExaminationModel(ClickModel, Protocol):

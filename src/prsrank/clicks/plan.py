@@ -10,15 +10,11 @@ more, not one a slot, and the result is exact.
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from prsrank.clicks.stream import LONGEST_WAIT
 from prsrank.clicks.walk import WalkTables
-from prsrank.types import Floats
-
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
+from prsrank.types import Bytes, Floats, Ints, Longs
 
 
 class Events(NamedTuple):
@@ -79,7 +75,7 @@ class Plan(NamedTuple):
     key: np.uint64
     offsets: Longs
     docs: Ints
-    relevance: npt.NDArray[np.uint8]
+    relevance: Bytes
     hazard: Floats
     cutoff: int
     share: float
@@ -105,9 +101,7 @@ def walk_events(tables: WalkTables) -> Events:
 
 
 @njit(cache=True, nogil=True)
-def cumulative_hazard(
-    offsets: Longs, relevance: npt.NDArray[np.uint8], table: Floats, cutoff: int
-) -> Floats:
+def cumulative_hazard(offsets: Longs, relevance: Bytes, table: Floats, cutoff: int) -> Floats:
     """Return the cumulative hazard of base rankings, as far as they are shown."""
     hazard = np.zeros(len(relevance))
     for ranking in range(len(offsets) - 1):

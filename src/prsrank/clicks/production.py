@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from prsrank.clicks.stream import stream_key
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.types import Floats
+from prsrank.types import Floats, Longs, Marks
 
 Score = Callable[[npt.NDArray], Floats]
 
@@ -29,8 +29,8 @@ class ProductionRanker:
     """
 
     scores: Floats
-    training_lists: npt.NDArray[np.int64]
-    remaining: npt.NDArray[np.int64]
+    training_lists: Longs
+    remaining: Longs
     score: Score
 
 
@@ -90,7 +90,7 @@ def logging_part(
     return dataset.select(free), [ranker.scores[of_doc] for ranker in rankers]
 
 
-def _training_lists(dataset: RankingDataset, share: float, seed: int) -> npt.NDArray[np.int64]:
+def _training_lists(dataset: RankingDataset, share: float, seed: int) -> Longs:
     usable = _usable_lists(dataset)
     if dataset.lists < 2 or not usable.any():
         raise InputError(
@@ -105,7 +105,7 @@ def _training_lists(dataset: RankingDataset, share: float, seed: int) -> npt.NDA
     return np.sort(chosen)
 
 
-def _usable_lists(dataset: RankingDataset) -> npt.NDArray[np.bool_]:
+def _usable_lists(dataset: RankingDataset) -> Marks:
     """Return which lists have both a relevant and an irrelevant doc."""
     sums = np.concatenate([[0], np.cumsum(dataset.relevance, dtype=np.int64)])
     relevant = np.diff(sums[dataset.offsets])
@@ -142,7 +142,7 @@ def _standardisation(features: npt.NDArray) -> tuple[Floats, Floats]:
     return mean, np.where(scale > 0, scale, 1.0)
 
 
-def _pairs(training: RankingDataset) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _pairs(training: RankingDataset) -> tuple[Longs, Longs]:
     """Return the rows of every (relevant, irrelevant) pair of docs of one list."""
     better, worse = [], []
     for start, stop in zip(training.offsets[:-1], training.offsets[1:], strict=True):

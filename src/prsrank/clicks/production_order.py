@@ -1,13 +1,11 @@
 """The order in which scores show the docs of each list."""
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from prsrank.clicks.plan import Ints, Longs
 from prsrank.clicks.stream import stream_key
 from prsrank.threads import for_each_piece
-from prsrank.types import Floats
+from prsrank.types import Floats, Ints, Longs
 
 
 def ranked_docs(
@@ -35,7 +33,7 @@ def _rank_kernel(
     last: int,
     offsets: Longs,
     scores: Floats,
-    ties: npt.NDArray[np.int64],
+    ties: Longs,
     order: Ints,
 ) -> None:
     for q in range(first, last):

@@ -3,11 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from prsrank.clicks.independent_sessions import draw_independent_kernel, next_event
-from prsrank.clicks.plan import Events, Ints, Plan
+from prsrank.clicks.plan import Events, Plan
 from prsrank.clicks.stream import (
     below,
     exponential,
@@ -15,14 +14,14 @@ from prsrank.clicks.stream import (
     stream_start,
     uniform,
 )
-from prsrank.types import Floats
+from prsrank.types import Bytes, Floats, Ints
 
 
 class Room(NamedTuple):
     """Space for the tables of a rearranged ranking (longest list)."""
 
     hazard: Floats
-    relevance: npt.NDArray[np.uint8]
+    relevance: Bytes
 
 
 @njit(cache=True, nogil=True)
@@ -63,7 +62,7 @@ def swapped_pair(design: int, pair: int) -> tuple[int, int]:
 def _walk(
     state: np.uint64,
     hazard: Floats,
-    relevance: npt.NDArray[np.uint8],
+    relevance: Bytes,
     start: int,
     stop: int,
     events: Events,

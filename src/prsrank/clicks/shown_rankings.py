@@ -3,12 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from prsrank.clicks.plan import Ints, Longs, Plan
+from prsrank.clicks.plan import Plan
 from prsrank.clicks.sessions import begin_session, shuffle_slots, swapped_pair
 from prsrank.threads import for_each_piece
+from prsrank.types import Ints, Longs
 
 
 class ShownRankings(NamedTuple):
@@ -112,7 +112,7 @@ def _write_kernel(
     plan: Plan,
     kinds: Longs,
     sessions: Longs,
-    bases_shown: npt.NDArray[np.int64],
+    bases_shown: Longs,
     swaps: int,
     offsets: Longs,
     docs: Ints,

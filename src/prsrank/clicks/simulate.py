@@ -8,8 +8,6 @@ import numpy.typing as npt
 
 from prsrank.clicks.models import ClickModel
 from prsrank.clicks.plan import (
-    Ints,
-    Longs,
     Plan,
     cumulative_hazard,
     event_jumps,
@@ -20,11 +18,11 @@ from prsrank.clicks.randomise import Design
 from prsrank.clicks.sessions import draw_sessions
 from prsrank.clicks.shown_rankings import shown_rankings
 from prsrank.clicks.stream import stream_key
-from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
 from prsrank.threads import map_in_order
-from prsrank.types import Floats
+from prsrank.types import Floats, Ints, Longs
 
 _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 10, 1 << 16
 _LARGEST_START = 1 << 26

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.types import Floats
+from prsrank.types import Floats, Longs
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def marginal_clicks(
     return np.asarray(reach * click)
 
 
-def _checked_relevance(relevance: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def _checked_relevance(relevance: npt.ArrayLike) -> Longs:
     values = np.asarray(relevance)
     if values.ndim != 1 or not np.isin(values, (0, 1)).all():
         raise InputError("relevance must be a flat array of 0 and 1")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.storage import (
@@ -20,6 +19,7 @@ from prsrank.data.storage import (
 )
 from prsrank.errors import InputError
 from prsrank.files import existing_file
+from prsrank.types import Longs
 
 SPLITS = ("train", "validation", "test")
 _FOLDS = 5
@@ -288,7 +288,7 @@ def _file(path: Path, published: _Published | None) -> Path:
 
 def describe(data: RankingDataset) -> dict[str, Any]:
     """Count what a data set holds: lists, docs, features, labels, list lengths."""
-    lengths: npt.NDArray[np.int64] = data.list_lengths
+    lengths: Longs = data.list_lengths
     values, counts = np.unique(
         data.labels if data.labels is not None else np.zeros(0), return_counts=True
     )

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-
-IdArray = npt.NDArray[np.int64] | npt.NDArray[np.str_]
+from prsrank.types import Bytes, IdArray, Longs, Reals
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +34,13 @@ class RankingDataset:
     [1]
     """
 
-    features: npt.NDArray[np.float32]
-    offsets: npt.NDArray[np.int64]
+    features: Reals
+    offsets: Longs
     query_ids: IdArray = None  # type: ignore[assignment]
-    labels: npt.NDArray[np.float32] | None = None
+    labels: Reals | None = None
     doc_ids: IdArray | None = None
     feature_names: tuple[str, ...] = ()
-    costs: npt.NDArray[np.float32] | None = None
+    costs: Reals | None = None
     relevant_from: float = 1.0
 
     def __post_init__(self) -> None:
@@ -83,19 +82,19 @@ class RankingDataset:
         return len(self.features)
 
     @property
-    def list_lengths(self) -> npt.NDArray[np.int64]:
+    def list_lengths(self) -> Longs:
         """Number of docs of each list."""
         return np.diff(self.offsets)
 
     @cached_property
-    def relevance(self) -> npt.NDArray[np.uint8]:
+    def relevance(self) -> Bytes:
         """1 for docs whose label is at least `relevant_from`, else 0."""
         if self.labels is None:
             raise InputError("this data set has no labels")
         return _frozen(self.labels >= self.relevant_from, np.uint8)
 
     @cached_property
-    def rows_in_list(self) -> npt.NDArray[np.int64]:
+    def rows_in_list(self) -> Longs:
         """0-based row of each doc in its list."""
         return _frozen(
             np.arange(self.docs) - np.repeat(self.offsets[:-1], self.list_lengths), np.int64

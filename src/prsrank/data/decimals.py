@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-Text = npt.NDArray[np.uint8]
+from prsrank.types import Bytes
+
 Word = np.uint64
 
 SETTLED, NOT_A_NUMBER, UNSETTLED = 0, 1, 2
@@ -94,7 +95,7 @@ def _long_decimal(digits: Word, power: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def parse_decimal(text: Text, at: int, end: int) -> tuple[int, float, int]:
+def parse_decimal(text: Bytes, at: int, end: int) -> tuple[int, float, int]:
     """Read a number from text[at:end].
 
     Returns:
@@ -147,7 +148,7 @@ def parse_decimal(text: Text, at: int, end: int) -> tuple[int, float, int]:
 
 
 @njit(cache=True, nogil=True)
-def _zeros_before(text: Text, at: int) -> int:
+def _zeros_before(text: Bytes, at: int) -> int:
     """How many zeros stand before the first other digit."""
     zeros = 0
     while at < len(text) and (text[at] == 48 or text[at] == 46):
@@ -157,7 +158,7 @@ def _zeros_before(text: Text, at: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _exponent(text: Text, at: int, end: int) -> tuple[int, int]:
+def _exponent(text: Bytes, at: int, end: int) -> tuple[int, int]:
     """Read an exponent: (where it ends, its value); a negative end if there is none."""
     negative = False
     if at < end and (text[at] == 45 or text[at] == 43):

@@ -14,14 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data import letor_lines as lines
-from prsrank.data.dataset import IdArray, RankingDataset, id_array
+from prsrank.data.dataset import RankingDataset, id_array
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
 from prsrank.threads import map_in_order
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float32]
+from prsrank.types import Bytes, IdArray, Longs, Reals
 
 _BLOCK = 8 << 20
 _LARGEST = float(np.finfo(np.float32).max)
@@ -95,8 +92,8 @@ class _Block:
     features: Reals
     labels: Reals
     costs: Reals | None
-    starts: Ints
-    list_lines: Ints
+    starts: Longs
+    list_lines: Longs
     query_ids: list[bytes]
     doc_ids: npt.NDArray[np.bytes_] | None
     error: str | None = None
@@ -133,7 +130,7 @@ class _Reader:
         return block
 
 
-def _parse(text: Bytes, width: int, max_patches: int) -> tuple[_Block, int, Ints]:
+def _parse(text: Bytes, width: int, max_patches: int) -> tuple[_Block, int, Longs]:
     rows = int(lines.count_lines(text))
     features = _mapped_zeros(rows, width)
     labels, costs = np.empty(rows, np.float32), np.empty(rows, np.float32)
@@ -164,7 +161,7 @@ def _mapped_zeros(rows: int, width: int) -> Reals:
 
 
 def _apply_patches(
-    text: Bytes, patches: Ints, features: Reals, labels: Reals, costs: Reals, found: Ints
+    text: Bytes, patches: Longs, features: Reals, labels: Reals, costs: Reals, found: Longs
 ) -> int:
     """Fill in the values that only `float` rounds right; return OK or the first error."""
     places = {
@@ -184,7 +181,7 @@ def _apply_patches(
     return lines.OK
 
 
-def _doc_ids(text: Bytes, spans: Ints) -> npt.NDArray[np.bytes_]:
+def _doc_ids(text: Bytes, spans: Longs) -> npt.NDArray[np.bytes_]:
     longest = int((spans[:, 1] - spans[:, 0]).max())
     ids = np.zeros((len(spans), longest), np.uint8)
     lines.copy_spans(text, spans, ids)
@@ -290,7 +287,7 @@ def _with_every_doc_named(data: RankingDataset) -> RankingDataset:
     return replace(data, doc_ids=np.where(unnamed, data.rows_in_list.astype(np.str_), data.doc_ids))
 
 
-def _lists(blocks: list[_Block], rows: Ints) -> tuple[list[bytes], Ints]:
+def _lists(blocks: list[_Block], rows: Longs) -> tuple[list[bytes], Longs]:
     """Query id and first row of each list; a list that goes on in the next block is one."""
     tokens: list[bytes] = []
     starts = []
@@ -315,14 +312,14 @@ def _raise_scattered(blocks: list[_Block]) -> None:
             last = token
 
 
-def _regrouped(tokens: list[bytes], starts: Ints, docs: int) -> tuple[list[bytes], Ints, Ints]:
+def _regrouped(tokens: list[bytes], starts: Longs, docs: int) -> tuple[list[bytes], Longs, Longs]:
     place = {token: i for i, token in enumerate(dict.fromkeys(tokens))}
     list_of_row = np.repeat([place[token] for token in tokens], np.diff(np.append(starts, docs)))
     order = np.argsort(list_of_row, kind="stable")
     return list(place), np.searchsorted(list_of_row[order], np.arange(len(place))), order
 
 
-def _reordered(data: RankingDataset, order: Ints) -> RankingDataset:
+def _reordered(data: RankingDataset, order: Longs) -> RankingDataset:
     assert data.labels is not None  # noqa: S101 - every line has a label
     return replace(
         data,
@@ -333,7 +330,7 @@ def _reordered(data: RankingDataset, order: Ints) -> RankingDataset:
     )
 
 
-def _joined_features(blocks: list[_Block], rows: Ints, width: int) -> Reals:
+def _joined_features(blocks: list[_Block], rows: Longs, width: int) -> Reals:
     if len(blocks) == 1 and blocks[0].features.shape[1] == width:
         return blocks[0].features
     joined = np.empty((int(rows[-1]), width), np.float32)
@@ -357,7 +354,7 @@ def _joined_costs(blocks: list[_Block]) -> Reals | None:
     )
 
 
-def _joined_doc_ids(blocks: list[_Block], rows: Ints) -> IdArray | None:
+def _joined_doc_ids(blocks: list[_Block], rows: Longs) -> IdArray | None:
     present = [block.doc_ids for block in blocks if block.doc_ids is not None]
     if not present:
         return None

@@ -3,14 +3,10 @@
 import math
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from prsrank.data.decimals import NOT_A_NUMBER, SETTLED, UNSETTLED, parse_decimal
-
-Text = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float32]
+from prsrank.types import Bytes, Longs, Reals
 
 # What a kernel can find wrong; the texts are shown behind file, line and column.
 OK, NO_LABEL, NO_QID, EMPTY_QID, BAD_ID, BAD_VALUE, TWICE, TOO_LARGE, TOO_WIDE, BAD_COST = range(10)
@@ -40,7 +36,7 @@ _QID, _COST, _DOCID = (np.frombuffer(word, np.uint8) for word in (b"qid:", b"cos
 
 
 @njit(cache=True, nogil=True)
-def count_lines(text: Text) -> int:
+def count_lines(text: Bytes) -> int:
     """Number of lines, the last one counted also where it has no line end."""
     lines = 0
     for byte in text:
@@ -49,7 +45,7 @@ def count_lines(text: Text) -> int:
 
 
 @njit(cache=True, nogil=True)
-def largest_id(text: Text) -> int:
+def largest_id(text: Bytes) -> int:
     """The largest whole number that stands before a colon, up to one above MAX_FEATURE_ID."""
     largest = number = 0
     inside = True
@@ -70,14 +66,14 @@ def largest_id(text: Text) -> int:
 
 @njit(cache=True, nogil=True)
 def parse_lines(
-    text: Text,
+    text: Bytes,
     features: Reals,
     labels: Reals,
     costs: Reals,
-    lists: Ints,
-    docs: Ints,
-    patches: Ints,
-    found: Ints,
+    lists: Longs,
+    docs: Longs,
+    patches: Longs,
+    found: Longs,
 ) -> int:
     """Parse whole lines into preallocated arrays.
 
@@ -123,7 +119,7 @@ def parse_lines(
 
 @njit(cache=True, nogil=True)
 def _label(
-    text: Text, at: int, end: int, row: int, labels: Reals, patches: Ints, found: Ints
+    text: Bytes, at: int, end: int, row: int, labels: Reals, patches: Longs, found: Longs
 ) -> tuple[int, int]:
     found[ERROR_AT] = start = at
     at, value, status = parse_decimal(text, at, end)
@@ -136,7 +132,7 @@ def _label(
 
 
 @njit(cache=True, nogil=True)
-def _query(text: Text, at: int, end: int, row: int, lists: Ints, found: Ints) -> tuple[int, int]:
+def _query(text: Bytes, at: int, end: int, row: int, lists: Longs, found: Longs) -> tuple[int, int]:
     found[ERROR_AT] = at = _skip_gap(text, at, end)
     if not _starts_with(text, at, end, _QID):
         return at, NO_QID
@@ -157,7 +153,7 @@ def _query(text: Text, at: int, end: int, row: int, lists: Ints, found: Ints) ->
 
 @njit(cache=True, nogil=True)
 def _cost(
-    text: Text, at: int, end: int, row: int, costs: Reals, patches: Ints, found: Ints
+    text: Bytes, at: int, end: int, row: int, costs: Reals, patches: Longs, found: Longs
 ) -> tuple[int, int]:
     costs[row] = math.nan
     at = _skip_gap(text, at, end)
@@ -176,14 +172,14 @@ def _cost(
 
 @njit(cache=True, nogil=True)
 def _features(
-    text: Text,
+    text: Bytes,
     at: int,
     end: int,
     row: int,
     features: Reals,
-    seen: Ints,
-    patches: Ints,
-    found: Ints,
+    seen: Longs,
+    patches: Longs,
+    found: Longs,
 ) -> tuple[int, int]:
     at = _skip_gap(text, at, end)
     while at < end and text[at] != _HASH:
@@ -223,7 +219,7 @@ def _features(
 
 
 @njit(cache=True, nogil=True)
-def _add_patch(patches: Ints, found: Ints, row: int, column: int, start: int, end: int) -> int:
+def _add_patch(patches: Longs, found: Longs, row: int, column: int, start: int, end: int) -> int:
     used = found[PATCHES]
     if used == len(patches):
         return TOO_MANY_PATCHES
@@ -236,7 +232,7 @@ def _add_patch(patches: Ints, found: Ints, row: int, column: int, start: int, en
 
 
 @njit(cache=True, nogil=True)
-def _doc_id(text: Text, at: int, end: int) -> tuple[int, int]:
+def _doc_id(text: Bytes, at: int, end: int) -> tuple[int, int]:
     """Where the doc id of a comment `#docid = X ...` begins and ends; (0, 0) if there is none."""
     if at >= end:
         return 0, 0
@@ -258,19 +254,19 @@ def _is_gap(byte: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _is_end(text: Text, at: int, end: int) -> bool:
+def _is_end(text: Bytes, at: int, end: int) -> bool:
     return at >= end or _is_gap(text[at]) or text[at] == _HASH
 
 
 @njit(cache=True, nogil=True)
-def _skip_gap(text: Text, at: int, end: int) -> int:
+def _skip_gap(text: Bytes, at: int, end: int) -> int:
     while at < end and _is_gap(text[at]):
         at += 1
     return at
 
 
 @njit(cache=True, nogil=True)
-def _skip_missing(text: Text, at: int, end: int) -> int:
+def _skip_missing(text: Bytes, at: int, end: int) -> int:
     """Step over NULL or nan, in any case."""
     if end - at >= 4:
         a, b, c, d = text[at] | 32, text[at + 1] | 32, text[at + 2] | 32, text[at + 3] | 32
@@ -284,7 +280,7 @@ def _skip_missing(text: Text, at: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _starts_with(text: Text, at: int, end: int, word: Text) -> bool:
+def _starts_with(text: Bytes, at: int, end: int, word: Bytes) -> bool:
     if end - at < len(word):
         return False
     for i in range(len(word)):
@@ -294,7 +290,7 @@ def _starts_with(text: Text, at: int, end: int, word: Text) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _same(text: Text, a: int, a_end: int, b: int, b_end: int) -> bool:
+def _same(text: Bytes, a: int, a_end: int, b: int, b_end: int) -> bool:
     if a_end - a != b_end - b:
         return False
     for i in range(a_end - a):
@@ -304,7 +300,7 @@ def _same(text: Text, a: int, a_end: int, b: int, b_end: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def copy_spans(text: Text, spans: Ints, out: Text) -> None:
+def copy_spans(text: Bytes, spans: Longs, out: Bytes) -> None:
     """Copy text[spans[i, 0]:spans[i, 1]] into the zeroed row i of `out`."""
     for i in range(len(spans)):
         for j in range(spans[i, 1] - spans[i, 0]):

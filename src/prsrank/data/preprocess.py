@@ -7,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
+from prsrank.types import Floats, Longs
 
-Reals = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 _ROWS = 1 << 16
 
 
@@ -29,10 +28,10 @@ class FeatureScaling:
     [[1.0, -0.71], [0.0, 1.41]]
     """
 
-    mean: Doubles
-    scale: Doubles
-    indicators: npt.NDArray[np.int64]
-    indicator_share: Doubles
+    mean: Floats
+    scale: Floats
+    indicators: Longs
+    indicator_share: Floats
 
     @classmethod
     def fit(cls, features: npt.ArrayLike, *, missing: str = "error") -> "FeatureScaling":
@@ -63,7 +62,7 @@ class FeatureScaling:
         """Number of columns after the transformation."""
         return len(self.mean) + len(self.indicators)
 
-    def transform(self, features: npt.ArrayLike) -> Doubles:
+    def transform(self, features: npt.ArrayLike) -> Floats:
         """Return the standardised features with the indicator columns behind them."""
         values = np.asarray(features)
         if values.ndim != 2 or values.shape[1] != len(self.mean):

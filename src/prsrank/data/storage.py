@@ -15,9 +15,10 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.dataset import IdArray, RankingDataset
+from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.files import atomic_output, existing_file
+from prsrank.types import IdArray
 
 _TYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "I8": np.int8, "U32": np.uint32}
 _NAMES = {np.dtype(dtype): name for name, dtype in _TYPES.items()}

@@ -23,9 +23,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic_features import FeatureMaker, scale_within_lists
 from prsrank.data.synthetic_shapes import MATCH_LATENTS, QUERY_LATENTS, SHAPES, Latent, Shape
 from prsrank.errors import InputError
-
-Array = npt.NDArray[np.float32]
-Longs = npt.NDArray[np.int64]
+from prsrank.types import Longs, Reals
 
 _MIN_LISTS = 5  # one for each fold
 _BLOCK_DOCS = 2_000  # small enough for the cache
@@ -101,10 +99,10 @@ class _Model:
     entropy: tuple[int, int]
     shape: Shape
     maker: FeatureMaker
-    weights: Array
+    weights: Reals
     centre: float = 0.0
     spread: float = 1.0
-    thresholds: Array = field(default_factory=lambda: np.empty(0, np.float32))
+    thresholds: Reals = field(default_factory=lambda: np.empty(0, np.float32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +110,9 @@ class _Draws:
     """The standard normal numbers behind a run of lists."""
 
     offsets: Longs
-    lists: Array  # lists x _LIST_DRAWS
-    docs: Array  # docs x (_DOC_DRAWS + groups)
-    features: Array  # docs x columns
+    lists: Reals  # lists x _LIST_DRAWS
+    docs: Reals  # docs x (_DOC_DRAWS + groups)
+    features: Reals  # docs x columns
 
 
 @lru_cache(maxsize=8)
@@ -195,7 +193,7 @@ def _drawn(
     return _Draws(offsets, lists, docs, features)
 
 
-def _latents(draws: _Draws) -> Array:
+def _latents(draws: _Draws) -> Reals:
     """Return docs x latents, each standard normal, matches and the docs of a list correlated."""
     shared = draws.lists[:, : len(Latent)].repeat(np.diff(draws.offsets), axis=0)
     own = draws.docs[:, : len(Latent) - QUERY_LATENTS].copy()
@@ -206,11 +204,11 @@ def _latents(draws: _Draws) -> Array:
     return shared
 
 
-def _mixed(one: Array, other: Array, share: float) -> Array:
+def _mixed(one: Reals, other: Reals, share: float) -> Reals:
     return np.float32(share**0.5) * one + np.float32((1 - share) ** 0.5) * other
 
 
-def _relation(weights: Array, latents: Array) -> Array:
+def _relation(weights: Reals, latents: Reals) -> Reals:
     """Return f(z) before scaling.
 
     Monotone in the text matches, with a step in the title's; the intent decides whether
@@ -234,7 +232,7 @@ def _relation(weights: Array, latents: Array) -> Array:
     return np.asarray(sum(w * term for w, term in zip(weights, terms, strict=True)))
 
 
-def _utility(model: _Model, draws: _Draws, latents: Array) -> Array:
+def _utility(model: _Model, draws: _Draws, latents: Reals) -> Reals:
     level, difficulty = draws.lists[:, -2:].repeat(np.diff(draws.offsets), axis=0).T
     scale = np.float32(model.shape.informative / model.spread)
     known = scale * (_relation(model.weights, latents) - np.float32(model.centre))
@@ -242,20 +240,20 @@ def _utility(model: _Model, draws: _Draws, latents: Array) -> Array:
     return np.asarray(known + np.float32(model.shape.list_spread) * level + noise)
 
 
-def _labels(model: _Model, draws: _Draws, latents: Array) -> npt.NDArray:
+def _labels(model: _Model, draws: _Draws, latents: Reals) -> npt.NDArray:
     utility = _utility(model, draws, latents)
     if model.shape.mean_relevant is None:
         return np.asarray(np.searchsorted(model.thresholds, utility, side="right"))
     return _gaps(utility, draws.offsets) <= model.thresholds
 
 
-def _gaps(utility: Array, offsets: Longs) -> Array:
+def _gaps(utility: Reals, offsets: Longs) -> Reals:
     """Return how far each doc's utility is below the best of its list."""
     best = np.maximum.reduceat(utility, offsets[:-1])
     return np.asarray(best.repeat(np.diff(offsets)) - utility)
 
 
-def _features(model: _Model, draws: _Draws, latents: Array) -> Array:
+def _features(model: _Model, draws: _Draws, latents: Reals) -> Reals:
     values = model.maker.values(latents, draws.docs[:, _DOC_DRAWS:], draws.features)
     if model.shape.normalised:
         scale_within_lists(values, draws.offsets)

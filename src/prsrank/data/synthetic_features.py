@@ -6,41 +6,38 @@ from itertools import groupby
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.data.synthetic_shapes import Column, Group
-
-Array = npt.NDArray[np.float32]
-Longs = npt.NDArray[np.int64]
+from prsrank.types import Longs, Reals
 
 _PRESENCE = 0.6  # correlation of a group's presence with its latent
 
 
-def _positive(x: Array) -> None:
+def _positive(x: Reals) -> None:
     np.maximum(x, 0, out=x)
 
 
-def _heavy(x: Array) -> None:
+def _heavy(x: Reals) -> None:
     np.maximum(x, 0, out=x)
     np.exp(x, out=x)
     x -= 1
 
 
-def _count(x: Array) -> None:
+def _count(x: Reals) -> None:
     np.exp(x, out=x)
     np.floor(x, out=x)
 
 
-def _unit(x: Array) -> None:
+def _unit(x: Reals) -> None:
     np.maximum(x, 0, out=x)
     x /= 1 + x
 
 
-def _flag(x: Array) -> None:
+def _flag(x: Reals) -> None:
     np.greater(x, 0, out=x, casting="unsafe")
 
 
-_KINDS: Mapping[str, Callable[[Array], None]] = {
+_KINDS: Mapping[str, Callable[[Reals], None]] = {
     "real": lambda x: None,
     "positive": _positive,
     "heavy": _heavy,
@@ -68,13 +65,13 @@ class FeatureMaker:
 
     places: Longs
     sources: Longs
-    loadings: Array
-    noise: Array
-    shift: Array
+    loadings: Reals
+    noise: Reals
+    shift: Reals
     kinds: tuple[tuple[str, slice], ...]
     groups: Longs
     group_latents: Longs
-    group_quantiles: Array
+    group_quantiles: Reals
 
     @classmethod
     def of(cls, columns: Sequence[Column | None], groups: Sequence[Group]) -> "FeatureMaker":
@@ -98,7 +95,7 @@ class FeatureMaker:
             group_quantiles=np.array([_quantile(g.absent) for g in groups], np.float32),
         )
 
-    def values(self, latents: Array, presence: Array, noise: Array) -> Array:
+    def values(self, latents: Reals, presence: Reals, noise: Reals) -> Reals:
         """Return the columns' values; `noise` is overwritten with them.
 
         Args:
@@ -119,7 +116,7 @@ class FeatureMaker:
         return noise
 
 
-def scale_within_lists(values: Array, offsets: Longs) -> None:
+def scale_within_lists(values: Reals, offsets: Longs) -> None:
     """Scale each column to [0, 1] within each list, in place; to 0 where it is constant."""
     lengths = np.diff(offsets)
     lowest = np.minimum.reduceat(values, offsets[:-1])
@@ -132,7 +129,7 @@ def _quantile(share: float) -> float:
     return NormalDist().inv_cdf(share) if share > 0 else -np.inf
 
 
-def _loadings(columns: Sequence[Column]) -> tuple[Longs, Array]:
+def _loadings(columns: Sequence[Column]) -> tuple[Longs, Reals]:
     most = max(len(column.weights) for column in columns)
     sources = np.zeros((most, len(columns)), np.int64)
     loadings = np.zeros((most, len(columns)))

@@ -38,7 +38,7 @@ def clicks_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcom
     query is its part of the first sum, times the number of queries, over the second sum: their
     mean is the WMRR, and a paired test over queries tests its difference.
     """
-    from prsrank.metrics.click_statistics import ClickStatistics
+    from prsrank.evaluation.click_statistics import ClickStatistics
 
     scores, details = _test_scores(inputs, parts, identity)
     held_out = inputs.held_out(parts, identity, "test")

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.experiment.jobs import Identity
 from prsrank.experiment.shared_inputs import Parts, SharedInputs, run_seed
 from prsrank.metrics.ranking import average, metric
+from prsrank.types import Floats
 
-Quality = Callable[[npt.NDArray[np.float64]], float]
+Quality = Callable[[Floats], float]
 
 
 def trained(
@@ -64,7 +64,7 @@ def click_quality(
     inputs: SharedInputs, parts: Parts, identity: Identity, name: str = "dcg@10"
 ) -> Quality:
     """Return the function from scores of the validation part to an estimate from its clicks."""
-    from prsrank.metrics.counterfactual import CounterfactualMetric
+    from prsrank.evaluation.counterfactual import CounterfactualMetric
 
     def make() -> CounterfactualMetric:
         held_out = inputs.held_out(parts, identity, "validation")
@@ -100,7 +100,7 @@ def _pairs(
     parameters: Mapping[str, float],
 ) -> tuple[Any, Any]:
     """Return the lists to train on, and their pairs (or a log's counts), made once per log."""
-    from prsrank.pairs import PairSet
+    from prsrank.pairs.pair_set import PairSet
 
     weighting = identity["weighting"]
     options = ranker.pair_options

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.experiment.jobs import Identity, Source, canonical, seed_of
+from prsrank.types import Floats
 
 if TYPE_CHECKING:
     from prsrank.clicks.production import ProductionRanker
-    from prsrank.data.click_log import ClickLog
     from prsrank.data.collections import Collection
     from prsrank.data.dataset import RankingDataset
+    from prsrank.logs.click_log import ClickLog
     from prsrank.propensity.curve import PowerLaw, Propensities
 
 Kept = TypeVar("Kept")
@@ -44,7 +44,7 @@ class Logged:
     """
 
     lists: "RankingDataset"
-    scores: npt.NDArray[np.float64]
+    scores: Floats
     log: "ClickLog"
 
 
@@ -165,7 +165,7 @@ def run_seed(identity: Identity, what: str) -> int:
 
 def simulated(
     lists: "RankingDataset",
-    scores: npt.NDArray[np.float64],
+    scores: Floats,
     settings: Mapping[str, Any],
     *,
     seed: int,

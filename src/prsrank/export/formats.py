@@ -50,7 +50,7 @@ def export_ranker(
     >>> import numpy as np, tempfile
     >>> from pathlib import Path
     >>> from prsrank.data.dataset import RankingDataset
-    >>> from prsrank.pairs import PairSet
+    >>> from prsrank.pairs.pair_set import PairSet
     >>> from prsrank.rankers.linear import LinearRanker
     >>> x = np.random.default_rng(0).normal(size=(200, 2))
     >>> data = RankingDataset(x, np.arange(0, 201, 10), labels=(x[:, 0] > 0.5))

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
 from prsrank.export.trees import TreeEnsemble
 from prsrank.rankers.base import Ranker
-from prsrank.types import Floats
+from prsrank.types import Floats, Reals
 
 if TYPE_CHECKING:
     from prsrank.rankers.net_ranker import NetRanker
@@ -56,7 +55,7 @@ class ScoreLayers:
         signed_log: the net sees sign(x') log(1 + |x'|) in place of x'.
     """
 
-    layers: tuple[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]], ...]
+    layers: tuple[tuple[Reals, Reals], ...]
     scaling: FeatureScaling
     signed_log: bool
 

@@ -5,13 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.types import Floats
-
-Integers = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float32]
+from prsrank.types import Floats, Longs, Marks, Reals
 
 # LightGBM's bits of a decision: categorical, default left, and from bit 2 how NaN is treated.
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
@@ -37,11 +33,11 @@ class Tree:
         leaf_values: value of each leaf.
     """
 
-    features: Integers
+    features: Longs
     thresholds: Floats
-    missing_left: npt.NDArray[np.bool_]
-    left: Integers
-    right: Integers
+    missing_left: Marks
+    left: Longs
+    right: Longs
     leaf_values: Floats
 
     @property
@@ -55,7 +51,7 @@ class Tree:
         return self.splits + len(self.leaf_values)
 
     @property
-    def zero_left(self) -> npt.NDArray[np.bool_]:
+    def zero_left(self) -> Marks:
         """Whether the value 0 goes left at each split."""
         return self.thresholds >= 0
 
@@ -128,7 +124,7 @@ def _read_tree(block: str, scale: float) -> Tree:
     )
 
 
-def _nodes(children: Sequence[str], splits: int) -> Integers:
+def _nodes(children: Sequence[str], splits: int) -> Longs:
     """LightGBM writes leaf j as -j - 1."""
     numbers = np.array(children, np.int64)
     return np.where(numbers >= 0, numbers, splits - 1 - numbers)
@@ -140,9 +136,7 @@ def _beyond_zero(thresholds: Floats) -> Floats:
     return np.where(near, np.where(thresholds >= 0, _NEAR_ZERO, _BELOW_ZERO), thresholds)
 
 
-def _missing_left(
-    features: Integers, thresholds: Floats, decisions: Integers
-) -> npt.NDArray[np.bool_]:
+def _missing_left(features: Longs, thresholds: Floats, decisions: Longs) -> Marks:
     """Where NaN goes: to the default side if training saw NaN there, else to the side of 0."""
     if (categorical := decisions & _CATEGORICAL != 0).any():
         column = features[categorical.argmax()] + 1

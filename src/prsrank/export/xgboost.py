@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from prsrank.export.scorers import Exportable
 from prsrank.export.trees import Tree, TreeEnsemble, float32_above
+from prsrank.types import Longs
 
 _NO_PARENT = 2147483647
 
@@ -85,7 +86,7 @@ def _of_splits(
     return np.where(is_leaf, else_, values[split]) if len(values) else np.full(1, else_)
 
 
-def _by_level(tree: Tree) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _by_level(tree: Tree) -> tuple[Longs, Longs]:
     """Return the nodes in XGBoost's order, and the place of each one's left child, else -1.
 
     XGBoost finds a right child at the place behind the left one.

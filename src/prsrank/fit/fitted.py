@@ -4,9 +4,9 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from prsrank.evaluation.log_evaluation import LogEvaluation
 from prsrank.fit.plan import Plan
 from prsrank.fit.tuning import Tuned
-from prsrank.metrics.counterfactual_report import LogEvaluation
 from prsrank.propensity.curve import Propensities
 
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prsrank.data.click_log import ClickLog
-from prsrank.data.held_out import GroupOf, hold_out, in_groups
 from prsrank.errors import InputError
 from prsrank.fit.plan import RANDOMISED, Plan
+from prsrank.logs.click_log import ClickLog
+from prsrank.logs.held_out import GroupOf, hold_out, in_groups
 
 VALIDATION_SHARE = 0.2
 

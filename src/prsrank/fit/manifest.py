@@ -143,7 +143,7 @@ def _difference(before: str | None, after: str | None) -> str:
 
 
 def _files(path: FileName) -> Iterator[Path]:
-    from prsrank.ingest.tables import find_files
+    from prsrank.logs.tables import find_files
 
     place = Path(path)
     if place.is_dir():

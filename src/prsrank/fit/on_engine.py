@@ -11,8 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsrank.engines.log_split import EventParts, LogSplit
 from prsrank.errors import InputError
+from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, atomic_output, write_json
 from prsrank.fit.log_parts import VALIDATION_SHARE
 from prsrank.fit.manifest import versions
@@ -22,13 +22,13 @@ from prsrank.fit.plan import RANDOMISED, Plan
 from prsrank.fit.propensities import FitCurves
 from prsrank.fit.steps import RANDOM
 from prsrank.fit.tuning import VALIDATION_TAU, WEIGHTINGS, Tell, Trial, Tuned, candidates
-from prsrank.ingest.mapping import LogMapping
-from prsrank.metrics.counterfactual_results import LOGGED
+from prsrank.logs.log_split import EventParts, LogSplit
+from prsrank.logs.mapping import LogMapping
 from prsrank.rankers.base import Ranker, ranker_class
 
 if TYPE_CHECKING:
-    from prsrank.engines.engine import Engine
-    from prsrank.metrics.counterfactual_report import LogEvaluation
+    from prsrank.evaluation.log_evaluation import LogEvaluation
+    from prsrank.spark.engine_protocol import Engine
 
 SUMMARY = "fit.json"
 

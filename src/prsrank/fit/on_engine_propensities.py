@@ -3,14 +3,14 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from prsrank.engines.log_split import HELD_OUT, TRAIN, VALIDATION, EventParts
 from prsrank.errors import InputError
 from prsrank.fit.plan import Plan
 from prsrank.fit.propensities import FROM_RANDOMISED, FitCurves, covering, given_curve
+from prsrank.logs.log_split import HELD_OUT, TRAIN, VALIDATION, EventParts
 
 if TYPE_CHECKING:
-    from prsrank.engines.engine import Engine
     from prsrank.propensity.curve import Propensities
+    from prsrank.spark.engine_protocol import Engine
 
 METHODS = ("randomised", "swap", "harvest", "regression-em")
 """What is tried in turn where no propensities are given."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsrank.fit.report import fit_report
+from prsrank.report.fit_report import fit_report
 from prsrank.report.parts import about_rows, section
 
 if TYPE_CHECKING:

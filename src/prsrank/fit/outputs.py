@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.log_coverage import known_lists
+from prsrank.evaluation.log_evaluation import LogEvaluation
 from prsrank.files import write_json
 from prsrank.fit.fitted import FittedParts, FittedPropensities
 from prsrank.fit.log_parts import LogParts
 from prsrank.fit.plan import Plan
 from prsrank.fit.propensities import FitPropensities
 from prsrank.fit.tuning import METRIC, Tuned
-from prsrank.metrics.counterfactual_report import LogEvaluation
+from prsrank.logs.coverage import known_lists
 
 BEST = "prs"
 
@@ -48,8 +48,8 @@ def write_results(
     evaluation: LogEvaluation,
 ) -> None:
     """Write models, propensities, evaluation and the held-out part into a folder."""
-    from prsrank.data.click_log_files import write_events
     from prsrank.data.storage import EVERY_SPLIT, StoredCollection, write_stored
+    from prsrank.logs.click_log_files import write_events
 
     curve = propensities.curve
     settings = plan.to_json_dict()

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from prsrank.data.held_out import GroupOf, parse_hold_out
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.fit.tuning import GRIDS
-from prsrank.ingest.mapping import LogMapping
+from prsrank.logs.held_out import GroupOf, parse_hold_out
+from prsrank.logs.mapping import LogMapping
 
 RANDOMISED = "randomised"
 _SYNTHETIC = "synthetic:"
@@ -75,7 +75,7 @@ class Plan:
     @property
     def group_of(self) -> GroupOf | None:
         """Which queries stay together in a split: those that were one query in the log."""
-        from prsrank.ingest.features import original_queries
+        from prsrank.logs.features import original_queries
 
         return original_queries if self.lists == "session" and self.table is None else None
 

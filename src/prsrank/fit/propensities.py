@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.audit.findings import Audit
-from prsrank.data.click_log import ClickLog, Context
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.held_out import split_by_group
-from prsrank.engines.log_split import HALF
 from prsrank.errors import InputError
 from prsrank.fit.log_parts import LogParts
 from prsrank.fit.plan import RANDOMISED, Plan
+from prsrank.logs.click_log import ClickLog, Context
+from prsrank.logs.held_out import split_by_group
+from prsrank.logs.log_split import HALF
 from prsrank.propensity.curve import PowerLaw, Propensities, parse_propensity
 from prsrank.propensity.estimators import ESTIMATORS, estimator
 from prsrank.propensity.known import KnownPropensity
 from prsrank.propensity.verdict import in_words
+from prsrank.types import Longs
 
 FEWEST_CLICKS = 10
 FROM_RANDOMISED = ("randomised", "swap")
@@ -132,7 +132,7 @@ def covering(curve: Propensities, depth: int, *, fewest: int = FEWEST_CLICKS) ->
     )
 
 
-def _clicks_of_steps(curve: Propensities) -> npt.NDArray[np.int64]:
+def _clicks_of_steps(curve: Propensities) -> Longs:
     """Return, for each position, the clicks of all positions on the same step of the curve."""
     step = np.cumsum(np.diff(curve.propensity, prepend=curve.propensity[:1]) != 0)
     totals = np.bincount(step, curve.clicks).astype(np.int64)

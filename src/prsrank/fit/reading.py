@@ -4,12 +4,12 @@ import warnings
 from dataclasses import dataclass
 
 from prsrank.audit.findings import Audit
-from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.log_coverage import covered_sessions, known_lists
 from prsrank.errors import DataWarning, InputError
 from prsrank.fit.plan import Plan
 from prsrank.fit.tuning import Tell
+from prsrank.logs.click_log import ClickLog
+from prsrank.logs.coverage import covered_sessions, known_lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,8 @@ def read_inputs(plan: Plan, tell: Tell) -> ReadLog:
     """
     from prsrank.audit import audit
     from prsrank.audit.feature_table import with_feature_table
-    from prsrank.ingest.log import log_and_lists
-    from prsrank.ingest.sources import open_events
+    from prsrank.logs.reading import log_and_lists
+    from prsrank.logs.sources import open_events
 
     with open_events(plan.log, mapping=plan.mapping, memory=plan.memory) as source:
         tell(f"auditing {plan.log}")

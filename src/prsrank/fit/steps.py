@@ -10,8 +10,9 @@ import numpy as np
 
 from prsrank.audit.findings import Audit
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.log_coverage import known_lists
 from prsrank.errors import InputError
+from prsrank.evaluation.log_evaluation import LogEvaluation
+from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, atomic_output, write_json
 from prsrank.fit.log_parts import LogParts, split_log
 from prsrank.fit.manifest import (
@@ -29,9 +30,8 @@ from prsrank.fit.plan import RANDOMISED, Plan
 from prsrank.fit.propensities import FitPropensities, find_propensities
 from prsrank.fit.reading import read_inputs, warn
 from prsrank.fit.tuning import METRIC, VALIDATION_TAU, WEIGHTINGS, Tell, Tuned, tune
-from prsrank.ingest.mapping import LogMapping
-from prsrank.metrics.counterfactual_report import LogEvaluation
-from prsrank.metrics.counterfactual_results import LOGGED
+from prsrank.logs.coverage import known_lists
+from prsrank.logs.mapping import LogMapping
 from prsrank.types import Floats
 
 RANDOM = "random"
@@ -98,12 +98,12 @@ def fit_log(
     `manifest.json`, from which `repeat_fit` repeats the fit.
 
     Args:
-        log: as `prsrank.ingest.sources.open_events` takes it.
+        log: as `prsrank.logs.sources.open_events` takes it.
         out: the folder to write. One that holds an earlier fit is replaced.
         data: data set with the features of the docs; or
         features: table of features keyed by query and doc; or columns that the mapping names.
         mapping: which column of the log means what.
-        lists: "query" or "session"; see `prsrank.ingest.log.read_log`.
+        lists: "query" or "session"; see `prsrank.logs.reading.read_log`.
         memory: how much to hold while reading, such as "4GB".
         propensity: "auto": those in the log, else the best method that the log identifies;
             the name of a method; "log"; "power:ETA" or a file that `prsrank propensity` wrote.
@@ -226,7 +226,7 @@ def _tuned(
     propensities: FitPropensities,
     tell: Tell,
 ) -> dict[str, Tuned]:
-    from prsrank.metrics.counterfactual import CounterfactualMetric
+    from prsrank.evaluation.counterfactual import CounterfactualMetric
 
     judged = known_lists(parts.validation, lists)
     metric = CounterfactualMetric(
@@ -256,7 +256,7 @@ def _evaluated(
     propensities: FitPropensities,
     tuned: Mapping[str, Tuned],
 ) -> LogEvaluation:
-    from prsrank.metrics.counterfactual_report import evaluate_on_log
+    from prsrank.evaluation.log_evaluation import evaluate_on_log
 
     judged = known_lists(propensities.held_out, lists)
     scores: dict[str, Floats] = {
@@ -276,8 +276,8 @@ def _evaluated(
 
 
 def _write_report(draft: Path, result: FitResult, started: float) -> None:
-    from prsrank.audit.report_section import section
-    from prsrank.fit.report import fit_report
+    from prsrank.report.audit_section import section
+    from prsrank.report.fit_report import fit_report
     from prsrank.report.html import write_report
     from prsrank.report.parts import about_rows
 

@@ -8,9 +8,9 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.rankers.base import Ranker, ranker_class
 
 if TYPE_CHECKING:
-    from prsrank.data.click_log import ClickLog
-    from prsrank.metrics.counterfactual import CounterfactualMetric
-    from prsrank.pairs import PairDiagnostics
+    from prsrank.evaluation.counterfactual import CounterfactualMetric
+    from prsrank.logs.click_log import ClickLog
+    from prsrank.pairs.pair_set import PairDiagnostics
     from prsrank.propensity.curve import PropensityCurve
 
 WEIGHTINGS = ("prs", "ips", "naive")

@@ -22,9 +22,7 @@ import numpy.typing as npt
 from prsrank.errors import InputError, nearest_name
 from prsrank.metrics import tie_groups
 from prsrank.threads import for_each_piece
-from prsrank.types import Floats, Metric
-
-Offsets = npt.NDArray[np.int64]
+from prsrank.types import Floats, Longs, Marks, Metric
 
 GAINS = {"exponential": True, "linear": False}
 ARP_FORMS = {"paper": False, "mean_rank": True}
@@ -234,7 +232,7 @@ def metric(name: str) -> Metric:
 
 
 def _per_list(
-    kernel: Callable[..., None], values: Floats, scores: Floats, offsets: Offsets, *rest: object
+    kernel: Callable[..., None], values: Floats, scores: Floats, offsets: Longs, *rest: object
 ) -> Floats:
     out = np.empty(len(offsets) - 1)
     for_each_piece(lambda a, b: kernel(values, scores, offsets, a, b, out, *rest), offsets)
@@ -243,7 +241,7 @@ def _per_list(
 
 def _checked(
     values: npt.ArrayLike, scores: npt.ArrayLike, offsets: npt.ArrayLike, name: str
-) -> tuple[Floats, Floats, Offsets]:
+) -> tuple[Floats, Floats, Longs]:
     first, second = _flat(values, name), _flat(scores, "score")
     bounds = np.asarray(offsets)
     if bounds.ndim != 1 or bounds.dtype.kind not in "iu" or len(bounds) == 0:
@@ -261,7 +259,7 @@ def _checked(
 
 def _checked_relevance(
     relevance: npt.ArrayLike, scores: npt.ArrayLike, offsets: npt.ArrayLike
-) -> tuple[Floats, Floats, Offsets]:
+) -> tuple[Floats, Floats, Longs]:
     inputs = _checked(relevance, scores, offsets, "relevance")
     _refuse(
         (inputs[0] != 0) & (inputs[0] != 1), inputs[0], "relevance", "; relevance must be 0 or 1"
@@ -276,7 +274,7 @@ def _check_labels(labels: Floats, largest: float) -> None:
         _refuse(labels > largest, labels, "label", f"; this gain takes at most {largest:g}")
 
 
-def _refuse(bad: npt.NDArray[np.bool_], values: Floats, name: str, why: str) -> None:
+def _refuse(bad: Marks, values: Floats, name: str, why: str) -> None:
     if bad.any():
         row = int(bad.argmax())
         raise InputError(f"the {name} of doc {row} is {values[row]:g}{why}")
@@ -299,7 +297,7 @@ def _read_only(array: npt.NDArray) -> npt.NDArray:
     return view
 
 
-def _depth(k: int | None, offsets: Offsets) -> int:
+def _depth(k: int | None, offsets: Longs) -> int:
     longest = int(np.diff(offsets).max(initial=0))
     if k is None:
         return longest

@@ -12,14 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import t as student
 
-from prsrank.data.click_log import ClickLog
 from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.shapes import SHAPES, check_shape
 from prsrank.propensity.verdict import verdict_of
-from prsrank.types import Floats
-
-Longs = npt.NDArray[np.int64]
+from prsrank.types import Floats, Longs
 
 MOST_UNITS = 2000
 """More units than this are joined at random: their sums are as good, and small."""

@@ -3,13 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from prsrank.data.click_log import ClickLog
-from prsrank.types import Floats
-
-Longs = npt.NDArray[np.int64]
+from prsrank.logs.click_log import ClickLog
+from prsrank.types import Floats, Longs, Marks
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +45,7 @@ class Cells:
         counts = np.bincount(self.positions - 1, self.clicked, self.depth)
         return counts.round().astype(np.int64)
 
-    def keep_docs(self, keep: npt.NDArray[np.bool_]) -> "Cells":
+    def keep_docs(self, keep: Marks) -> "Cells":
         """Return the cells of some of the docs."""
         chosen = keep[self.cell_docs]
         lengths = np.diff(self.offsets)[keep]

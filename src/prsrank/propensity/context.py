@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import ndtri
 
-from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.estimators import Estimator
 from prsrank.propensity.verdict import verdict_of

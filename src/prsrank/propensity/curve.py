@@ -10,9 +10,7 @@ import numpy.typing as npt
 
 from prsrank.errors import InputError
 from prsrank.files import read_json, write_json
-from prsrank.types import Floats
-
-Longs = npt.NDArray[np.int64]
+from prsrank.types import Floats, Longs
 
 _ARRAYS = ("propensity", "low", "high", "clicks")
 

@@ -8,14 +8,11 @@ P(seen) = p (1 - r) / (1 - p r) and P(relevant) = r (1 - p) / (1 - p r).
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from prsrank.propensity.cells import Cells
 from prsrank.propensity.links import linked_to_first, solve_grounded
-from prsrank.types import Floats
-
-Longs = npt.NDArray[np.int64]
+from prsrank.types import Floats, Longs
 
 _FRESH = 4
 

@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
-from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.harvest import HarvestEstimator
 from prsrank.propensity.known import KnownPropensity

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.bootstrap import (
     CurveOptions,
     RawCurve,
@@ -20,7 +19,7 @@ from prsrank.propensity.bootstrap import (
 from prsrank.propensity.cells import Cells, count_cells
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.links import linked_to_first, solve_grounded
-from prsrank.types import Floats
+from prsrank.types import Floats, Longs, Marks
 
 FORMS = ("all-pairs", "adjacent-chain")
 
@@ -79,7 +78,7 @@ class HarvestEstimator(CurveOptions):
         self,
         rates: Floats,
         docs: Floats,
-        clicks: npt.NDArray[np.int64],
+        clicks: Longs,
         flows: Callable[[Floats], Floats],
         *,
         seed: int = 0,
@@ -117,7 +116,7 @@ class PairFit:
     """
 
     propensity: Floats
-    linked: npt.NDArray[np.bool_]
+    linked: Marks
     conductance: Floats
     gain: Floats
 
@@ -187,8 +186,8 @@ _FITS = {"all-pairs": all_pairs, "adjacent-chain": adjacent_chain}
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    k: npt.NDArray[np.int64]
-    other: npt.NDArray[np.int64]
+    k: Longs
+    other: Longs
     rate: Floats
     other_rate: Floats
     docs: Floats
@@ -206,9 +205,7 @@ def best_relevance(p: Floats, pairs: _Pairs) -> Floats:
     return np.asarray(2 * c / (b + np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))))
 
 
-def _loss(
-    log_free: Floats, free: npt.NDArray[np.int64], pairs: _Pairs, depth: int
-) -> tuple[float, Floats]:
+def _loss(log_free: Floats, free: Longs, pairs: _Pairs, depth: int) -> tuple[float, Floats]:
     log_p = np.zeros(depth)
     log_p[free] = log_free
     p = np.exp(log_p)

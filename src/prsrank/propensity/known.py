@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import PowerLaw, Propensities
 
 

@@ -6,12 +6,11 @@ of precision times value at each position, position 1 held at 0.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from prsrank.types import Floats
+from prsrank.types import Floats, Marks
 
 
-def linked_to_first(conductance: Floats) -> npt.NDArray[np.bool_]:
+def linked_to_first(conductance: Floats) -> Marks:
     """Return which positions comparisons link to position 1, at once or through others.
 
     >>> linked_to_first(np.array([[0, 2.0, 0], [0, 0, 0], [0, 0, 0]])).tolist()
@@ -23,7 +22,7 @@ def linked_to_first(conductance: Floats) -> npt.NDArray[np.bool_]:
     return np.asarray(part == part[0])
 
 
-def solve_grounded(conductance: Floats, flows: Floats, linked: npt.NDArray[np.bool_]) -> Floats:
+def solve_grounded(conductance: Floats, flows: Floats, linked: Marks) -> Floats:
     """Return the potentials for each row of flows, that of position 1 being 0.
 
     Args:

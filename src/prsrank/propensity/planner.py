@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from prsrank.data.click_log import ClickLog
 from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import PowerLaw, PropensityCurve
-from prsrank.types import Floats
+from prsrank.types import Floats, Marks
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class _Shown:
     """
 
     relevance: Floats
-    present: npt.NDArray[np.bool_]
+    present: Marks
     share: Floats
     p: Floats
 

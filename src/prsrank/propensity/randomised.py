@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
+from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.bootstrap import (
     MOST_UNITS,
     CurveOptions,
@@ -16,7 +15,7 @@ from prsrank.propensity.bootstrap import (
     not_identified,
 )
 from prsrank.propensity.curve import Propensities
-from prsrank.types import Floats
+from prsrank.types import Floats, Marks
 
 _NONE = (
     "no session is marked as shuffled; show a share of the sessions in random order "
@@ -97,7 +96,7 @@ def _reach(mark: str) -> int:
     return int(mark.removeprefix("top-k:")) if mark.startswith("top-k:") else 0
 
 
-def _starts_at_one(log: ClickLog) -> npt.NDArray[np.bool_]:
+def _starts_at_one(log: ClickLog) -> Marks:
     filled = np.diff(log.ranking_offsets) > 0
     starts = np.zeros(log.rankings, bool)
     starts[filled] = log.ranking_positions[log.ranking_offsets[:-1][filled]] == 1

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.bootstrap import (
     CurveOptions,
     RawCurve,
@@ -26,7 +26,7 @@ from prsrank.propensity.em_steps import (
 )
 from prsrank.propensity.links import linked_to_first, solve_grounded
 from prsrank.threads import thread_count
-from prsrank.types import Floats
+from prsrank.types import Floats, Reals
 
 _MANY_DOCS = 200_000
 _METHOD = "regression-em"
@@ -117,9 +117,7 @@ class RegressionEM(CurveOptions):
         raw = RawCurve(log_p, influence, clicks, _UNKNOWN)
         return curve_with_intervals(raw, options=self, method=_METHOD, seed=seed)
 
-    def _by_features(
-        self, cells: Cells, features: npt.NDArray[np.float32], seed: int
-    ) -> Propensities:
+    def _by_features(self, cells: Cells, features: Reals, seed: int) -> Propensities:
         shown = np.diff(cells.offsets)
         cells, features = cells.keep_docs(shown > 0), features[shown > 0]
         clicks = cells.clicks_at
@@ -135,9 +133,7 @@ class RegressionEM(CurveOptions):
             return replace(curve, verdict=f"weak: positions 2-{cells.depth}: {_BY_FEATURES}")
         return curve
 
-    def _fit_trees(
-        self, cells: Cells, features: npt.NDArray[np.float32], seed: int
-    ) -> tuple[Floats, Floats]:
+    def _fit_trees(self, cells: Cells, features: Reals, seed: int) -> tuple[Floats, Floats]:
         import lightgbm
 
         top = cells.positions == 1

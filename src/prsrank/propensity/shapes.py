@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.types import Floats
+from prsrank.types import Floats, Marks
 
 Fit = Callable[[Floats], Floats]
 """Takes log p (positions); returns the fitted log p."""
@@ -79,7 +79,7 @@ def power_shape(
     return lambda row: _power(row, known, weights)
 
 
-def _power(log_p: Floats, known: npt.NDArray[np.bool_], weights: Floats) -> Floats:
+def _power(log_p: Floats, known: Marks, weights: Floats) -> Floats:
     log_k = np.log(np.arange(1, len(log_p) + 1))
     steepness = (weights * log_k[known] ** 2).sum()
     eta = -(weights * log_k[known] * log_p[known]).sum() / steepness if steepness else 0.0

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
+from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.bootstrap import (
     MOST_UNITS,
     CurveOptions,
@@ -17,9 +16,7 @@ from prsrank.propensity.bootstrap import (
 )
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.links import linked_to_first, solve_grounded
-from prsrank.types import Floats
-
-Longs = npt.NDArray[np.int64]
+from prsrank.types import Floats, Longs
 
 _NONE = (
     "no session is marked as a swap of two positions; swap a share of the sessions at random "

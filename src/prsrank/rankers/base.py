@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output, read_json, write_json
+from prsrank.types import Floats
 
 if TYPE_CHECKING:
-    from prsrank.data.click_log import ClickLog
     from prsrank.data.dataset import RankingDataset
-    from prsrank.shown_lists import PropensitySource
+    from prsrank.logs.click_log import ClickLog
+    from prsrank.pairs.log_on_lists import PropensitySource
 
 # name on the command line and in saved models -> where the class is
 RANKERS = {
@@ -68,7 +69,7 @@ class Ranker(ABC):
         parameters: Mapping[str, float] | None = None,
     ) -> Any:
         """Fold a log into what `fit` takes; the arguments are those of `PairSet.from_log`."""
-        from prsrank.pairs import PairSet
+        from prsrank.pairs.pair_set import PairSet
 
         chosen = weighting or self.default_weighting
         return PairSet.from_log(
@@ -97,7 +98,7 @@ class Ranker(ABC):
         return f"{type(self).__name__}({values})"
 
     @abstractmethod
-    def score(self, features: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def score(self, features: npt.ArrayLike) -> Floats:
         """Return the score of each doc (a row of features); a higher score ranks higher."""
 
     @abstractmethod

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
@@ -15,12 +14,13 @@ from prsrank.rankers.net_ranker import (
     check_net_parameters,
     default_batch,
 )
+from prsrank.types import Floats
 
 if TYPE_CHECKING:
-    from prsrank.data.click_log import ClickLog
+    from prsrank.logs.click_log import ClickLog
+    from prsrank.pairs.log_on_lists import PropensitySource
     from prsrank.rankers.dla_training import ClickedRankings
     from prsrank.rankers.neural_validation import Quality
-    from prsrank.shown_lists import PropensitySource
 
 
 class DLA(NetRanker):
@@ -65,7 +65,7 @@ class DLA(NetRanker):
 
     name = "dla"
     takes_propensities = False
-    propensities_: npt.NDArray[np.float64]
+    propensities_: Floats
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class DLA(NetRanker):
 
         The weighting has no effect, and propensities are an InputError: both are learned.
         """
-        from prsrank.data.click_log_checks import warn_of_weights
+        from prsrank.logs.click_log_checks import warn_of_weights
         from prsrank.rankers.dla_training import ClickedRankings
 
         if propensities is not None:

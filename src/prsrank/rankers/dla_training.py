@@ -12,14 +12,13 @@ with g and r the softmax probabilities of the propensity and the ranking net ove
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.rankers.neural_batches import ragged
 from prsrank.rankers.neural_net import ScoreNet
 from prsrank.rankers.torch_library import torch
+from prsrank.types import Floats, Longs
 
 Tensor = torch.Tensor
-Longs = npt.NDArray[np.int64]
 
 
 class ClickedRankings(NamedTuple):
@@ -122,11 +121,9 @@ class DualLearner:
             optimiser.step()
         return loss
 
-    def propensities(self) -> npt.NDArray[np.float64]:
+    def propensities(self) -> Floats:
         """Return the propensity of each position relative to position 1."""
-        ratios: npt.NDArray[np.float64] = (
-            (self.logits - self.logits[0]).exp().double().cpu().numpy()
-        )
+        ratios: Floats = (self.logits - self.logits[0]).exp().double().cpu().numpy()
         return ratios
 
 

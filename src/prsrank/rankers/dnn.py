@@ -16,7 +16,7 @@ from prsrank.rankers.net_ranker import (
 )
 
 if TYPE_CHECKING:
-    from prsrank.pairs import PairSet
+    from prsrank.pairs.pair_set import PairSet
     from prsrank.rankers.neural_validation import Quality
 
 _RATES = {"sgd": 0.03, "adamw": 0.001}
@@ -46,7 +46,7 @@ class NeuralRanker(NetRanker):
         log_tails: draw in the long tails of features, sign(z) log(1 + |z|) of the standardised
             z. False for a net that Solr is to serve, which knows no logarithm.
 
-    >>> from prsrank.pairs import PairSet
+    >>> from prsrank.pairs.pair_set import PairSet
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(400, 2))
     >>> data = RankingDataset(x, np.arange(0, 401, 10), labels=(x[:, 0] > 1).astype(float))

@@ -12,19 +12,20 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.rankers.base import Ranker, checked_features
 from prsrank.rankers.lightgbm_library import import_lightgbm
 from prsrank.threads import thread_count
+from prsrank.types import Floats
 
 if TYPE_CHECKING:
-    from prsrank.click_sets import ClickSets
-    from prsrank.data.click_log import ClickLog
-    from prsrank.pairs import PairSet
-    from prsrank.shown_lists import PropensitySource
+    from prsrank.logs.click_log import ClickLog
+    from prsrank.pairs.click_sets import ClickSets
+    from prsrank.pairs.log_on_lists import PropensitySource
+    from prsrank.pairs.pair_set import PairSet
 
 SET_METRICS = ("map", "mrr")
 
 # Below so many feature values LightGBM's threads cost more than they save.
 _VALUES_FOR_THREADS = 1_000_000
 
-Quality = Callable[[npt.NDArray[np.float64]], float]
+Quality = Callable[[Floats], float]
 Validation = RankingDataset | tuple[RankingDataset, Quality]
 Progress = Callable[[int, float | None], object]
 
@@ -57,7 +58,7 @@ class LambdaMART(Ranker):
         feature_names_: names of the features.
 
     >>> from prsrank.data.synthetic import synthetic_dataset
-    >>> from prsrank.pairs import PairSet
+    >>> from prsrank.pairs.pair_set import PairSet
     >>> data = synthetic_dataset("mq2007", 20)
     >>> ranker = LambdaMART(trees=5)
     >>> scores = ranker.fit(data, PairSet.from_labels(data, **ranker.pair_options)).score(data.features)
@@ -112,7 +113,7 @@ class LambdaMART(Ranker):
         """Fold a log into a PairSet, or for MAP and MRR into ClickSets."""
         if self.metric not in SET_METRICS:
             return super().pairs(log, dataset, propensities, weighting, parameters=parameters)
-        from prsrank.click_sets import ClickSets
+        from prsrank.pairs.click_sets import ClickSets
 
         chosen = weighting or self.default_weighting
         return ClickSets.from_log(log, dataset, propensities, chosen, parameters=parameters)
@@ -165,7 +166,7 @@ class LambdaMART(Ranker):
         self.feature_names_ = dataset.feature_names
         return self
 
-    def score(self, features: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def score(self, features: npt.ArrayLike) -> Floats:
         """Return the sum of the trees' values for each doc."""
         self.check_fitted()
         values = checked_features(features, len(self.feature_names_))
@@ -196,8 +197,8 @@ class LambdaMART(Ranker):
             )
 
     def _objective(self, pairs: Any) -> Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]]:
-        from prsrank.click_set_loss import ClickSetObjective
-        from prsrank.lambda_loss import LambdaObjective
+        from prsrank.losses.click_set_lambdas import ClickSetObjective
+        from prsrank.losses.lambdas import LambdaObjective
 
         kind: Any = ClickSetObjective if self.metric in SET_METRICS else LambdaObjective
         objective: Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]] = kind(

@@ -7,8 +7,8 @@ import numpy as np
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning
-from prsrank.losses import logistic_hessian_product, logistic_loss
-from prsrank.pairs import PairSet
+from prsrank.losses.logistic import logistic_hessian_product, logistic_loss
+from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.linear_scores import LinearScores, check_positive
 from prsrank.rankers.newton import NewtonSolver
 from prsrank.rankers.pair_matrix import PairMatrix

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
-from prsrank.pairs import PairSet
+from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.base import Ranker, checked_features
 from prsrank.rankers.pair_matrix import PairMatrix
 from prsrank.types import Floats

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
 from prsrank.rankers.base import Ranker, checked_features
+from prsrank.types import Floats, Reals
 
 if TYPE_CHECKING:
     from prsrank.rankers.neural_net import ScoreNet
@@ -33,7 +34,7 @@ class FeatureInput:
         self.log_tails = log_tails
         self.columns = -(-scaling.columns // 8) * 8
 
-    def __call__(self, features: npt.NDArray) -> npt.NDArray[np.float32]:
+    def __call__(self, features: npt.NDArray) -> Reals:
         """Return the columns of each doc."""
         values = self.scaling.transform(features)
         out = np.zeros((len(values), self.columns), np.float32)
@@ -64,7 +65,7 @@ class NetRanker(Ranker):
     history_: list[dict[str, float]]
     best_epoch_: int
 
-    def score(self, features: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def score(self, features: npt.ArrayLike) -> Floats:
         """Return the score of each doc, computed in float32."""
         self.check_fitted()
         values = checked_features(features, len(self.input_.scaling.mean))

@@ -10,13 +10,13 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.rankers.torch_library import torch
+from prsrank.types import Longs, Reals
 
 if TYPE_CHECKING:
-    from prsrank.pairs import PairSet
+    from prsrank.pairs.pair_set import PairSet
 
 Tensor = torch.Tensor
-Longs = npt.NDArray[np.int64]
-Transform = Callable[[npt.NDArray], npt.NDArray[np.float32]]
+Transform = Callable[[npt.NDArray], Reals]
 
 _ROWS = 1 << 16  # docs transformed at a time
 _CHUNK_BYTES = 1 << 29  # of features sent to the device at a time

@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from prsrank.rankers.torch_library import has_triton, torch
+from prsrank.types import Reals
 
 Tensor = torch.Tensor
 
@@ -75,11 +73,9 @@ class ScoreNet:
         """Return the scores of docs (rows of x), in the weights' own precision."""
         return self.forward(x, self.weights.dtype)[0]
 
-    def score(self, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def score(self, x: Reals) -> Reals:
         """Return the scores of docs as an array."""
-        scores: npt.NDArray[np.float32] = (
-            self(torch.from_numpy(x).to(self.weights.device)).cpu().numpy()
-        )
+        scores: Reals = self(torch.from_numpy(x).to(self.weights.device)).cpu().numpy()
         return scores
 
     def forward(self, x: Tensor, dtype: torch.dtype | None = None) -> tuple[Tensor, Pass]:
@@ -136,7 +132,7 @@ class ScoreNet:
         else:
             bias_out.copy_(grad.mul_(hidden > 0).sum(0))
 
-    def named_weights(self) -> dict[str, npt.NDArray[np.float32]]:
+    def named_weights(self) -> dict[str, Reals]:
         """Return the weights by name, for a file."""
         named = {}
         for number, (weight, bias) in enumerate(self.layers(self.weights.cpu().float()), 1):
@@ -144,7 +140,7 @@ class ScoreNet:
             named[f"layer{number}.bias"] = bias.numpy().copy()
         return named
 
-    def set_weights(self, named: Mapping[str, npt.NDArray[np.float32]]) -> None:
+    def set_weights(self, named: Mapping[str, Reals]) -> None:
         """Take back what `named_weights` gave."""
         for number, (weight, bias) in enumerate(self.layers(self.weights), 1):
             weight.copy_(torch.from_numpy(named[f"layer{number}.weight"]))

@@ -13,11 +13,12 @@ from prsrank.rankers.neural_batches import ResidentLists, training_lists
 from prsrank.rankers.neural_loss import pair_loss
 from prsrank.rankers.neural_net import ScoreNet
 from prsrank.rankers.torch_library import torch
+from prsrank.types import Floats, Longs
 
 if TYPE_CHECKING:
-    from prsrank.pairs import PairSet
+    from prsrank.pairs.pair_set import PairSet
 
-Quality = Callable[[npt.NDArray[np.float64]], float]
+Quality = Callable[[Floats], float]
 
 _ROWS = 1 << 16
 _LISTS = 256
@@ -82,9 +83,7 @@ def _loss_measure(
     return measure
 
 
-def ndcg_at_10(
-    relevance: npt.NDArray, scores: npt.NDArray, offsets: npt.NDArray[np.int64]
-) -> float:
+def ndcg_at_10(relevance: npt.NDArray, scores: npt.NDArray, offsets: Longs) -> float:
     """Return the mean NDCG@10 over lists with a relevant doc; ties count against the ranker.
 
     >>> ndcg_at_10(np.array([0, 1]), np.array([2.0, 1.0]), np.array([0, 2]))

@@ -9,12 +9,9 @@ from numba import njit
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
-from prsrank.pairs import PairSet
+from prsrank.pairs.pair_set import PairSet
 from prsrank.threads import even_pieces, for_each_piece, map_in_order
-from prsrank.types import Floats
-
-Rows = npt.NDArray[np.float32]
-Longs = npt.NDArray[np.int64]
+from prsrank.types import Floats, Ints, Longs, Marks, Reals
 
 _BLOCK = 4096
 _RUN = 2048
@@ -36,7 +33,7 @@ class PairMatrix:
         threads: default: the cores this process may use.
     """
 
-    rows: Rows
+    rows: Reals
     pairs: PairSet
     weight_sum: float
     threads: int | None = None
@@ -94,7 +91,7 @@ class PairMatrix:
             weight += of_part
         return (total + np.triu(total, 1).T) / weight if weight > 0 else np.eye(columns)
 
-    def _spread_of_lists(self, lists: tuple[int, int]) -> tuple[Rows, float]:
+    def _spread_of_lists(self, lists: tuple[int, int]) -> tuple[Reals, float]:
         first, last = lists
         pairs = self.pairs
         x = self.rows[pairs.offsets[first] : pairs.offsets[last]]
@@ -116,7 +113,7 @@ class PairMatrix:
         return out, float(pairs.weights[begin:end].sum(dtype=np.float64))
 
 
-def _lists_of(pairs: PairSet, chosen: npt.NDArray[np.bool_]) -> PairSet:
+def _lists_of(pairs: PairSet, chosen: Marks) -> PairSet:
     """Return the pairs on the chosen lists, which hold all winners."""
     if chosen.all():
         return pairs
@@ -132,10 +129,10 @@ def _lists_of(pairs: PairSet, chosen: npt.NDArray[np.bool_]) -> PairSet:
 
 def _standardised(
     dataset: RankingDataset,
-    chosen: npt.NDArray[np.bool_],
+    chosen: Marks,
     scaling: FeatureScaling,
     threads: int | None,
-) -> Rows:
+) -> Reals:
     docs = np.flatnonzero(np.repeat(chosen, dataset.list_lengths))
     out = np.empty((len(docs), scaling.columns), np.float32)
 
@@ -149,7 +146,7 @@ def _standardised(
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _scores_kernel(first: int, last: int, rows: Rows, weights: Floats, out: Floats) -> None:
+def _scores_kernel(first: int, last: int, rows: Reals, weights: Floats, out: Floats) -> None:
     for i in range(first * _BLOCK, min(last * _BLOCK, len(rows))):
         total = 0.0
         row = rows[i]
@@ -159,7 +156,7 @@ def _scores_kernel(first: int, last: int, rows: Rows, weights: Floats, out: Floa
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _gather_kernel(first: int, last: int, rows: Rows, by_doc: Floats, out: Floats) -> None:
+def _gather_kernel(first: int, last: int, rows: Reals, by_doc: Floats, out: Floats) -> None:
     for block in range(first, last):
         total = out[block]
         stop = min((block + 1) * _BLOCK, len(rows))
@@ -183,11 +180,11 @@ def _laplacian_kernel(
     last: int,
     offsets: Longs,
     winner_offsets: Longs,
-    winner_row: npt.NDArray[np.int32],
+    winner_row: Ints,
     weight_starts: Longs,
     weights: npt.NDArray,
-    rows: Rows,
-    out: Rows,
+    rows: Reals,
+    out: Reals,
 ) -> None:
     """Add sum_ij W_ij (e_i - e_j)(x_i - x_j)^T over the lists to out, one row per doc."""
     origin = offsets[first]
@@ -209,7 +206,7 @@ def _laplacian_kernel(
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _upper_product_kernel(x: Rows, y: Rows, out: Rows) -> None:
+def _upper_product_kernel(x: Reals, y: Reals, out: Reals) -> None:
     """Add the upper triangle of x^T y to out; unlike BLAS, without threads that wait busily."""
     for i in range(0, len(x) - len(x) % 8, 8):
         y0, y1, y2, y3 = y[i], y[i + 1], y[i + 2], y[i + 3]

@@ -8,8 +8,8 @@ import numpy as np
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning
-from prsrank.hinge_loss import HingeLoss, HingeValue
-from prsrank.pairs import PairSet
+from prsrank.losses.hinge import HingeLoss, HingeValue
+from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.linear_scores import LinearScores, check_positive
 from prsrank.rankers.newton import NewtonSolver, Point
 from prsrank.rankers.pair_matrix import PairMatrix

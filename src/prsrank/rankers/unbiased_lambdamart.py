@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.click_log import ClickLog
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
 from prsrank.rankers.lambdamart import LambdaMART, Progress, Validation
 from prsrank.types import Floats
 
 if TYPE_CHECKING:
-    from prsrank.click_counts import ClickCounts
+    from prsrank.pairs.click_counts import ClickCounts
+    from prsrank.pairs.log_on_lists import PropensitySource
     from prsrank.propensity.curve import Propensities
-    from prsrank.shown_lists import PropensitySource
 
 
 class UnbiasedLambdaMART(LambdaMART):
@@ -23,7 +23,7 @@ class UnbiasedLambdaMART(LambdaMART):
 
     i is clicked at position $k_i$, j is not at $k_j$. After each tree $t^+_k$ is the loss of the
     clicks at position k over that at position 1, to the power 1 / (1 + p), and $t^-_k$ that of the
-    non-clicks; `prsrank.unbiased_loss` has the formulas. It needs no propensities, and cost
+    non-clicks; `prsrank.losses.unbiased_lambdas` has the formulas. It needs no propensities, and cost
     depends on the distinct rankings and the docs clicked in them, not on the sessions.
 
     Args:
@@ -109,7 +109,7 @@ class UnbiasedLambdaMART(LambdaMART):
 
         The weighting has no effect, and propensities are an InputError: both are learned.
         """
-        from prsrank.click_counts import ClickCounts
+        from prsrank.pairs.click_counts import ClickCounts
 
         if propensities is not None:
             raise InputError("unbiased_lambdamart learns its propensities: give it none")
@@ -133,7 +133,7 @@ class UnbiasedLambdaMART(LambdaMART):
             init_model: a fitted UnbiasedLambdaMART to grow further trees on, from its biases.
             progress: is told the number of trees and the validation value after each tree.
         """
-        from prsrank.unbiased_loss import UnbiasedObjective
+        from prsrank.losses.unbiased_lambdas import UnbiasedObjective
 
         counts = self.pairs(log, dataset) if isinstance(log, ClickLog) else log
         if not len(counts.shown.winner_slots):

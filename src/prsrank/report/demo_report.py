@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prsrank.propensity.plot import propensity_figure
 from prsrank.report.parts import feature_importance, importance_figure, section, weight_table
+from prsrank.report.propensity_figure import propensity_figure
 
 if TYPE_CHECKING:
-    from prsrank.pairs import PairDiagnostics
+    from prsrank.pairs.pair_set import PairDiagnostics
     from prsrank.propensity.curve import Propensities
     from prsrank.rankers.base import Ranker
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from prsrank.pairs import PairDiagnostics
+    from prsrank.pairs.pair_set import PairDiagnostics
     from prsrank.rankers.base import Ranker
 
 Part = dict[str, Any]

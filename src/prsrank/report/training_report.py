@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prsrank.propensity.curve import Propensities
-from prsrank.propensity.plot import propensity_figure
 from prsrank.report.parts import feature_importance, importance_figure, section, weight_rows
+from prsrank.report.propensity_figure import propensity_figure
 
 if TYPE_CHECKING:
     from prsrank.rankers.base import Ranker

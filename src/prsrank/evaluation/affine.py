@@ -1,0 +1,137 @@
+"""Estimates from clicks that are assumed to be noisy, or to trust the top."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.evaluation.assumptions import Assumption
+from prsrank.evaluation.click_statistics import checked_scores
+from prsrank.evaluation.query_bootstrap import ratio_intervals
+from prsrank.evaluation.rank_values import RankValue, find_rank_value
+from prsrank.logs.click_log import ClickLog
+from prsrank.types import Floats, Longs
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class JudgedRanker:
+    """A ranker's value under an assumption, and its gain over the logged ranking."""
+
+    value: Interval
+    gain: Interval
+
+
+class AffineJudge:
+    r"""Estimates of a metric from the slots of a log, clicked or not.
+
+    The estimate is $\frac{1}{N} \sum_{\text{sessions, slots}} v(r) (c - \text{floor}) /
+    \text{slope}$, v(r) the value of the slot's rank r under the new scores among the docs shown,
+    and N the number of sessions: unbiased where the assumption holds. Without noise and trust it
+    is the "ips" estimate of `prsrank.evaluation.counterfactual`, intervals included. Where the log
+    weighs its clicks, c is the weight of the click, and the floor is one of clicks of the mean
+    weight.
+
+    Args:
+        log: held-out sessions.
+        dataset: the lists that rankers score.
+        propensities: one per slot of the log.
+        metric: "dcg@10" or another that is not self-normalised.
+        samples: number of bootstrap samples.
+        seed: their seed.
+        confidence: share of the intervals.
+    """
+
+    def __init__(
+        self,
+        log: ClickLog,
+        dataset: RankingDataset,
+        propensities: npt.ArrayLike,
+        *,
+        metric: str = "dcg@10",
+        samples: int = 1000,
+        seed: int = 0,
+        confidence: float = 0.95,
+    ) -> None:
+        form = find_rank_value(metric)
+        if form.self_normalised:
+            raise InputError(f"{metric} is self-normalised: take dcg@K, dcg or arp")
+        if not len(log.clicks):
+            raise InputError(f"the log has no clicks in {log.sessions} sessions to estimate from")
+        self.higher_is_better = form.higher_is_better
+        self._log, self._docs = log, dataset.docs
+        self._propensities = np.asarray(propensities, np.float64)
+        self._rows = log.doc_rows(dataset)[log.ranking_docs]
+        self._ranking = np.repeat(np.arange(log.rankings), np.diff(log.ranking_offsets))
+        self._shown, self._clicked = log.slot_statistics()
+        self._weight = log.slot_click_weights()
+        self._mean_weight = float(self._weight.sum() / len(log.clicks))
+        self._check_clicked()
+        self._value = _SlotValues(form, log, self._ranking)
+        self._logged = self._value.of(-np.arange(len(self._rows), dtype=np.float64))
+        self._options = {"samples": samples, "seed": seed, "confidence": confidence}
+
+    def _check_clicked(self) -> None:
+        bad = (self._clicked > 0) & ~(self._propensities > 0)
+        if bad.any():
+            raise InputError(
+                f"{self._log.name_slot(int(bad.argmax()))} was clicked, but its propensity is "
+                f"{self._propensities[int(bad.argmax())]}"
+            )
+
+    def __call__(self, scores: npt.ArrayLike, assumption: Assumption) -> JudgedRanker:
+        """Judge a ranker by its scores of the data set's docs."""
+        values = self._value.of(checked_scores(scores, self._docs)[self._rows])
+        slope, floor = assumption.clicks(self._propensities, self._log.ranking_positions)
+        relevance = np.zeros(len(slope))
+        expected = self._shown * floor * self._mean_weight
+        np.divide(self._weight - expected, slope, out=relevance, where=slope > 0)
+        columns = [values * relevance, (values - self._logged) * relevance]
+        queries = self._log.ranking_query[self._ranking]
+        sums = [np.bincount(queries, column, self._log.queries) for column in columns]
+        sessions = np.bincount(
+            self._log.ranking_query[self._log.session_ranking], minlength=self._log.queries
+        )
+        used = sessions > 0
+        found = ratio_intervals(np.stack(sums, 1)[used], sessions[used], **self._options)  # type: ignore[arg-type]
+        value, gain = (
+            Interval(float(found.values[i]), float(found.low[i]), float(found.high[i]))
+            for i in range(2)
+        )
+        return JudgedRanker(value, gain)
+
+
+class _SlotValues:
+    """The value of every slot's rank among the slots of its ranking."""
+
+    def __init__(self, form: RankValue, log: ClickLog, ranking: Longs) -> None:
+        lengths = np.diff(log.ranking_offsets)
+        self._ranking = ranking
+        self._starts = log.ranking_offsets[ranking]
+        self._divisors = form.divisors(lengths[ranking])
+        values = form.of_ranks(int(lengths.max(initial=0)))
+        self._sums = np.concatenate([[0.0], np.cumsum(values)])
+
+    def of(self, scores: Floats) -> Floats:
+        """Return the values for a score per slot; ties count by their expectation."""
+        order = np.lexsort((-scores, self._ranking))
+        ranked, group = scores[order], self._ranking[order]
+        new = np.ones(len(order), bool)
+        new[1:] = (ranked[1:] != ranked[:-1]) | (group[1:] != group[:-1])
+        first = np.flatnonzero(new)
+        last = np.append(first[1:], len(order))
+        above = first - self._starts[order[first]]
+        means = (self._sums[above + last - first] - self._sums[above]) / (last - first)
+        values = np.empty(len(order))
+        values[order] = np.repeat(means, last - first)
+        return np.asarray(values / self._divisors)

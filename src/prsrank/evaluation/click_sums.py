@@ -1,0 +1,147 @@
+"""What an estimate needs of held-out clicks: sums by query, which those of other logs add to."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.evaluation.click_statistics import ClickStatistics
+from prsrank.evaluation.rank_values import RankValue, find_rank_value
+from prsrank.evaluation.results import ALL, AT_OTHERS, AT_TOP, LOGGED
+from prsrank.evaluation.weight_diagnostics import WeightSums
+from prsrank.logs.click_log import ClickLog
+from prsrank.pairs.log_on_lists import PropensitySource
+from prsrank.types import Floats, Longs
+
+
+@dataclass(frozen=True, eq=False)
+class PartSums:
+    """Sums over a part of the clicks, by unit: a query, or a group of queries.
+
+    Attributes:
+        part: which clicks; see `Estimate`.
+        values: sum of w v, the weight of a click times the value of its doc's rank (units x
+            metrics x rankers).
+        weights: sum of w (units).
+        sessions: number of sessions (units).
+        spread: how the weights are spread.
+    """
+
+    part: str
+    values: Floats
+    weights: Floats
+    sessions: Longs
+    spread: WeightSums
+
+
+@dataclass(frozen=True, eq=False)
+class ClickSums:
+    """Sums over the clicks of a log, of which `evaluation_of_sums` makes estimates.
+
+    Attributes:
+        metrics: names of the metrics.
+        rankers: names of the rankers; the first is "logged", the rankings as shown.
+        parts: all clicks, those at position 1, the others, and those of each context.
+        position_shown: docs shown at positions 1, 2, ...
+        position_clicks: docs clicked there.
+        tau: the clip of the weights.
+    """
+
+    metrics: tuple[str, ...]
+    rankers: tuple[str, ...]
+    parts: tuple[PartSums, ...]
+    position_shown: Longs
+    position_clicks: Longs
+    tau: float
+
+    @property
+    def sessions(self) -> int:
+        """Number of sessions."""
+        return int(self.parts[0].sessions.sum())
+
+    def position_counts(self) -> tuple[Longs, Longs]:
+        """Return how many docs were shown, and clicked, at each position."""
+        return self.position_shown, self.position_clicks
+
+
+def sum_clicks(
+    log: ClickLog,
+    dataset: RankingDataset | None,
+    propensities: PropensitySource,
+    rankers: Mapping[str, npt.ArrayLike],
+    *,
+    metrics: Sequence[str],
+    tau: float = 0.0,
+    context: str | None = None,
+    by: str | None = None,
+    threads: int | None = None,
+) -> ClickSums:
+    """Sum up the clicks of a log by query, in the order of the log's queries.
+
+    The arguments are those of `prsrank.evaluation.counterfactual.evaluate_counterfactual`, but for
+    the threads (default: all cores), which the sums do not depend on.
+    """
+    statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
+    forms = [find_rank_value(metric) for metric in metrics]
+    values = [
+        [_slot_values(statistics, form, scores, threads) for scores in (None, *rankers.values())]
+        for form in forms
+    ]
+    parts = []
+    for part, clicks, sessions in _parts(statistics, by):
+        weights = statistics.weights * clicks
+        sums = [[_by_query(statistics, weights * v) for v in row] for row in values]
+        parts.append(
+            PartSums(
+                part,
+                np.moveaxis(np.array(sums), 2, 0),
+                _by_query(statistics, weights),
+                sessions,
+                WeightSums.of(statistics, clicks, sessions),
+            )
+        )
+    shown, clicked = log.position_counts()
+    return ClickSums(tuple(metrics), (LOGGED, *rankers), tuple(parts), shown, clicked, float(tau))
+
+
+def _slot_values(
+    statistics: ClickStatistics,
+    form: RankValue,
+    scores: npt.ArrayLike | None,
+    threads: int | None,
+) -> Floats:
+    """Return the value of each clicked slot's rank by the scores, or as shown if None."""
+    pools = statistics.pools
+    rank_values = form.of_ranks(pools.longest)
+    lengths = pools.lengths[statistics.clicked_doc]
+    if scores is None:
+        values = rank_values[statistics.shown_rank - 1]
+    else:
+        found = pools.expected_values(rank_values, scores, threads=threads)
+        values = found[statistics.clicked_doc]
+    return np.asarray(values / form.divisors(lengths))
+
+
+def _by_query(statistics: ClickStatistics, values: Floats) -> Floats:
+    return np.asarray(np.bincount(statistics.query, values, statistics.log.queries), np.float64)
+
+
+def _parts(statistics: ClickStatistics, by: str | None) -> Iterator[tuple[str, Longs, Longs]]:
+    """Yield each part's name, its clicks in each slot and its sessions of each query."""
+    clicks, sessions = statistics.counts()
+    top = statistics.position == 1
+    yield ALL, clicks, sessions
+    yield AT_TOP, clicks * top, sessions
+    yield AT_OTHERS, clicks * ~top, sessions
+    if by is None:
+        return
+    contexts = statistics.log.contexts
+    if by not in contexts:
+        raise InputError(
+            f"context {by!r} is not in the log (it has: {', '.join(contexts) or 'none'})"
+        )
+    for code, value in enumerate(contexts[by].values):
+        yield f"{by}={value}", *statistics.counts(contexts[by].codes == code)

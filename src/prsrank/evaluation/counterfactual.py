@@ -1,0 +1,316 @@
+r"""How good would another ranking have been? Estimates from held-out clicks.
+
+A click on doc i, shown where the propensity is $p_i$, weighs $w_i = a_i / \max(p_i, \tau)$, with
+$a_i = 1$ unless the log weighs its clicks (a purchase more than a click, say); a new
+ranker would have put the doc at rank $r_i$ *among the docs of that session*, which are the same
+for every ranker: docs that were not shown have no clicks to judge them by. With N sessions:
+
+| metric        | value v of rank r                     | estimate                                |
+| ------------- | ------------------------------------- | --------------------------------------- |
+| dcg, dcg@k    | 1 / log2(1 + r); 0 below rank k       | sum of w v over all clicks / N          |
+| arp           | (r - 1) / number of docs shown        | sum of w v over all clicks / N          |
+| wmrr          | 1 / r                                 | sum of w v / sum of w                   |
+| arp_mean_rank | r                                     | sum of w v / sum of w                   |
+
+Estimator "ips" is the table as it stands. Without clip (tau = 0), with true propensities and
+clicks on every observed relevant doc and no other, its dcg and arp are unbiased: they expect
+the mean over sessions of the sum of v over the list's relevant docs (0 for a list without
+any). Noise adds the same sum over irrelevant docs, times their share of false clicks.
+Propensities that are known up to a factor only (p_1 = 1 by convention) change the estimate by
+that factor, but no ratio of two rankers.
+
+Estimator "snips", self-normalised, divides every metric by the sum of w instead of N: the value
+per relevant doc. What the sum of w would be on average is not known without labels, so it
+cannot be turned back into a value per session. It is consistent, not unbiased; factors cancel;
+and a ratio of two rankers is the same by both estimators. wmrr and arp_mean_rank are
+self-normalised by definition.
+
+Docs of equal score count by the expectation over all their orders.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.evaluation.click_statistics import ClickStatistics
+from prsrank.evaluation.click_sums import ClickSums, sum_clicks
+from prsrank.evaluation.query_bootstrap import RatioIntervals, ratio_intervals
+from prsrank.evaluation.rank_values import RankValue, find_rank_value
+from prsrank.evaluation.results import (
+    LOGGED,
+    CounterfactualEvaluation,
+    Difference,
+    Estimate,
+)
+from prsrank.evaluation.weight_diagnostics import diagnostics_of_sums
+from prsrank.logs.click_log import ClickLog
+from prsrank.pairs.log_on_lists import PropensitySource
+from prsrank.types import Floats
+
+ESTIMATORS = ("ips", "snips")
+
+# Differences below this, relative to the values, are rounding.
+_ROUNDING = 1e-12
+
+
+class CounterfactualMetric:
+    """An estimate of one metric, prepared so that scoring a ranker costs milliseconds.
+
+    Args:
+        log: held-out sessions.
+        dataset: the lists that rankers score; None for scores per doc of the log.
+        propensities: as for `PairSet.from_log`: a curve with `at(positions)`, one number per
+            shown doc, or None for those in the log.
+        metric: a name of the module's table, with a cut-off where it takes one: "dcg@10".
+        estimator: "ips" or "snips".
+        tau: propensities are raised to at least this, so weights are at most 1 / tau; this
+            trades bias for variance. 0 is no clip.
+        context: context column whose values have curves of their own.
+
+    Attributes:
+        higher_is_better: whether a ranker should have a higher value.
+        sessions: number of sessions.
+        clicks: number of clicks.
+
+    >>> from prsrank.propensity.curve import PowerLaw
+    >>> log = ClickLog.from_frame({
+    ...     "query_id": np.array([7, 7, 7, 7]), "session_id": np.array([1, 1, 2, 2]),
+    ...     "doc_id": np.array([30, 40, 30, 40]), "position": np.array([1, 2, 1, 2]),
+    ...     "click": np.array([True, False, False, True])})
+    >>> metric = CounterfactualMetric(log, None, PowerLaw(1), metric="dcg@1")
+    >>> metric([0.9, 0.1]), metric([0.1, 0.9]), metric([0.5, 0.5])
+    (0.5, 1.0, 0.75)
+    """
+
+    def __init__(
+        self,
+        log: ClickLog,
+        dataset: RankingDataset | None,
+        propensities: PropensitySource = None,
+        *,
+        metric: str = "dcg@10",
+        estimator: str = "ips",
+        tau: float = 0.0,
+        context: str | None = None,
+    ) -> None:
+        form = find_rank_value(metric)
+        _check_estimators([estimator])
+        statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
+        clicks, sessions = statistics.counts()
+        pools, weights = statistics.pools, statistics.weights * clicks
+        ratio = form.self_normalised or estimator == "snips"
+        self.name = metric
+        self.higher_is_better = form.higher_is_better
+        self.sessions, self.clicks = int(sessions.sum()), int(clicks.sum())
+        self._pools = pools
+        self._rank_values = form.of_ranks(pools.longest)
+        summed = np.bincount(statistics.clicked_doc, weights, len(pools.clicked))
+        self._weights = summed / form.divisors(pools.lengths)
+        self._total = float(weights.sum() if ratio else sessions.sum())
+
+    def __call__(self, scores: npt.ArrayLike, *, threads: int | None = None) -> float:
+        """Return the estimate for a ranker.
+
+        Args:
+            scores: score of each doc of the data set (or of the log), flat; higher is better.
+            threads: default: all cores. The value does not depend on it.
+        """
+        total, divisor = self.sums(scores, threads=threads)
+        return total / divisor
+
+    def sums(self, scores: npt.ArrayLike, *, threads: int | None = None) -> tuple[float, float]:
+        """Return what the estimate is the ratio of; both are sums over sessions."""
+        values = self._pools.expected_values(self._rank_values, scores, threads=threads)
+        return float((self._weights * values).sum()), self._total
+
+
+def evaluate_counterfactual(
+    log: ClickLog,
+    dataset: RankingDataset | None,
+    propensities: PropensitySource,
+    rankers: Mapping[str, npt.ArrayLike],
+    *,
+    against: str | Sequence[str] = LOGGED,
+    metrics: Sequence[str] = ("dcg@10", "wmrr", "arp"),
+    estimators: Sequence[str] = ESTIMATORS,
+    tau: float = 0.0,
+    context: str | None = None,
+    by: str | None = None,
+    samples: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> CounterfactualEvaluation:
+    """Estimate metrics of new rankers and of the logged ranking, and compare them.
+
+    Parts: all clicks; those at position 1 ("clicked at top") and the others, which under
+    "ips" add up to all for dcg and arp; and the sessions of each value of a context column.
+    Intervals are bootstrapped over queries (see `prsrank.evaluation.query_bootstrap`).
+
+    Args:
+        log: held-out sessions.
+        dataset: as for `CounterfactualMetric`, like `propensities`, `tau` and `context`.
+        propensities: where clicks were likely.
+        rankers: scores of each ranker, by name.
+        against: with which to compare each ranker: "logged", another's name, or several.
+        metrics: names of the module's table.
+        estimators: "ips", "snips" or both.
+        tau: clip of the weights.
+        context: context column whose values have propensity curves of their own.
+        by: context column to make parts of.
+        samples: number of bootstrap samples.
+        seed: their seed.
+        confidence: share of the intervals.
+
+    Raises:
+        InputError: if queries or docs of the log are not in the data set, a click has
+            propensity 0, scores are missing or NaN, or there are no clicks.
+
+    >>> from prsrank.propensity.curve import PowerLaw
+    >>> log = ClickLog.from_frame({
+    ...     "query_id": np.repeat(np.arange(50), 2), "session_id": np.repeat(np.arange(50), 2),
+    ...     "doc_id": np.tile([3, 4], 50), "position": np.tile([1, 2], 50),
+    ...     "click": np.tile([False, True, True, False, False, True], 17)[:100]})
+    >>> result = evaluate_counterfactual(log, None, PowerLaw(1), {"new": np.tile([0, 1], 50)})
+    >>> gain = result.difference("new", "dcg@10")
+    >>> round(gain.difference, 3), gain.p_value < 0.01  # (33 * 2 - 17) (1 - 1 / log2(3)) / 50
+    (0.362, True)
+    """
+    comparison = _Comparison.of(list(rankers), against, metrics, estimators)
+    sums = sum_clicks(
+        log, dataset, propensities, rankers, metrics=metrics, tau=tau, context=context, by=by
+    )
+    return _evaluation(comparison, sums, samples=samples, seed=seed, confidence=confidence)
+
+
+def evaluation_of_sums(
+    sums: ClickSums,
+    *,
+    against: str | Sequence[str] = LOGGED,
+    estimators: Sequence[str] = ESTIMATORS,
+    samples: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> CounterfactualEvaluation:
+    """Return what `evaluate_counterfactual` does, from sums, whoever summed up."""
+    comparison = _Comparison.of(list(sums.rankers[1:]), against, sums.metrics, estimators)
+    return _evaluation(comparison, sums, samples=samples, seed=seed, confidence=confidence)
+
+
+def _evaluation(
+    comparison: "_Comparison", sums: ClickSums, *, samples: int, seed: int, confidence: float
+) -> CounterfactualEvaluation:
+    estimates: list[Estimate] = []
+    differences: list[Difference] = []
+    for part in sums.parts:
+        there = part.sessions > 0
+        divisors = {"ips": part.sessions[there], "snips": part.weights[there]}
+        for estimator, chosen in comparison.estimates().items():
+            columns = [
+                column
+                for m in chosen
+                for column in comparison.columns(list(part.values[there, m].T))
+            ]
+            found = ratio_intervals(
+                np.stack(columns, axis=1),
+                divisors[estimator],
+                samples=samples,
+                seed=seed,
+                confidence=confidence,
+            )
+            more = comparison.results(part.part, estimator, chosen, found)
+            estimates += more[0]
+            differences += more[1]
+    return CounterfactualEvaluation(
+        tuple(estimates),
+        tuple(differences),
+        tuple(diagnostics_of_sums(part.part, part.spread) for part in sums.parts),
+        tau=sums.tau,
+        samples=samples,
+        seed=seed,
+        confidence=confidence,
+    )
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Which rankers are measured by what, and which are compared."""
+
+    names: list[str]
+    pairs: list[tuple[str, str]]
+    forms: dict[str, RankValue]
+    estimators: list[str]
+
+    @classmethod
+    def of(
+        cls,
+        rankers: list[str],
+        against: str | Sequence[str],
+        metrics: Sequence[str],
+        estimators: Sequence[str],
+    ) -> "_Comparison":
+        if LOGGED in rankers:
+            raise InputError(f"'{LOGGED}' names the rankings as shown: call the ranker otherwise")
+        names = [LOGGED, *rankers]
+        others = [against] if isinstance(against, str) else list(against)
+        for name in others:
+            if name not in names:
+                raise InputError(
+                    f"no ranker '{name}' to compare with: there are {', '.join(names)}"
+                )
+        _check_estimators(estimators)
+        pairs = [(one, other) for other in others for one in rankers if one != other]
+        return cls(names, pairs, {m: find_rank_value(m) for m in metrics}, list(estimators))
+
+    def estimates(self) -> dict[str, list[int]]:
+        """Return the indices of the metrics that each estimator estimates."""
+        forms = list(self.forms.values())
+        chosen = {
+            "ips": [
+                m for m, f in enumerate(forms) if "ips" in self.estimators and not f.self_normalised
+            ],
+            "snips": [
+                m for m, f in enumerate(forms) if "snips" in self.estimators or f.self_normalised
+            ],
+        }
+        return {estimator: found for estimator, found in chosen.items() if found}
+
+    def columns(self, sums: list[Floats]) -> list[Floats]:
+        """Return the sums of each ranker, then the difference of each pair."""
+        of_name = dict(zip(self.names, sums, strict=True))
+        return [*sums, *(_less(of_name[one], of_name[other]) for one, other in self.pairs)]
+
+    def results(
+        self, part: str, estimator: str, chosen: list[int], found: RatioIntervals
+    ) -> tuple[list[Estimate], list[Difference]]:
+        """Name what `columns` of the chosen metrics became."""
+        estimates, differences = [], []
+        table = np.stack([found.values, found.low, found.high, found.p_values], axis=1)
+        rows = iter(table.tolist())
+        for metric in (list(self.forms)[m] for m in chosen):
+            values = {}
+            for name in self.names:
+                values[name], low, high, _ = next(rows)
+                estimates.append(Estimate(part, metric, estimator, name, values[name], low, high))
+            for one, other in self.pairs:
+                gain, low, high, p = next(rows)
+                lift = gain / values[other] if values[other] else float("nan")
+                differences.append(
+                    Difference(part, metric, estimator, one, other, gain, low, high, p, lift)
+                )
+        return estimates, differences
+
+
+def _less(one: Floats, other: Floats) -> Floats:
+    difference = one - other
+    difference[np.abs(difference) <= _ROUNDING * np.maximum(np.abs(one), np.abs(other))] = 0.0
+    return difference
+
+
+def _check_estimators(estimators: Sequence[str]) -> None:
+    for name in estimators:
+        if name not in ESTIMATORS:
+            raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)}, not '{name}'")

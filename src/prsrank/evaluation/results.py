@@ -1,0 +1,132 @@
+"""What a counterfactual evaluation finds, as data."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from prsrank.errors import InputError
+from prsrank.evaluation.weight_diagnostics import WeightDiagnostics
+
+LOGGED = "logged"
+ALL, AT_TOP, AT_OTHERS = "all", "clicked at top", "clicked at others"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A ranker's value of a metric.
+
+    Attributes:
+        part: "all", "clicked at top", "clicked at others", or a context's "COLUMN=VALUE".
+        metric: name of the metric.
+        estimator: "ips" or "snips".
+        ranker: name of the ranker; "logged" is the rankings as they were shown.
+        value: the estimate; NaN where there is no click to divide by.
+        low: lower end of the interval; infinite where there are too few queries for one.
+        high: upper end of it.
+    """
+
+    part: str
+    metric: str
+    estimator: str
+    ranker: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A ranker's value less that of another on the same clicks.
+
+    Attributes:
+        part: as in `Estimate`, like `metric` and `estimator`.
+        metric: name of the metric.
+        estimator: "ips" or "snips".
+        ranker: name of the ranker.
+        against: name of the other.
+        difference: value of `ranker` - value of `against`.
+        low: lower end of the interval.
+        high: upper end of it.
+        p_value: two-sided, of the hypothesis that there is no difference.
+        relative: difference / value of `against`; the same by "ips" and "snips".
+    """
+
+    part: str
+    metric: str
+    estimator: str
+    ranker: str
+    against: str
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    relative: float
+
+
+@dataclass(frozen=True)
+class CounterfactualEvaluation:
+    """Estimates for several rankers from the same held-out clicks.
+
+    Attributes:
+        estimates: one for each part, metric, estimator and ranker.
+        differences: the same for each ranker and each other that it is compared with.
+        diagnostics: what the clicks of each part can bear, with warnings; "all" first.
+        tau: the clip of the weights.
+        samples: number of bootstrap samples.
+        seed: their seed.
+        confidence: share of the intervals.
+    """
+
+    estimates: tuple[Estimate, ...]
+    differences: tuple[Difference, ...]
+    diagnostics: tuple[WeightDiagnostics, ...]
+    tau: float
+    samples: int
+    seed: int
+    confidence: float
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the estimates over all clicks cannot be trusted; empty if they can."""
+        return self.diagnostics[0].warnings
+
+    def estimate(
+        self, ranker: str, metric: str, *, estimator: str | None = None, part: str = ALL
+    ) -> Estimate:
+        """Return one estimate, by default that of the first estimator."""
+        for one in self.estimates:
+            if (one.part, one.metric, one.ranker) == (part, metric, ranker) and (
+                estimator in (None, one.estimator)
+            ):
+                return one
+        raise InputError(f"there is no estimate of {metric} for {ranker} ({part})")
+
+    def difference(
+        self,
+        ranker: str,
+        metric: str,
+        *,
+        against: str = LOGGED,
+        estimator: str | None = None,
+        part: str = ALL,
+    ) -> Difference:
+        """Return one difference, by default that of the first estimator."""
+        wanted = (part, metric, ranker, against)
+        for one in self.differences:
+            if (one.part, one.metric, one.ranker, one.against) == wanted and (
+                estimator in (None, one.estimator)
+            ):
+                return one
+        raise InputError(f"{ranker} was not compared with {against} by {metric} ({part})")
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """Return plain lists and dicts; a number that is not finite becomes None."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,1 @@
+"""Click logs, whatever their form."""

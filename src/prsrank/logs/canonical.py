@@ -1,0 +1,189 @@
+"""A table with a log's own columns to events with the columns that prsrank knows."""
+
+import fnmatch
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from prsrank.errors import InputError
+from prsrank.logs.event_source import OPTIONAL, REQUIRED, EventSource, nearest_column, source_of
+from prsrank.logs.mapping import LogMapping
+from prsrank.logs.sql_text import quoted_name, quoted_text
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+_PLAIN = ("query_id", "session_id", "doc_id")
+_OUTCOMES = ("position", "click", "weight", "propensity", "action")
+
+
+def canonical_events(relation: "DuckDBPyRelation", mapping: LogMapping) -> "DuckDBPyRelation":
+    """Return events under the names of `prsrank.logs.mapping.MEANINGS`, unchecked.
+
+    Contexts and features keep their names; other columns are left out. Where rows are single
+    actions (a column `action`), they are gathered to one row per shown doc, and `impression`
+    tells whether the log has a row that shows it (an action that does not count). Its position
+    is that of such a row, else that of the action.
+
+    Raises:
+        InputError: if a column is missing or of a type that cannot be read as meant.
+    """
+    table = source_of(relation)
+    columns = _Columns(table, mapping)
+    values = dict(columns.plain()) | columns.extra()
+    if not columns.has_actions_in_rows():
+        return _projected(relation, values | columns.outcome())
+    values |= {"counted": columns.action_weight(), "row_position": columns.position()}
+    rows = _projected(relation, values)
+    kept = [name for name in values if name not in (*_PLAIN, "counted", "row_position")]
+    return rows.aggregate(
+        ", ".join((*_PLAIN, *_gathered(kept))),
+        ", ".join(quoted_name(name) for name in _PLAIN),
+    )
+
+
+def feature_columns(relation: "DuckDBPyRelation", mapping: LogMapping) -> tuple[str, ...]:
+    """Return the columns that the mapping's names and patterns of features stand for.
+
+    A pattern takes the columns of numbers that have no other meaning.
+    """
+    return tuple(_Columns(source_of(relation), mapping).features())
+
+
+def _gathered(names: Sequence[str]) -> Iterator[str]:
+    shown = "row_position) FILTER (WHERE counted = 0"
+    yield f"coalesce(min({shown}), min(row_position)) AS position"
+    yield "(max(counted) > 0)::TINYINT AS click"
+    yield "max(counted) AS weight"
+    yield "bool_or(counted = 0) AS impression"
+    yield from (f"min({quoted_name(name)}) AS {quoted_name(name)}" for name in names)
+
+
+def _projected(relation: "DuckDBPyRelation", values: dict[str, str]) -> "DuckDBPyRelation":
+    return relation.project(", ".join(f"{sql} AS {quoted_name(n)}" for n, sql in values.items()))
+
+
+class _Columns:
+    """The SQL of each column of the events, in terms of a log's own columns."""
+
+    def __init__(self, table: EventSource, mapping: LogMapping) -> None:
+        self.table = table
+        self.mapping = mapping
+
+    def plain(self) -> Iterator[tuple[str, str]]:
+        """Yield the columns that are only renamed, or cast from what other programs write."""
+        for meaning in _PLAIN:
+            yield meaning, self._column(meaning)
+        for meaning in ("propensity", "randomised", "timestamp", "client_id"):
+            if meaning in self.mapping.columns or meaning in self.table.types:
+                yield meaning, self._cast(meaning)
+
+    def _cast(self, meaning: str) -> str:
+        sql, name = self._column(meaning), self.mapping.column(meaning)
+        if meaning == "randomised" and self.table.is_number(name):
+            return f"({sql} <> 0)"
+        if meaning == "timestamp" and self.table.is_text(name):
+            return f"try_cast({sql} AS TIMESTAMP)"
+        return sql
+
+    def extra(self) -> dict[str, str]:
+        """Return contexts and features."""
+        for name in self.mapping.contexts:
+            self._check(name, "context")
+        names = (*self.mapping.contexts, *self.features())
+        for name in names:
+            if name in (*REQUIRED, *OPTIONAL, "impression"):
+                raise InputError(f"column {name!r} has a meaning of its own: rename it or leave it")
+        return {name: quoted_name(name) for name in names}
+
+    def outcome(self) -> dict[str, str]:
+        """Return position, click and weight of a log with one row per shown doc."""
+        values = {"position": self.position()}
+        if self.mapping.actions:
+            weight = self.action_weight()
+            return values | {"click": f"({weight} > 0)::TINYINT", "weight": weight}
+        click = self._column("click")
+        boolean = self.table.types[self.mapping.column("click")] == "BOOLEAN"
+        # not a cast: DuckDB would move it into its CSV reader, which then fails on "true"
+        as_number = f"CASE WHEN {click} THEN 1 WHEN NOT {click} THEN 0 END"
+        values["click"] = as_number if boolean else click
+        if "weight" in self.mapping.columns or "weight" in self.table.types:
+            self._check_number(self.mapping.column("weight"), "weight")
+            values["weight"] = f"{self._column('weight')}::DOUBLE"
+        return values
+
+    def position(self) -> str:
+        sql = self._column("position")
+        if self.mapping.positions_from != 0:
+            return sql
+        self._check_number(self.mapping.column("position"), "position")
+        return f"{sql} + 1"
+
+    def has_actions_in_rows(self) -> bool:
+        """Tell whether a row is one action, not one shown doc."""
+        named = "action" in self.mapping.columns
+        return named or bool(self.mapping.actions and "action" in self.table.types)
+
+    def action_weight(self) -> str:
+        """Return the SQL of the weight of a row's heaviest action; 0 if none counts."""
+        if self.has_actions_in_rows():
+            counted = self.mapping.actions or {"click": 1.0}
+            cases = " ".join(
+                f"WHEN {quoted_text(name)} THEN {float(weight)!r}::DOUBLE"
+                for name, weight in counted.items()
+            )
+            return f"CASE {self._column('action')}::VARCHAR {cases} ELSE 0 END"
+        for name in self.mapping.actions:
+            self._check(name, "action")
+            if self.table.types[name] != "BOOLEAN":
+                self._check_number(name, "action")
+        parts = (
+            f"CASE WHEN {quoted_name(name)}::DOUBLE > 0 THEN {float(weight)!r}::DOUBLE ELSE 0 END"
+            for name, weight in self.mapping.actions.items()
+        )
+        return f"greatest({', '.join(parts)})"
+
+    def features(self) -> Iterator[str]:
+        taken = {self.mapping.column(meaning) for meaning in (*REQUIRED, *_OUTCOMES)}
+        taken |= {*self.mapping.columns.values(), *self.mapping.contexts, *self.mapping.actions}
+        given: dict[str, None] = {}
+        for pattern in self.mapping.features:
+            if any(sign in pattern for sign in "*?["):
+                found = [n for n in self.table.types if fnmatch.fnmatchcase(n, pattern)]
+                numbers = [n for n in found if n not in taken and self._is_feature(n)]
+                if not numbers:
+                    raise InputError(f"no column of numbers matches the features {pattern!r}")
+                given |= dict.fromkeys(numbers)
+                continue
+            self._check(pattern, "feature")
+            outcomes = {self.mapping.column(meaning) for meaning in _OUTCOMES}
+            if pattern in outcomes | set(self.mapping.actions):
+                raise InputError(f"column {pattern!r} says what happened and can be no feature")
+            if not self._is_feature(pattern):
+                kind = self.table.types[pattern]
+                raise InputError(f"feature {pattern!r} must hold numbers, not {kind}")
+            given[pattern] = None
+        yield from given
+
+    def _is_feature(self, name: str) -> bool:
+        return self.table.is_number(name) or self.table.types[name] == "BOOLEAN"
+
+    def _column(self, meaning: str) -> str:
+        name = self.mapping.column(meaning)
+        if name not in self.table.types:
+            known = self.table.types
+            hint = f" (for {meaning})" if name != meaning else nearest_column(name, known)
+            if meaning == "session_id" and name == meaning:
+                hint += "; where every query is one session: --column session_id=QUERY'S COLUMN"
+            raise InputError(f"the log has no column {name!r}{hint}")
+        return quoted_name(name)
+
+    def _check(self, name: str, what: str) -> None:
+        if name not in self.table.types:
+            hint = nearest_column(name, self.table.types)
+            raise InputError(f"the log has no column {name!r} ({what}){hint}")
+
+    def _check_number(self, name: str, what: str) -> None:
+        if not self.table.is_number(name):
+            raise InputError(
+                f"column {name!r} ({what}) must hold numbers, not {self.table.types[name]}"
+            )

@@ -1,0 +1,338 @@
+"""Click logs: which rankings were shown, in which sessions, and what was clicked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.data.dataset import RankingDataset, id_array
+from prsrank.errors import InputError
+from prsrank.types import Floats, IdArray, Ints, Longs
+
+Time = int | str | datetime | np.datetime64
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """A column of the log with one value per session, such as the device.
+
+    Attributes:
+        values: the distinct values, as strings.
+        codes: index into `values` of each session.
+    """
+
+    values: tuple[str, ...]
+    codes: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class ClickLog:
+    """Rankings, the sessions that showed them, and the clicks. All arrays are read-only.
+
+    A doc is named by its index into `doc_ids`, a table of the distinct (query, doc) pairs
+    grouped by query; so statistics per (query, doc) are sums over that index. Non-clicks
+    are the shown docs that are not among a session's clicks: they need no space.
+
+    Attributes:
+        query_ids: the distinct queries.
+        doc_offsets: where each query's docs begin in `doc_ids`, and the end (queries + 1).
+        doc_ids: the distinct docs of each query.
+        ranking_query: index of each ranking's query (rankings).
+        ranking_offsets: where each ranking's slots begin, and the end (rankings + 1).
+        ranking_docs: the docs shown, in the order shown (slots).
+        ranking_positions: the 1-based positions at which they were shown, rising within a
+            ranking; there may be gaps (slots).
+        session_ranking: index of the ranking that each session showed (sessions).
+        session_clicks: how many docs were clicked in each session (sessions).
+        clicks: 0-based index into the ranking of each clicked doc, rising within a session,
+            session after session (clicks).
+        ranking_design: index into `designs` of each ranking (rankings).
+        designs: how sessions were randomised; the first is "", not at all. "uniform": all
+            positions shuffled; "top-k:K": positions 1 to K shuffled; "swap:A:B": the docs at
+            positions A and B changed places with probability 1/2 (sessions that drew
+            "no change" are marked too).
+        ranking_propensities: logged propensity of each slot, if known (slots).
+        session_ids: the sessions' own ids, if known; else 0, 1, 2, ...
+        session_times: microseconds since 1970, if known (sessions).
+        contexts: further columns with one value per session.
+        click_weights: how much each click counts, above 0 (clicks): a purchase may count for
+            more than a click. None: every click counts 1.
+
+    >>> log = ClickLog.from_frame({
+    ...     "query_id": np.array([7, 7, 7, 7]), "session_id": np.array([1, 1, 2, 2]),
+    ...     "doc_id": np.array([30, 40, 30, 40]), "position": np.array([1, 2, 1, 2]),
+    ...     "click": np.array([True, False, True, True])})
+    >>> log.sessions, log.rankings, log.clicks.tolist()
+    (2, 1, [0, 0, 1])
+    >>> shown, clicked = log.position_counts()
+    >>> (clicked / shown).tolist()
+    [1.0, 0.5]
+    """
+
+    query_ids: IdArray
+    doc_offsets: Longs
+    doc_ids: IdArray
+    ranking_query: Ints
+    ranking_offsets: Longs
+    ranking_docs: Ints
+    ranking_positions: Ints
+    session_ranking: Ints
+    session_clicks: Ints
+    clicks: Ints
+    ranking_design: Ints = None  # type: ignore[assignment]
+    designs: tuple[str, ...] = ("",)
+    ranking_propensities: Floats | None = None
+    session_ids: IdArray | None = None
+    session_times: Longs | None = None
+    contexts: Mapping[str, Context] = field(default_factory=dict)
+    click_weights: Floats | None = None
+
+    def __post_init__(self) -> None:
+        if getattr(self, "ranking_design", None) is None:
+            object.__setattr__(self, "ranking_design", np.zeros(len(self.ranking_query), np.int32))
+        for name in ("query_ids", "doc_ids", "session_ids"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, id_array(getattr(self, name)))
+        for name, dtype in _DTYPES.items():
+            if getattr(self, name) is not None:
+                array: npt.NDArray = np.ascontiguousarray(getattr(self, name), dtype=dtype).view()
+                array.flags.writeable = False
+                object.__setattr__(self, name, array)
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        slots = self.ranking_offsets[-1]
+        for name, size in (
+            ("doc_offsets", self.queries + 1),
+            ("doc_ids", self.doc_offsets[-1]),
+            ("ranking_offsets", self.rankings + 1),
+            ("ranking_docs", slots),
+            ("ranking_positions", slots),
+            ("ranking_design", self.rankings),
+            ("ranking_propensities", slots),
+            ("session_clicks", self.sessions),
+            ("session_ids", self.sessions),
+            ("session_times", self.sessions),
+            ("clicks", self.session_clicks.sum(dtype=np.int64)),
+            ("click_weights", len(self.clicks)),
+        ):
+            array = getattr(self, name)
+            if array is not None and len(array) != size:
+                raise InputError(f"the log's {name} has {len(array)} entries where {size} belong")
+
+    @property
+    def queries(self) -> int:
+        """Number of distinct queries."""
+        return len(self.query_ids)
+
+    @property
+    def rankings(self) -> int:
+        """Number of distinct rankings."""
+        return len(self.ranking_query)
+
+    @property
+    def sessions(self) -> int:
+        """Number of sessions."""
+        return len(self.session_ranking)
+
+    @property
+    def click_offsets(self) -> Longs:
+        """Where each session's clicks begin in `clicks`, and the end (sessions + 1)."""
+        offsets = np.zeros(self.sessions + 1, np.int64)
+        np.cumsum(self.session_clicks, out=offsets[1:])
+        return offsets
+
+    @cached_property
+    def max_position(self) -> int:
+        """The lowest place at which any doc was shown; 0 for an empty log."""
+        return int(self.ranking_positions.max(initial=0))
+
+    @classmethod
+    def from_frame(cls, frame: object, *, contexts: Sequence[str] = ()) -> "ClickLog":
+        """Make a log of a frame of events, one row per shown doc.
+
+        See `prsrank.logs.events.from_frame`, which this calls.
+        """
+        from prsrank.logs.events import from_frame
+
+        return from_frame(frame, contexts=contexts)
+
+    def slot_statistics(self) -> tuple[Longs, Longs]:
+        """Return how often each slot of each ranking was shown, and clicked (slots each).
+
+        Every statistic that needs no session of its own is a sum of these: per position by
+        `ranking_positions`, per (query, doc) by `ranking_docs`.
+        """
+        sessions = np.zeros(self.rankings, np.int64)
+        clicked = np.zeros(len(self.ranking_docs), np.int64)
+        _count_kernel(
+            self.session_ranking,
+            self.session_clicks,
+            self.clicks,
+            self.ranking_offsets,
+            sessions,
+            clicked,
+        )
+        return np.repeat(sessions, np.diff(self.ranking_offsets)), clicked
+
+    def slot_click_weights(self) -> Floats:
+        """Return the summed weight of the clicks on each slot (slots)."""
+        first = self.ranking_offsets[self.session_ranking]
+        slots = np.repeat(first, self.session_clicks) + self.clicks
+        sums = np.bincount(slots, self.click_weights, minlength=len(self.ranking_docs))
+        return sums.astype(np.float64)
+
+    def position_counts(self) -> tuple[Longs, Longs]:
+        """Return how many docs were shown, and clicked, at positions 1, 2, ..., max_position."""
+        shown, clicked = self.slot_statistics()
+        place, size = self.ranking_positions - 1, self.max_position
+        # sums of integers in floating point are exact below 2^53
+        return (
+            np.bincount(place, shown, size).astype(np.int64),
+            np.bincount(place, clicked, size).astype(np.int64),
+        )
+
+    def select(self, sessions: npt.ArrayLike) -> "ClickLog":
+        """Return the named sessions (indices in the order given, or a boolean mask).
+
+        Rankings, queries and docs that none of them shows are left out.
+        """
+        from prsrank.logs.click_log_parts import select
+
+        return select(self, sessions)
+
+    def split_by_query(self, share: float, *, seed: int = 0) -> tuple["ClickLog", "ClickLog"]:
+        """Return the sessions of `share` of the queries, drawn at random, and the others.
+
+        All sessions of a query are on one side; each side has a query.
+        """
+        from prsrank.logs.click_log_parts import split_by_query
+
+        return split_by_query(self, share, seed=seed)
+
+    def split_by_time(
+        self, *, at: Time | None = None, share: float | None = None
+    ) -> tuple["ClickLog", "ClickLog"]:
+        """Return the sessions before a time, and those at or after it.
+
+        A query may be on both sides: to hold clicks out for evaluation use
+        `prsrank.logs.held_out.hold_out`, which keeps each query on one.
+
+        Args:
+            at: the time: microseconds since 1970, a datetime, or text such as "2026-01-31".
+            share: instead of `at`: the share of sessions, earliest first, that the first
+                part gets. Sessions of equal time stay together.
+        """
+        from prsrank.logs.click_log_parts import split_by_time
+
+        return split_by_time(self, at=at, share=share)
+
+    def equals(self, other: "ClickLog") -> bool:
+        """Tell whether two logs say the same: same sessions in the same order.
+
+        How queries, docs and rankings are numbered does not matter, nor does what no
+        session shows.
+        """
+        from prsrank.logs.click_log_parts import same
+
+        return same(self, other)
+
+    def name_slot(self, slot: int) -> str:
+        """Return words that name a slot, for messages: position, doc and query."""
+        doc = int(self.ranking_docs[slot])
+        query = int(np.searchsorted(self.doc_offsets, doc, side="right")) - 1
+        return (
+            f"position {self.ranking_positions[slot]} (doc {self.doc_ids[doc]} "
+            f"of query {self.query_ids[query]})"
+        )
+
+    def doc_rows(self, dataset: RankingDataset) -> Longs:
+        """Return the row in `dataset` of each (query, doc) of the log.
+
+        Docs of a data set without doc ids are named by their 0-based row in the list.
+
+        Raises:
+            InputError: if a query or doc of the log is not in the data set.
+        """
+        lists = _positions_of(self.query_ids, dataset.query_ids, "query")
+        lengths = np.diff(self.doc_offsets)
+        list_of_doc = np.repeat(lists, lengths)
+        if dataset.doc_ids is None:
+            rows = self._doc_numbers()
+            bad = (rows < 0) | (rows >= dataset.list_lengths[list_of_doc])
+            if bad.any():
+                self._raise_unknown_doc(int(bad.argmax()))
+            return dataset.offsets[list_of_doc] + rows
+        list_of_row = np.repeat(np.arange(dataset.lists), dataset.list_lengths)
+        ids, known = _same_kind(self.doc_ids, dataset.doc_ids)
+        codes = np.unique(np.concatenate([ids, known]), return_inverse=True)[1].astype(np.int64)
+        keys = list_of_doc * (codes.max(initial=0) + 1) + codes[: len(ids)]
+        known_keys = list_of_row * (codes.max(initial=0) + 1) + codes[len(ids) :]
+        order = np.argsort(known_keys, kind="stable")
+        place = np.minimum(np.searchsorted(known_keys[order], keys), len(order) - 1)
+        bad = known_keys[order][place] != keys
+        if bad.any():
+            self._raise_unknown_doc(int(bad.argmax()))
+        return np.asarray(order[place])
+
+    def _doc_numbers(self) -> Longs:
+        try:
+            return self.doc_ids.astype(np.int64)
+        except ValueError:
+            raise InputError(
+                "the log names docs by strings, but the data set has no doc ids to match"
+            ) from None
+
+    def _raise_unknown_doc(self, doc: int) -> None:
+        query = int(np.searchsorted(self.doc_offsets, doc, side="right")) - 1
+        raise InputError(
+            f"doc {self.doc_ids[doc]} of query {self.query_ids[query]} is in the log "
+            "but not in the data set"
+        )
+
+
+_DTYPES: dict[str, type] = {
+    "doc_offsets": np.int64,
+    "ranking_query": np.int32,
+    "ranking_offsets": np.int64,
+    "ranking_docs": np.int32,
+    "ranking_positions": np.int32,
+    "ranking_design": np.int32,
+    "ranking_propensities": np.float64,
+    "session_ranking": np.int32,
+    "session_clicks": np.int32,
+    "session_times": np.int64,
+    "clicks": np.int32,
+    "click_weights": np.float64,
+}
+
+
+@njit(cache=True, nogil=True)
+def _count_kernel(ranking, session_clicks, clicks, offsets, sessions, clicked):  # type: ignore[no-untyped-def]
+    click = 0
+    for session in range(len(ranking)):
+        sessions[ranking[session]] += 1
+        first = offsets[ranking[session]]
+        for _ in range(session_clicks[session]):
+            clicked[first + clicks[click]] += 1
+            click += 1
+
+
+def _same_kind(one: IdArray, other: IdArray) -> tuple[IdArray, IdArray]:
+    if one.dtype.kind == other.dtype.kind:
+        return one, other
+    return one.astype(np.str_), other.astype(np.str_)
+
+
+def _positions_of(wanted: IdArray, known: IdArray, what: str) -> Longs:
+    wanted, known = _same_kind(wanted, known)
+    order = np.argsort(known, kind="stable")
+    place = np.minimum(np.searchsorted(known[order], wanted), max(len(known) - 1, 0))
+    missing = known[order][place] != wanted if len(known) else np.ones(len(wanted), bool)
+    if missing.any():
+        raise InputError(f"{what} {wanted[missing.argmax()]} is in the log but not in the data set")
+    return order[place]

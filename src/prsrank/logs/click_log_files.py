@@ -1,0 +1,332 @@
+"""Click logs in files: events (Parquet, CSV) and the compact form (a folder of Parquet)."""
+
+import glob
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import id_array
+from prsrank.errors import InputError
+from prsrank.files import atomic_output, existing_file
+from prsrank.logs.click_log import ClickLog, Context
+from prsrank.logs.click_log_checks import check_contents, check_fit
+from prsrank.logs.click_log_parts import canonical, check_session_ids
+from prsrank.logs.distinct import doc_table
+from prsrank.logs.event_source import OPTIONAL, REQUIRED, one_line, source_of
+from prsrank.logs.events import event_blocks, from_source
+from prsrank.logs.sql_text import quoted_name, quoted_text
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+AnyPath = str | os.PathLike[str]
+
+_COMPACT = ("rankings", "sessions", "clicks")
+_SESSION_COLUMNS = ("ranking", "clicks", "session_id", "timestamp")
+_CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+_PARQUET = (".parquet", ".pq")
+_CONTEXTS_KEY = "prsrank_contexts"
+
+
+def read_click_log(path: AnyPath, *, contexts: Sequence[str] | None = None) -> ClickLog:
+    """Read a click log: events (Parquet or CSV) or the compact form, told apart by content.
+
+    Args:
+        path: a Parquet or CSV file of events, a folder of Parquet files of events, or a
+            folder that `write_compact` wrote.
+        contexts: the context columns to keep; by default those that the log was written
+            with, which for other programs' files is none.
+
+    Raises:
+        InputError: if a file is missing, is cut short, or holds a log that cannot be used.
+    """
+    place = Path(path)
+    if is_compact(place):
+        return _read_compact(place, contexts)
+    return _read_events(place, contexts)
+
+
+def is_compact(path: AnyPath) -> bool:
+    """Tell whether a path is a folder with a log in the compact form."""
+    place = Path(path)
+    return place.is_dir() and any((place / f"{name}.parquet").exists() for name in _COMPACT)
+
+
+def write_events(log: ClickLog, path: AnyPath) -> None:
+    """Write a log as events: one Parquet file with one row per shown doc.
+
+    Sessions keep their order; docs that no session shows are left out.
+    """
+    if Path(path).name.lower().endswith((*_CSV, ".json", ".jsonl")):
+        raise InputError(f"{path}: events are written as Parquet: name the file .parquet")
+    _check_writable(log, reserved=REQUIRED + OPTIONAL)
+    with atomic_output(path) as draft, _writing(path) as connection:
+        parts: list[Path] = []
+        for block in event_blocks(log):
+            parts.append(draft.with_name(f"part-{len(parts):06d}"))
+            relation = _numpy_relation(connection, block)
+            _copy(connection, relation, parts[-1], compression="uncompressed")
+        joined = connection.read_parquet([glob.escape(str(part)) for part in parts])
+        _copy(connection, joined, draft, contexts=log.contexts)
+
+
+def write_compact(log: ClickLog, path: AnyPath) -> None:
+    """Write a log in the compact form: a folder of rankings, sessions and clicks.
+
+    `rankings.parquet` has one row per slot of each ranking, `sessions.parquet` one per
+    session and `clicks.parquet` one per click. Docs that no ranking shows are left out.
+    """
+    _check_writable(log, reserved=_SESSION_COLUMNS)
+    tables = {
+        "rankings": _ranking_columns(log),
+        "sessions": _session_columns(log),
+        "clicks": {"index": log.clicks},
+    }
+    if log.click_weights is not None:
+        tables["clicks"]["weight"] = log.click_weights
+    with atomic_output(path, folder=True) as draft, _writing(path) as connection:
+        for name, columns in tables.items():
+            contexts = log.contexts if name == "sessions" else {}
+            relation = _numpy_relation(connection, columns)
+            _copy(connection, relation, draft / f"{name}.parquet", contexts=contexts)
+
+
+def _read_events(place: Path, contexts: Sequence[str] | None) -> ClickLog:
+    import duckdb
+
+    files = _event_files(place)
+    with _reading(place) as connection:
+        escaped = [glob.escape(str(file)) for file in files]
+        try:
+            if files[0].name.lower().endswith(_CSV):
+                relation = connection.read_csv(escaped[0])
+            else:
+                relation = connection.read_parquet(escaped, union_by_name=len(files) > 1)
+                contexts = stored_contexts(connection, files[0]) if contexts is None else contexts
+        except duckdb.Error as error:
+            raise InputError(f"{place}: cannot be read: {one_line(error)}") from error
+        return from_source(source_of(relation), contexts=contexts or ())
+
+
+def _event_files(place: Path) -> list[Path]:
+    if place.is_dir():
+        files = sorted(file for file in place.iterdir() if file.suffix in _PARQUET)
+        if not files:
+            raise InputError(f"{place}: the folder holds no Parquet files")
+        return files
+    file = existing_file(place)
+    if file.stat().st_size == 0:
+        raise InputError(f"{place}: the file is empty")
+    with file.open("rb") as stream:
+        is_parquet = stream.read(4) == b"PAR1"
+    if not is_parquet and not file.name.lower().endswith(_CSV + _PARQUET):
+        raise InputError(
+            f"{place}: not a click log: neither Parquet nor named .parquet, .csv or .tsv"
+        )
+    return [file]
+
+
+def _read_compact(place: Path, contexts: Sequence[str] | None) -> ClickLog:
+    import duckdb
+
+    with _reading(place) as connection:
+        files = {name: existing_file(place / f"{name}.parquet") for name in _COMPACT}
+        try:
+            tables = {n: connection.read_parquet(glob.escape(str(f))) for n, f in files.items()}
+            if contexts is None:
+                contexts = stored_contexts(connection, files["sessions"])
+            rankings = _arrays(tables["rankings"], _RANKING_SQL, (), place / "rankings.parquet")
+            sessions = _arrays(
+                tables["sessions"], _SESSION_SQL, contexts, place / "sessions.parquet"
+            )
+            clicks = _arrays(tables["clicks"], _CLICK_SQL, (), place / "clicks.parquet")
+        except duckdb.Error as error:
+            raise InputError(f"{place}: cannot be read: {one_line(error)}") from error
+        log = _compact_log(rankings, sessions, clicks, contexts)
+        check_fit(log)
+        log = canonical(log)
+        check_contents(log)
+        return log
+
+
+_RANKING_SQL = {
+    "ranking": "ranking::INTEGER",
+    "query_id": "query_id",
+    "doc_id": "doc_id",
+    "position": "position::INTEGER",
+    "propensity": "propensity::DOUBLE",
+    "randomised": "randomised::VARCHAR",
+}
+_SESSION_SQL = {
+    "ranking": "ranking::INTEGER",
+    "clicks": "clicks::INTEGER",
+    "session_id": "session_id",
+    "timestamp": "epoch_us(timestamp)",
+}
+_CLICK_SQL = {"index": '"index"::INTEGER', "weight": "weight::DOUBLE"}
+_OPTIONAL_COLUMNS = ("propensity", "randomised", "session_id", "timestamp", "weight")
+
+
+def _arrays(
+    table: "DuckDBPyRelation", sql: Mapping[str, str], contexts: Sequence[str], file: Path
+) -> dict[str, npt.NDArray]:
+    for name in (*sql, *contexts):
+        if name not in table.columns and name not in _OPTIONAL_COLUMNS:
+            raise InputError(f"{file}: has no column {name!r}")
+    wanted = {name: text for name, text in sql.items() if name in table.columns}
+    wanted |= {name: f"coalesce({quoted_name(name)}::VARCHAR, '')" for name in contexts}
+    columns = table.project(", ".join(f"{t} AS c{i}" for i, t in enumerate(wanted.values())))
+    arrays = columns.fetchnumpy()
+    found = {name: arrays[f"c{i}"] for i, name in enumerate(wanted)}
+    for name, array in found.items():
+        if np.ma.is_masked(array):
+            raise InputError(f"{file}: {name} is missing (null) in {array.mask.sum()} rows")
+    return {name: np.asarray(array) for name, array in found.items()}
+
+
+def _compact_log(
+    slots: Mapping[str, npt.NDArray],
+    sessions: Mapping[str, npt.NDArray],
+    clicks: Mapping[str, npt.NDArray],
+    contexts: Sequence[str],
+) -> ClickLog:
+    counted = np.bincount(np.maximum(slots["ranking"], 0))
+    if np.any(np.diff(slots["ranking"]) < 0) or np.any(slots["ranking"] < 0) or not counted.all():
+        raise InputError("the rankings are not numbered 0, 1, 2, ... in order")
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counted)])
+    firsts = offsets[:-1]
+    query_ids, query = np.unique(id_array(slots["query_id"]), return_inverse=True)
+    doc_names, names = np.unique(id_array(slots["doc_id"]), return_inverse=True)
+    if np.any(query != np.repeat(query[firsts], counted)):
+        raise InputError("a ranking names two queries")
+    doc_offsets, table, docs = doc_table(query, names, len(query_ids))
+    designs, design = np.unique(
+        slots.get("randomised", np.array([""], object).repeat(len(query))), return_inverse=True
+    )
+    if np.any(design != np.repeat(design[firsts], counted)):
+        raise InputError("a ranking names two designs")
+    shift = 0 if len(designs) and designs[0] == "" else 1
+    return ClickLog(
+        query_ids=id_array(query_ids),
+        doc_offsets=doc_offsets,
+        doc_ids=id_array(doc_names[table]),
+        ranking_query=query[firsts].astype(np.int32),
+        ranking_offsets=offsets,
+        ranking_docs=docs,
+        ranking_positions=slots["position"],
+        session_ranking=sessions["ranking"],
+        session_clicks=sessions["clicks"],
+        clicks=clicks["index"],
+        ranking_design=(design[firsts] + shift).astype(np.int32),
+        designs=("",) * shift + tuple(designs.tolist()),
+        ranking_propensities=slots.get("propensity"),
+        session_ids=sessions.get("session_id"),
+        session_times=sessions.get("timestamp"),
+        contexts={name: _context(sessions[name]) for name in contexts},
+        click_weights=clicks.get("weight"),
+    )
+
+
+def _context(values: npt.NDArray) -> Context:
+    distinct, codes = np.unique(values, return_inverse=True)
+    return Context(tuple(distinct.tolist()), codes.astype(np.int32))
+
+
+def _ranking_columns(log: ClickLog) -> dict[str, npt.NDArray]:
+    lengths = np.diff(log.ranking_offsets)
+    columns: dict[str, npt.NDArray] = {
+        "ranking": np.repeat(np.arange(log.rankings, dtype=np.int32), lengths),
+        "query_id": np.repeat(log.query_ids[log.ranking_query], lengths),
+        "doc_id": log.doc_ids[log.ranking_docs],
+        "position": log.ranking_positions,
+    }
+    if log.ranking_propensities is not None:
+        columns["propensity"] = log.ranking_propensities
+    if log.ranking_design.any():
+        designs = np.array(log.designs, object)
+        columns["randomised"] = np.repeat(designs[log.ranking_design], lengths)
+    return columns
+
+
+def _session_columns(log: ClickLog) -> dict[str, npt.NDArray]:
+    columns: dict[str, npt.NDArray] = {
+        "ranking": log.session_ranking,
+        "clicks": log.session_clicks,
+    }
+    if log.session_ids is not None:
+        columns["session_id"] = log.session_ids
+    if log.session_times is not None:
+        columns["timestamp"] = log.session_times.view("datetime64[us]")
+    for name, context in log.contexts.items():
+        columns[name] = np.array(context.values, object)[context.codes]
+    return columns
+
+
+def _check_writable(log: ClickLog, *, reserved: Sequence[str]) -> None:
+    if log.sessions == 0:
+        raise InputError("the log has no sessions to write")
+    check_session_ids(log, "in the log more than once")
+    for name in log.contexts:
+        if name.lower() in reserved:
+            raise InputError(f"a context cannot be named {name!r}: that column has its own meaning")
+
+
+@contextmanager
+def _reading(place: Path) -> Iterator["DuckDBPyConnection"]:
+    import duckdb
+
+    with duckdb.connect() as connection:
+        try:
+            yield connection
+        except InputError as error:
+            message = str(error)
+            named = message.startswith(str(place))
+            raise InputError(message if named else f"{place}: {message}") from error
+
+
+@contextmanager
+def _writing(path: AnyPath) -> Iterator["DuckDBPyConnection"]:
+    import duckdb
+
+    with duckdb.connect() as connection:
+        try:
+            yield connection
+        except duckdb.Error as error:
+            raise InputError(f"{path}: cannot be written: {one_line(error)}") from error
+
+
+def _numpy_relation(
+    connection: "DuckDBPyConnection", columns: Mapping[str, npt.NDArray]
+) -> "DuckDBPyRelation":
+    # DuckDB makes an enumeration of a string array, sorting it; not of an object array
+    plain = {n: a.astype(object) if a.dtype.kind == "U" else a for n, a in columns.items()}
+    connection.register("columns", plain)
+    return connection.table("columns")
+
+
+def _copy(
+    connection: "DuckDBPyConnection",
+    relation: "DuckDBPyRelation",
+    file: Path,
+    *,
+    contexts: Iterable[str] = (),
+    compression: str = "zstd",
+) -> None:
+    names = quoted_text(json.dumps(list(contexts)))
+    metadata = f"KV_METADATA {{{_CONTEXTS_KEY}: {names}}}"
+    options = f"FORMAT parquet, COMPRESSION {compression}, {metadata}"
+    relation.create_view("written", replace=True)
+    connection.execute(f"COPY written TO {quoted_text(str(file))} ({options})")
+
+
+def stored_contexts(connection: "DuckDBPyConnection", file: Path) -> tuple[str, ...]:
+    """Return the context columns that a Parquet file was written with."""
+    query = "SELECT value FROM parquet_kv_metadata(?) WHERE decode(key) = ?"
+    found: list[Any] = connection.execute(query, [glob.escape(str(file)), _CONTEXTS_KEY]).fetchall()
+    return tuple(json.loads(found[0][0])) if found else ()

@@ -1,0 +1,311 @@
+"""Parts of click logs: select, split and merge sessions; the one order that logs compare in."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import id_array, joined_ids
+from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog, Context, Time
+from prsrank.logs.distinct import code_pairs, code_rankings, doc_table, ragged_rows
+from prsrank.types import IdArray, Ints, Longs
+
+
+def select(log: ClickLog, sessions: npt.ArrayLike) -> ClickLog:
+    """Return the named sessions of a log; see `ClickLog.select`."""
+    chosen = _session_indices(log, sessions)
+    ranking, firsts = code_pairs(log.session_ranking[chosen], np.zeros(len(chosen), np.int64))
+    kept = log.session_ranking[chosen][firsts]
+    slots, ranking_offsets = ragged_rows(log.ranking_offsets, kept)
+    docs, ranking_docs = np.unique(log.ranking_docs[slots], return_inverse=True)
+    doc_query = np.searchsorted(log.doc_offsets, docs, side="right") - 1
+    queries, doc_counts = np.unique(doc_query, return_counts=True)
+    if len(kept):  # a ranking may be empty: keep its query too
+        queries = np.union1d(queries, log.ranking_query[kept])
+        doc_counts = np.bincount(np.searchsorted(queries, doc_query), minlength=len(queries))
+    clicks, _ = ragged_rows(log.click_offsets, chosen)
+    return ClickLog(
+        query_ids=log.query_ids[queries],
+        doc_offsets=np.concatenate([[0], np.cumsum(doc_counts)]),
+        doc_ids=log.doc_ids[docs],
+        ranking_query=np.searchsorted(queries, log.ranking_query[kept]).astype(np.int32),
+        ranking_offsets=ranking_offsets,
+        ranking_docs=ranking_docs.astype(np.int32),
+        ranking_positions=log.ranking_positions[slots],
+        session_ranking=ranking,
+        session_clicks=log.session_clicks[chosen],
+        clicks=log.clicks[clicks],
+        ranking_design=log.ranking_design[kept],
+        designs=log.designs,
+        ranking_propensities=_taken(log.ranking_propensities, slots),
+        session_ids=_taken(log.session_ids, chosen),
+        session_times=_taken(log.session_times, chosen),
+        contexts={
+            name: _used_values(Context(context.values, context.codes[chosen]))
+            for name, context in log.contexts.items()
+        },
+        click_weights=_taken(log.click_weights, clicks),
+    )
+
+
+def split_by_query(log: ClickLog, share: float, *, seed: int = 0) -> tuple[ClickLog, ClickLog]:
+    """Split a log by queries; see `ClickLog.split_by_query`."""
+    _check_share(share)
+    shown = np.unique(log.ranking_query[log.session_ranking])
+    if len(shown) < 2:
+        raise InputError(f"a log of {len(shown)} queries cannot be split by query")
+    size = min(max(round(share * len(shown)), 1), len(shown) - 1)
+    first = np.zeros(log.queries, bool)
+    first[np.random.default_rng(seed).permutation(shown)[:size]] = True
+    mask = first[log.ranking_query][log.session_ranking]
+    return select(log, mask), select(log, ~mask)
+
+
+def split_by_time(
+    log: ClickLog, *, at: Time | None = None, share: float | None = None
+) -> tuple[ClickLog, ClickLog]:
+    """Split a log by time; see `ClickLog.split_by_time`."""
+    if (at is None) == (share is None):
+        raise InputError("split by time takes either a time or a share")
+    if log.session_times is None:
+        raise InputError("the log has no timestamps to split by")
+    if share is not None:
+        _check_share(share)
+        times = np.sort(log.session_times)
+        cut = int(times[min(round(share * len(times)), len(times) - 1)]) if len(times) else 0
+    else:
+        assert at is not None  # noqa: S101
+        cut = _microseconds(at)
+    mask = log.session_times < cut
+    if mask.all() or not mask.any():
+        raise InputError(f"a split at {np.datetime64(cut, 'us')} leaves one part without sessions")
+    return select(log, mask), select(log, ~mask)
+
+
+def merge(logs: Sequence[ClickLog]) -> ClickLog:
+    """Put the sessions of several logs behind one another; queries and docs meet by their ids.
+
+    What only some of the logs have (propensities, session ids, times, a context) is left
+    out. Integer ids become strings if any log has string ids.
+
+    Raises:
+        InputError: if two logs hold the same session of the same query.
+
+    >>> day = ClickLog.from_frame({"query_id": np.array([1, 1]), "session_id": np.zeros(2, int),
+    ...     "doc_id": np.array([3, 4]), "position": np.array([1, 2]), "click": np.array([0, 1])})
+    >>> both = merge([day, day])
+    >>> both.sessions, both.rankings
+    (2, 1)
+    """
+    if not logs:
+        raise InputError("nothing to merge")
+    designs = ["", *sorted({design for log in logs for design in log.designs} - {""})]
+    starts = {
+        name: np.cumsum([0, *(getattr(log, name) for log in logs)]).tolist()
+        for name in ("queries", "rankings")
+    }
+    doc_starts = np.cumsum([0, *(len(log.doc_ids) for log in logs)]).tolist()
+    slot_starts = np.cumsum([0, *(len(log.ranking_docs) for log in logs)]).tolist()
+    joined = ClickLog(
+        query_ids=joined_ids([log.query_ids for log in logs]),
+        doc_offsets=_joined_offsets([log.doc_offsets for log in logs], doc_starts),
+        doc_ids=joined_ids([log.doc_ids for log in logs]),
+        ranking_query=_shifted([log.ranking_query for log in logs], starts["queries"]),
+        ranking_offsets=_joined_offsets([log.ranking_offsets for log in logs], slot_starts),
+        ranking_docs=_shifted([log.ranking_docs for log in logs], doc_starts),
+        ranking_positions=np.concatenate([log.ranking_positions for log in logs]),
+        session_ranking=_shifted([log.session_ranking for log in logs], starts["rankings"]),
+        session_clicks=np.concatenate([log.session_clicks for log in logs]),
+        clicks=np.concatenate([log.clicks for log in logs]),
+        ranking_design=np.concatenate(
+            [np.array([designs.index(d) for d in log.designs])[log.ranking_design] for log in logs]
+        ),
+        designs=tuple(designs),
+        ranking_propensities=_all_or_none([log.ranking_propensities for log in logs]),
+        session_ids=_joined_session_ids(logs),
+        session_times=_all_or_none([log.session_times for log in logs]),
+        contexts={
+            name: _joined_context([log.contexts[name] for log in logs])
+            for name in logs[0].contexts
+            if all(name in log.contexts for log in logs)
+        },
+        click_weights=_joined_weights(logs),
+    )
+    merged = canonical(joined)
+    check_session_ids(merged, "in more than one log")
+    return merged
+
+
+def canonical(log: ClickLog) -> ClickLog:
+    """Return the same log in the one order that readers give.
+
+    Queries are sorted by id, each query's docs by id, designs by name, and contexts'
+    values too; equal rankings are stored once, in the order in which sessions first show
+    them. Queries and docs that no session shows are left out.
+    """
+    log = select(log, np.arange(log.sessions))
+    query_ids, query_of = _sorted_ids(log.query_ids)
+    names, name_of_doc = _sorted_ids(log.doc_ids)
+    ranking_query = query_of[log.ranking_query]
+    lengths = np.diff(log.ranking_offsets)
+    doc_offsets, table, docs = doc_table(
+        np.repeat(ranking_query, lengths), name_of_doc[log.ranking_docs], len(query_ids)
+    )
+    designs, design = _sorted_designs(log)
+    codes, firsts = code_rankings(
+        log.ranking_offsets,
+        ranking_query,
+        design,
+        docs,
+        log.ranking_positions,
+        log.ranking_propensities,
+    )
+    slots, ranking_offsets = ragged_rows(log.ranking_offsets, firsts)
+    return replace(
+        log,
+        query_ids=query_ids,
+        doc_offsets=doc_offsets,
+        doc_ids=names[table],
+        ranking_query=ranking_query[firsts],
+        ranking_offsets=ranking_offsets,
+        ranking_docs=docs[slots],
+        ranking_positions=log.ranking_positions[slots],
+        session_ranking=codes[log.session_ranking],
+        ranking_design=design[firsts],
+        designs=designs,
+        ranking_propensities=_taken(log.ranking_propensities, slots),
+        session_ids=None if _is_numbering(log.session_ids) else log.session_ids,
+        contexts={name: _sorted_values(context) for name, context in log.contexts.items()},
+    )
+
+
+def same(one: ClickLog, other: ClickLog) -> bool:
+    """Tell whether two logs say the same; see `ClickLog.equals`."""
+    one, other = canonical(one), canonical(other)
+    if one.designs != other.designs or one.contexts.keys() != other.contexts.keys():
+        return False
+    for name, context in one.contexts.items():
+        if context.values != other.contexts[name].values:
+            return False
+        if not np.array_equal(context.codes, other.contexts[name].codes):
+            return False
+    for field in fields(one):
+        if field.name in ("designs", "contexts"):
+            continue
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        if (a is None) != (b is None) or (a is not None and not np.array_equal(a, b)):
+            return False
+    return True
+
+
+def check_session_ids(log: ClickLog, where: str) -> None:
+    """Raise an InputError if a query has the same session id twice."""
+    if log.session_ids is None:
+        return
+    names = np.unique(log.session_ids, return_inverse=True)[1]
+    query = log.ranking_query[log.session_ranking]
+    _, firsts = code_pairs(query, names)
+    if len(firsts) < log.sessions:
+        unseen = np.ones(log.sessions, bool)
+        unseen[firsts] = False
+        session = int(unseen.argmax())
+        raise InputError(
+            f"session {log.session_ids[session]} of query {log.query_ids[query[session]]} "
+            f"is {where}"
+        )
+
+
+def _session_indices(log: ClickLog, sessions: npt.ArrayLike) -> Longs:
+    chosen = np.asarray(sessions)
+    if chosen.size == 0 and chosen.dtype != bool:
+        chosen = chosen.astype(np.int64)
+    if chosen.ndim != 1 or chosen.dtype.kind not in "biu":
+        raise InputError("sessions are selected by a list of indices or a boolean mask")
+    try:
+        return np.asarray(np.arange(log.sessions)[chosen])
+    except IndexError:
+        raise InputError(
+            f"the log has {log.sessions} sessions; {len(chosen)} were selected, "
+            f"up to index {chosen.max()}"
+        ) from None
+
+
+def _check_share(share: float) -> None:
+    if not 0 < share < 1:
+        raise InputError(f"the share must be between 0 and 1, not {share}")
+
+
+def _microseconds(time: Time) -> int:
+    if isinstance(time, int):
+        return time
+    try:
+        return int(np.asarray(time, "datetime64[us]").astype(np.int64))
+    except ValueError:
+        raise InputError(f"{time!r} is not a time such as 2026-01-31T12:00") from None
+
+
+def _sorted_ids(ids: IdArray) -> tuple[IdArray, Ints]:
+    distinct, places = np.unique(ids, return_inverse=True)
+    return id_array(distinct), places.astype(np.int32)
+
+
+def _taken(values: npt.NDArray | None, rows: npt.NDArray) -> npt.NDArray | None:
+    return None if values is None else values[rows]
+
+
+def _shifted(arrays: Sequence[npt.NDArray], starts: Sequence[int]) -> npt.NDArray:
+    return np.concatenate([a + start for a, start in zip(arrays, starts, strict=False)])
+
+
+def _joined_offsets(arrays: Sequence[Longs], starts: Sequence[int]) -> Longs:
+    return np.concatenate([np.zeros(1, np.int64), _shifted([a[1:] for a in arrays], starts)])
+
+
+def _all_or_none(arrays: Sequence[npt.NDArray | None]) -> npt.NDArray | None:
+    present = [array for array in arrays if array is not None]
+    return np.concatenate(present) if len(present) == len(arrays) else None
+
+
+def _joined_weights(logs: Sequence[ClickLog]) -> npt.NDArray | None:
+    if all(log.click_weights is None for log in logs):
+        return None
+    return np.concatenate(
+        [np.ones(len(w.clicks)) if w.click_weights is None else w.click_weights for w in logs]
+    )
+
+
+def _joined_session_ids(logs: Sequence[ClickLog]) -> IdArray | None:
+    ids = [log.session_ids for log in logs if log.session_ids is not None]
+    return joined_ids(ids) if len(ids) == len(logs) else None
+
+
+def _joined_context(contexts: Sequence[Context]) -> Context:
+    starts = np.cumsum([0, *(len(context.values) for context in contexts)]).tolist()
+    codes = _shifted([context.codes for context in contexts], starts)
+    values = [value for context in contexts for value in context.values]
+    return _sorted_values(Context(tuple(values), codes))
+
+
+def _used_values(context: Context) -> Context:
+    used, codes = np.unique(context.codes, return_inverse=True)
+    return Context(tuple(context.values[i] for i in used), codes.astype(np.int32))
+
+
+def _sorted_values(context: Context) -> Context:
+    values = sorted(set(context.values))
+    places = {value: place for place, value in enumerate(values)}
+    of_old = np.array([places[value] for value in context.values], np.int32)
+    return _used_values(Context(tuple(values), of_old[context.codes]))
+
+
+def _sorted_designs(log: ClickLog) -> tuple[tuple[str, ...], npt.NDArray]:
+    used = {log.designs[i] for i in np.unique(log.ranking_design)}
+    designs = ["", *sorted(used - {""})]
+    of_old = np.array([designs.index(d) if d in designs else 0 for d in log.designs])
+    return tuple(designs), of_old[log.ranking_design]
+
+
+def _is_numbering(ids: IdArray | None) -> bool:
+    return ids is None or (ids.dtype.kind == "i" and np.array_equal(ids, np.arange(len(ids))))

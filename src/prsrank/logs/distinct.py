@@ -1,0 +1,280 @@
+"""Integer codes for distinct keys and distinct rankings, in the order they first appear."""
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.types import Floats, Ints, Longs
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+_FIRST_CAPACITY = 1024
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _mixed(state, value):  # type: ignore[no-untyped-def]
+    state = (state ^ value) * _ODD
+    return state ^ (state >> _HALF)
+
+
+@njit(cache=True, nogil=True)
+def _larger_table(hashes, count):  # type: ignore[no-untyped-def]
+    """Return a hash table of four places per code; -1 is an empty place."""
+    table = np.full(4 * count, -1, np.int32)
+    mask = np.uint64(len(table) - 1)
+    for code in range(count):
+        place = np.int64(hashes[code] & mask)
+        while table[place] >= 0:
+            place = (place + 1) & (len(table) - 1)
+        table[place] = code
+    return table
+
+
+@njit(cache=True, nogil=True)
+def _twice_as_long(values):  # type: ignore[no-untyped-def]
+    longer = np.empty(2 * len(values), values.dtype)
+    longer[: len(values)] = values
+    return longer
+
+
+@njit(cache=True, nogil=True)
+def _code_pairs_kernel(one, two, codes):  # type: ignore[no-untyped-def]
+    hashes = np.empty(_FIRST_CAPACITY, np.uint64)
+    firsts = np.empty(_FIRST_CAPACITY, np.int64)
+    table = np.full(4 * _FIRST_CAPACITY, -1, np.int32)
+    count = 0
+    for row in range(len(one)):
+        if row > 0 and one[row] == one[row - 1] and two[row] == two[row - 1]:
+            codes[row] = codes[row - 1]
+            continue
+        key = _mixed(_mixed(_ODD, one[row]), two[row])
+        place = np.int64(key & np.uint64(len(table) - 1))
+        code = table[place]
+        while code >= 0 and (one[firsts[code]] != one[row] or two[firsts[code]] != two[row]):
+            place = (place + 1) & (len(table) - 1)
+            code = table[place]
+        if code < 0:
+            if count == len(firsts):
+                table = _larger_table(hashes, count)
+                hashes, firsts = _twice_as_long(hashes), _twice_as_long(firsts)
+                place = np.int64(key & np.uint64(len(table) - 1))
+                while table[place] >= 0:
+                    place = (place + 1) & (len(table) - 1)
+            code = np.int32(count)
+            table[place], hashes[count], firsts[count] = code, key, row
+            count += 1
+        codes[row] = code
+    return firsts[:count].copy()
+
+
+def code_pairs(one: npt.NDArray, two: npt.NDArray) -> tuple[Ints, Longs]:
+    """Number the distinct pairs (one[i], two[i]) 0, 1, 2, ... as they first appear.
+
+    Args:
+        one: 64-bit integers.
+        two: 64-bit integers, as many.
+
+    Returns:
+        The code of each pair, and where each code first appears.
+
+    >>> code_pairs(np.array([7, 7, 3, 7]), np.array([1, 2, 1, 1]))
+    (array([0, 1, 2, 0], dtype=int32), array([0, 1, 2]))
+    """
+    codes = np.empty(len(one), np.int32)
+    firsts = _code_pairs_kernel(_bits(one), _bits(two), codes)
+    return codes, firsts
+
+
+@njit(cache=True, nogil=True)
+def _same_list(offsets, docs, positions, propensities, a, b):  # type: ignore[no-untyped-def]
+    length = offsets[a + 1] - offsets[a]
+    if offsets[b + 1] - offsets[b] != length:
+        return False
+    for index in range(length):
+        i, j = offsets[a] + index, offsets[b] + index
+        if docs[i] != docs[j] or positions[i] != positions[j]:
+            return False
+        if len(propensities) > 0 and propensities[i] != propensities[j]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _code_rankings_kernel(offsets, query, design, docs, positions, propensities, codes):  # type: ignore[no-untyped-def]
+    hashes = np.empty(_FIRST_CAPACITY, np.uint64)
+    firsts = np.empty(_FIRST_CAPACITY, np.int64)
+    table = np.full(4 * _FIRST_CAPACITY, -1, np.int32)
+    count = 0
+    for ranking in range(len(query)):
+        key = _mixed(_mixed(_ODD, query[ranking]), np.uint64(design[ranking]))
+        for slot in range(offsets[ranking], offsets[ranking + 1]):
+            key = _mixed(key, docs[slot] ^ (np.uint64(positions[slot]) << _HALF))
+            if len(propensities) > 0:
+                key = _mixed(key, propensities[slot])
+        place = np.int64(key & np.uint64(len(table) - 1))
+        code = table[place]
+        while code >= 0:
+            first = firsts[code]
+            if (
+                hashes[code] == key
+                and query[first] == query[ranking]
+                and design[first] == design[ranking]
+                and _same_list(offsets, docs, positions, propensities, first, ranking)
+            ):
+                break
+            place = (place + 1) & (len(table) - 1)
+            code = table[place]
+        if code < 0:
+            if count == len(firsts):
+                table = _larger_table(hashes, count)
+                hashes, firsts = _twice_as_long(hashes), _twice_as_long(firsts)
+                place = np.int64(key & np.uint64(len(table) - 1))
+                while table[place] >= 0:
+                    place = (place + 1) & (len(table) - 1)
+            code = np.int32(count)
+            table[place], hashes[count], firsts[count] = code, key, ranking
+            count += 1
+        codes[ranking] = code
+    return firsts[:count].copy()
+
+
+def code_rankings(
+    offsets: Longs,
+    query: npt.NDArray,
+    design: npt.NDArray,
+    docs: npt.NDArray,
+    positions: npt.NDArray,
+    propensities: Floats | None = None,
+) -> tuple[Ints, Longs]:
+    """Number the distinct rankings 0, 1, 2, ... as they first appear.
+
+    Two rankings are the same if query, design, docs, positions and propensities all are.
+
+    Args:
+        offsets: where each ranking's slots begin, and the end (rankings + 1).
+        query: 64-bit integer that names each ranking's query.
+        design: integer that names each ranking's design.
+        docs: 64-bit integer that names each slot's doc.
+        positions: position of each slot.
+        propensities: propensity of each slot, if known.
+
+    Returns:
+        The code of each ranking, and where each code first appears.
+
+    >>> code_rankings(np.array([0, 2, 4]), np.zeros(2, int), np.zeros(2, int),
+    ...     np.array([5, 6, 5, 6]), np.array([1, 2, 1, 2]))
+    (array([0, 0], dtype=int32), array([0]))
+    """
+    codes = np.empty(len(query), np.int32)
+    bits = np.empty(0, np.uint64) if propensities is None else propensities.view(np.uint64)
+    firsts = _code_rankings_kernel(
+        offsets,
+        _bits(query),
+        np.asarray(design, np.int32),
+        _bits(docs),
+        np.asarray(positions, np.int32),
+        bits,
+        codes,
+    )
+    return codes, firsts
+
+
+@njit(cache=True, nogil=True)
+def _group_kernel(group, value, offsets, order):  # type: ignore[no-untyped-def]
+    for row in range(len(group)):
+        offsets[group[row] + 1] += 1
+    for index in range(len(offsets) - 1):
+        offsets[index + 1] += offsets[index]
+    following = offsets[:-1].copy()
+    for row in range(len(group)):
+        order[following[group[row]]] = row
+        following[group[row]] += 1
+    for index in range(len(offsets) - 1):
+        rows = order[offsets[index] : offsets[index + 1]]
+        if len(rows) > 256:
+            rows[:] = rows[np.argsort(value[rows], kind="mergesort")]
+            continue
+        for i in range(1, len(rows)):
+            row, j = rows[i], i
+            while j > 0 and value[rows[j - 1]] > value[row]:
+                rows[j] = rows[j - 1]
+                j -= 1
+            rows[j] = row
+
+
+def group_rows(group: Ints, groups: int, value: npt.NDArray) -> tuple[Longs, Longs]:
+    """Return where each group's rows begin, and the rows sorted by (group, value), stably.
+
+    >>> group_rows(np.array([1, 0, 1], np.int32), 2, np.array([9, 5, 8]))
+    (array([0, 1, 3]), array([1, 2, 0]))
+    """
+    offsets = np.zeros(groups + 1, np.int64)
+    order = np.empty(len(group), np.int64)
+    _group_kernel(group, value, offsets, order)
+    return offsets, order
+
+
+@njit(cache=True, nogil=True)
+def _repeat_kernel(offsets, docs):  # type: ignore[no-untyped-def]
+    for ranking in range(len(offsets) - 1):
+        shown = docs[offsets[ranking] : offsets[ranking + 1]]
+        if len(shown) > 64:
+            order = np.argsort(shown, kind="mergesort")
+            for i in range(1, len(order)):
+                if shown[order[i]] == shown[order[i - 1]]:
+                    return offsets[ranking] + order[i]
+            continue
+        for i in range(1, len(shown)):
+            for j in range(i):
+                if shown[i] == shown[j]:
+                    return offsets[ranking] + i
+    return np.int64(-1)
+
+
+def first_repeated_doc(offsets: Longs, docs: npt.NDArray) -> int:
+    """Return a slot whose doc the same ranking shows in an earlier slot, or -1.
+
+    >>> first_repeated_doc(np.array([0, 2, 4]), np.array([5, 6, 5, 5]))
+    3
+    """
+    return int(_repeat_kernel(offsets, docs))
+
+
+def ragged_rows(offsets: Longs, chosen: npt.NDArray) -> tuple[Longs, Longs]:
+    """Return the flat indices of the chosen lists, in that order, and their new offsets.
+
+    >>> ragged_rows(np.array([0, 2, 5]), np.array([1, 0]))
+    (array([2, 3, 4, 0, 1]), array([0, 3, 5]))
+    """
+    lengths = np.diff(offsets)[chosen]
+    new = np.zeros(len(chosen) + 1, np.int64)
+    np.cumsum(lengths, out=new[1:])
+    return np.arange(new[-1]) + np.repeat(offsets[chosen] - new[:-1], lengths), new
+
+
+def doc_table(query: npt.NDArray, doc: npt.NDArray, queries: int) -> tuple[Longs, Longs, Ints]:
+    """Make the table of distinct (query, doc) pairs, sorted by query, then doc.
+
+    Args:
+        query: index of each slot's query, 0 to `queries` - 1.
+        doc: integer that names each slot's doc; its order is the order of the table.
+        queries: the number of queries.
+
+    Returns:
+        Where each query's docs begin in the table, and the end; the docs of the table; and
+        each slot's index into the table.
+
+    >>> doc_table(np.array([1, 0, 1]), np.array([8, 4, 6]), 2)
+    (array([0, 1, 3]), array([4, 6, 8]), array([2, 0, 1], dtype=int32))
+    """
+    codes, firsts = code_pairs(query, doc)
+    order = np.lexsort((doc[firsts], query[firsts]))
+    places = np.empty(len(order), np.int32)
+    places[order] = np.arange(len(order))
+    firsts = firsts[order]
+    offsets = np.searchsorted(query[firsts], np.arange(queries + 1)).astype(np.int64)
+    return offsets, doc[firsts], places[codes]
+
+
+def _bits(values: npt.NDArray) -> npt.NDArray[np.uint64]:
+    return np.ascontiguousarray(values, np.int64).view(np.uint64)

@@ -1,0 +1,186 @@
+"""Lists with features, from columns of the log or from a table keyed by query and doc."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import RankingDataset, id_array
+from prsrank.errors import InputError
+from prsrank.files import FileName
+from prsrank.logs.canonical import feature_columns
+from prsrank.logs.event_source import EventSource, errors_in_one_line, nearest_column, source_of
+from prsrank.logs.mapping import LogMapping
+from prsrank.logs.sources import LogSource
+from prsrank.logs.sql_text import quoted_name, quoted_text
+from prsrank.logs.tables import open_table
+from prsrank.types import IdArray, Reals
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+_LIST = "query_id, doc_id"
+_NUMBERED = "#[0-9]+"
+
+
+def lists_of_log(source: LogSource) -> RankingDataset:
+    """Make lists of a log whose columns hold the features: per query the docs it showed.
+
+    Raises:
+        InputError: if a feature has two values for a doc of a query: the sessions then saw
+            different lists (`split_lists` tells them apart).
+    """
+    if not source.features:
+        raise InputError(
+            f"{source.name}: no features: name columns of the log ([features] columns in the "
+            "mapping) or a table (--features)"
+        )
+    hint = "; '--lists session' makes a list of its own of every set of features"
+    return _dataset(source, source.features, "the log", hint)
+
+
+def lists_of_table(
+    source: LogSource, table: FileName | Sequence[FileName], *, mapping: LogMapping | None = None
+) -> RankingDataset:
+    """Make lists of a table of features: all its docs of the queries that the log shows.
+
+    Args:
+        source: the log.
+        table: Parquet, CSV or JSON lines, a folder or glob of them, with one row per query and
+            doc: query_id, doc_id (or the names that the mapping gives them) and features.
+            Rows that repeat another are passed over.
+        mapping: `features` may name the columns to take; default: all columns of numbers.
+
+    Raises:
+        InputError: if the table cannot be read, or two rows of a doc disagree.
+    """
+    mapping = mapping or LogMapping()
+    name = str(table)
+    rows = open_table(source.connection, table)
+    known = source_of(rows)
+    keys = {meaning: _key(known, mapping, meaning, name) for meaning in ("query_id", "doc_id")}
+    chosen = LogMapping(columns=keys, features=mapping.features or ("*",))
+    with errors_in_one_line(name):
+        features = feature_columns(rows, chosen)
+        ids = ", ".join(f"{quoted_name(column)} AS {key}" for key, column in keys.items())
+        columns = ", ".join(map(quoted_name, features))
+        renamed = rows.project(f"{ids}, {columns}")
+        queries = source.relation.project("query_id AS shown").distinct()
+        same = "query_id::VARCHAR = shown::VARCHAR"
+        kept = renamed.join(queries, same, how="semi")
+    lists = EventSource(kept, source_of(kept).types, name)
+    return _dataset(lists, features, name, "")
+
+
+def lists_shown(source: LogSource) -> RankingDataset:
+    """Make lists without features: per query the docs that the log shows, by id."""
+    return _dataset(source, (), "the log", "")
+
+
+def split_lists(source: LogSource) -> LogSource:
+    """Give sessions of a query that saw different docs or feature values queries of their own.
+
+    The query "a" becomes "a#1", "a#2", ... in the order of their first session ids; a query
+    whose sessions all saw the same keeps its name, unless that ends in such a number.
+    `original_queries` takes the numbers off again.
+    """
+    from dataclasses import replace
+
+    values = ", ".join(map(quoted_name, ("doc_id", *source.features)))
+    source.relation.create_view("events_to_split", replace=True)
+    seen = (
+        "SELECT query_id, session_id, hash(list(row("  # noqa: S608
+        f"{values}) ORDER BY doc_id)) AS seen FROM events_to_split GROUP BY ALL"
+    )
+    numbered = f"""
+        SELECT query_id, session_id, dense_rank() OVER queries AS number, lists
+        FROM (
+            SELECT *, min(session_id) OVER (PARTITION BY query_id, seen) AS first,
+                count(DISTINCT seen) OVER (PARTITION BY query_id) AS lists
+            FROM ({seen})
+        ) WINDOW queries AS (PARTITION BY query_id ORDER BY first)"""  # noqa: S608
+    as_it_is = f"lists = 1 AND NOT regexp_matches(query_id::VARCHAR, '{_NUMBERED}$')"
+    new = f"CASE WHEN {as_it_is} THEN query_id::VARCHAR ELSE query_id || '#' || number END"
+    relation = source.connection.sql(
+        f"SELECT {new} AS query_id, events_to_split.* EXCLUDE (query_id) "  # noqa: S608
+        f"FROM events_to_split JOIN ({numbered}) USING (query_id, session_id)"
+    )
+    return replace(source, relation=relation, types=source_of(relation).types)
+
+
+def original_queries(query_ids: IdArray) -> IdArray:
+    """Return the queries that `split_lists` gave these ids to.
+
+    >>> original_queries(np.array(["a#1", "a#2", "b", "c#7#1"])).tolist()
+    ['a', 'a', 'b', 'c#7']
+    """
+    if query_ids.dtype.kind != "U":
+        return query_ids
+    number = re.compile(rf"{_NUMBERED}\Z")
+    return id_array([number.sub("", query) for query in query_ids.tolist()])
+
+
+def _key(known: EventSource, mapping: LogMapping, meaning: str, name: str) -> str:
+    for column in (mapping.column(meaning), meaning):
+        if column in known.types:
+            return column
+    hint = nearest_column(meaning, known.types)
+    raise InputError(f"{name}: the table has no column {meaning!r}{hint}")
+
+
+def _dataset(source: EventSource, features: Sequence[str], where: str, hint: str) -> RankingDataset:
+    relation = source.relation
+    with errors_in_one_line(source.name):
+        lists = relation.project(_LIST).distinct()
+        if features:
+            lowest = ", ".join(f"min({quoted_name(n)}) AS c{i}" for i, n in enumerate(features))
+            differs = ", ".join(_two_values(features))
+            lists = relation.aggregate(f"{_LIST}, {lowest}, concat({differs}) AS twice", _LIST)
+            _check_twice(lists, where, hint)
+        columns = lists.order(_LIST).fetchnumpy()
+    for name in ("query_id", "doc_id"):
+        if np.ma.is_masked(columns[name]):
+            raise InputError(f"{where}: {name} is missing (null)")
+    queries = np.asarray(columns["query_id"])
+    starts = np.flatnonzero(np.concatenate([[True], queries[1:] != queries[:-1]]))
+    if not len(queries):
+        raise InputError(f"{where}: no doc has features")
+    return RankingDataset(
+        features=_matrix([columns[f"c{i}"] for i in range(len(features))], len(queries)),
+        offsets=np.append(starts, len(queries)),
+        query_ids=id_array(queries[starts]),
+        doc_ids=id_array(np.asarray(columns["doc_id"])),
+        feature_names=tuple(features),
+    )
+
+
+def _two_values(features: Sequence[str]) -> Iterator[str]:
+    """Yield SQL that is a feature's name if it has two values, one of which may be null."""
+    for feature in features:
+        name = quoted_name(feature)
+        differs = f"min({name}) <> max({name}) OR count({name}) NOT IN (0, count(*))"
+        yield f"CASE WHEN {differs} THEN {quoted_text(feature + ', ')} ELSE '' END"
+
+
+def _check_twice(lists: "DuckDBPyRelation", where: str, hint: str) -> None:
+    bad = lists.filter("twice <> ''")
+    found = bad.order(_LIST).limit(1).project(f"{_LIST}, twice").fetchall()
+    if found:
+        query, doc, names = found[0]
+        count = bad.aggregate("count(*)").fetchall()[0][0]
+        feature = names.split(", ")[0]
+        raise InputError(
+            f"{where}: feature {feature!r} has two values for doc {doc} of query {query} "
+            f"({count} such docs){hint}"
+        )
+
+
+def _matrix(columns: Sequence[npt.NDArray], rows: int) -> Reals:
+    matrix = np.empty((rows, len(columns)), np.float32)
+    for index, column in enumerate(columns):
+        values = np.asarray(column, np.float64)
+        with np.errstate(over="ignore"):
+            matrix[:, index] = np.where(np.ma.getmaskarray(column), np.nan, values)
+    return matrix

@@ -1,0 +1,160 @@
+"""Which column of a log means what, and which actions count."""
+
+import difflib
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from prsrank.errors import InputError
+from prsrank.files import FileName, existing_file
+from prsrank.logs.event_source import OPTIONAL, REQUIRED
+
+MEANINGS = (*REQUIRED, *OPTIONAL, "client_id", "action")
+_KEYS = ("columns", "actions", "features", "positions_from", "context", "random")
+_FEATURE_KEYS = ("columns", "table")
+
+
+@dataclass(frozen=True)
+class LogMapping:
+    """How the columns of a log are to be read.
+
+    Attributes:
+        columns: the log's name of each column, by its meaning (`MEANINGS`); a meaning that is
+            not named here is the column of that very name, where there is one. One column may
+            have several meanings (a search id is both query and session where every search is
+            a query of its own).
+        actions: the actions that count, and their weights. A doc counts as clicked if it had
+            any of them, and weighs as the heaviest (a purchase includes the click before it).
+            With a column `action` (one row per event) they are its values; else they are
+            columns, in each of which anything above 0 means that the action happened. Empty:
+            the column `click` alone.
+        contexts: columns to keep, with one value per session, such as the device.
+        features: columns of the log that are features; `*` and `?` stand for any letters.
+        feature_table: a second table keyed by (query_id, doc_id) that holds the features.
+        positions_from: the first position, 0 or 1; None: 1, or for UBI what the log shows.
+
+    >>> mapping = LogMapping().with_columns(["query_id=srch_id", "session_id=srch_id"])
+    >>> mapping.columns["query_id"]
+    'srch_id'
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    actions: Mapping[str, float] = field(default_factory=dict)
+    contexts: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    feature_table: str | None = None
+    positions_from: int | None = None
+
+    def __post_init__(self) -> None:
+        for meaning in self.columns:
+            known_name(meaning, MEANINGS, "columns have no meaning")
+        for action, weight in self.actions.items():
+            number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+            if not (number and weight >= 0 and math.isfinite(weight)):
+                raise InputError(
+                    f"the weight of action {action!r} must be a number of at least 0, not {weight!r}"
+                )
+        if self.actions and not any(self.actions.values()):
+            raise InputError("no action counts: every weight is 0")
+        if self.positions_from not in (None, 0, 1):
+            raise InputError(f"positions_from must be 0 or 1, not {self.positions_from!r}")
+        for name in self.contexts:
+            if name in MEANINGS:
+                raise InputError(f"column {name!r} has a meaning of its own and is no context")
+
+    def column(self, meaning: str) -> str:
+        """Return the log's name of the column with a meaning."""
+        return self.columns.get(meaning, meaning)
+
+    def with_columns(self, assignments: Iterable[str]) -> "LogMapping":
+        """Return the mapping with further columns, given as MEANING=COLUMN."""
+        columns = dict(self.columns)
+        for assignment in assignments:
+            meaning, equals, column = assignment.partition("=")
+            if not (equals and meaning and column):
+                raise InputError(f"--column takes MEANING=COLUMN, not {assignment!r}")
+            columns[meaning.strip()] = column.strip()
+        return replace(self, columns=columns)
+
+
+def read_mapping(path: FileName) -> LogMapping:
+    """Read a mapping from a TOML file.
+
+    ```toml
+    positions_from = 0            # the log counts positions from 0
+    context = ["device"]          # columns with one value per session
+    random = "random_bool"        # short for randomised = "random_bool" under [columns]
+
+    [columns]
+    query_id = "srch_id"
+
+    [actions]
+    click = 1
+    purchase = 10
+
+    [features]
+    columns = ["price", "prop_*"] # columns of the log, or
+    table = "features.parquet"    # a second table; its path starts at this file's folder
+    ```
+
+    Raises:
+        InputError: if the file is no TOML, or has a key or value that means nothing.
+    """
+    file = existing_file(path)
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        return _mapping(content, file.parent)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: is not valid TOML: {error}") from error
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
+
+
+def known_name(name: str, known: Sequence[str], problem: str) -> None:
+    """Raise an InputError that names the nearest known name, unless `name` is known."""
+    if name in known:
+        return
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(known)}"
+    raise InputError(f"{problem} {name!r}{hint}")
+
+
+def _mapping(content: Mapping[str, Any], folder: Path) -> LogMapping:
+    for key in content:
+        known_name(key, _KEYS, "there is no key")
+    columns = _table(content, "columns", str, "names of columns")
+    if "random" in content:
+        if "randomised" in columns or not isinstance(content["random"], str):
+            raise InputError("random must be the name of one column, and not be mapped twice")
+        columns["randomised"] = content["random"]
+    features = _table(content, "features", (list, str), "lists of columns, or a table")
+    for key in features:
+        known_name(key, _FEATURE_KEYS, "[features] has no key")
+    table = features.get("table")
+    if table is not None and not isinstance(table, str):
+        raise InputError("[features] table must be the path of a file")
+    return LogMapping(
+        columns=columns,
+        actions=_table(content, "actions", (int, float), "numbers"),
+        contexts=_names(content.get("context", []), "context"),
+        features=_names(features.get("columns", []), "[features] columns"),
+        feature_table=None if table is None else str(folder / table),
+        positions_from=content.get("positions_from"),
+    )
+
+
+def _table(content: Mapping[str, Any], key: str, kind: Any, wanted: str) -> dict[str, Any]:
+    table = content.get(key, {})
+    if not isinstance(table, dict) or not all(isinstance(v, kind) for v in table.values()):
+        raise InputError(f"[{key}] must be a table of {wanted}")
+    return dict(table)
+
+
+def _names(value: Any, key: str) -> tuple[str, ...]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{key} must be a list of columns")
+    return tuple(names)

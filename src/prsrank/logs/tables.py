@@ -1,0 +1,159 @@
+"""Tables in files, as DuckDB reads them: Parquet, CSV and JSON lines, folders and globs."""
+
+import glob
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsrank.errors import InputError
+from prsrank.files import FileName, existing_file
+from prsrank.logs.event_source import one_line
+from prsrank.logs.sql_text import quoted_text
+from prsrank.threads import thread_count
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+ENDINGS = {
+    "Parquet": (".parquet", ".pq"),
+    "CSV": (".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz", ".tsv.zst"),
+    "JSON lines": (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".json"),
+}
+_MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """Files that make one table, all of one kind.
+
+    Attributes:
+        kind: a key of `ENDINGS`.
+        files: at least one.
+        name: the path as the user gave it, for messages.
+    """
+
+    kind: str
+    files: tuple[Path, ...]
+    name: str
+
+
+@contextmanager
+def connected(
+    *, memory: str | None = None, threads: int | None = None
+) -> Iterator["DuckDBPyConnection"]:
+    """Open a database in memory that spills to a folder which is removed at the end.
+
+    Args:
+        memory: how much DuckDB may hold, such as "4GB"; None: its own limit, 80 % of all.
+        threads: default: the cores this process may use.
+    """
+    import duckdb
+
+    if memory is not None and not _MEMORY.fullmatch(memory.strip()):
+        raise InputError(f"memory must be an amount such as 4GB or 800MB, not {memory!r}")
+    count = thread_count(threads)
+    with tempfile.TemporaryDirectory(prefix="prsrank-") as folder, duckdb.connect() as connection:
+        connection.execute(f"SET temp_directory = {quoted_text(folder)}")
+        connection.execute(f"SET threads = {count}")
+        if memory is not None:
+            connection.execute(f"SET memory_limit = {quoted_text(memory.strip())}")
+        yield connection
+
+
+def find_files(path: FileName | Sequence[FileName]) -> TableFiles:
+    """Return the files of a table: a file, a folder of files, a glob, or several of those.
+
+    A folder is searched to any depth; names that begin with "." or "_" are passed over.
+
+    Raises:
+        InputError: naming the file or folder that is missing, empty, cut short, of no known
+            kind, or of another kind than the first.
+    """
+    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    if not given:
+        raise InputError("no file to read")
+    files = [file for place in given for file in _files_of(place)]
+    name = str(given[0]) if len(given) == 1 else f"{given[0]} and {len(given) - 1} more"
+    kinds = [_checked_kind(file) for file in files]
+    for file, kind in zip(files, kinds, strict=True):
+        if kind != kinds[0]:
+            raise InputError(
+                f"{name}: holds both {kinds[0]} ({files[0].name}) and {kind} ({file.name}): "
+                "a log is of one kind"
+            )
+    return TableFiles(kinds[0], tuple(files), name)
+
+
+def open_table(
+    connection: "DuckDBPyConnection", path: FileName | Sequence[FileName] | TableFiles
+) -> "DuckDBPyRelation":
+    """Return the table in a file, folder or glob (see `find_files`) as a relation."""
+    import duckdb
+
+    found = path if isinstance(path, TableFiles) else find_files(path)
+    escaped = [glob.escape(str(file)) for file in found.files]
+    several = len(escaped) > 1
+    try:
+        if found.kind == "Parquet":
+            return connection.read_parquet(escaped, union_by_name=several)
+        if found.kind == "CSV":
+            return connection.read_csv(escaped, union_by_name=several)  # type: ignore[arg-type]
+        return connection.read_json(escaped, union_by_name=several)  # type: ignore[arg-type]
+    except duckdb.Error as error:
+        raise InputError(f"{found.name}: cannot be read: {one_line(error)}") from error
+
+
+def _files_of(place: FileName) -> list[Path]:
+    path = Path(place)
+    if path.is_dir():
+        return _files_in(path)
+    if not path.exists() and glob.has_magic(str(place)):
+        matches = sorted(Path(match) for match in glob.glob(str(place), recursive=True))
+        if not matches:
+            raise InputError(f"{place}: no file matches")
+        return [file for match in matches for file in _files_of(match)]
+    return [existing_file(path)]
+
+
+def _files_in(folder: Path) -> list[Path]:
+    def refuse(error: OSError) -> None:
+        raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from error
+
+    files: list[Path] = []
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = sorted(name for name in folders if name[0] not in "._")
+        files += [Path(parent, name) for name in sorted(names) if name[0] not in "._"]
+    files = [file for file in files if _kind(file) is not None]
+    if not files:
+        raise InputError(f"{folder}: the folder holds no Parquet, CSV or JSONL files")
+    return files
+
+
+def _kind(file: Path) -> str | None:
+    name = file.name.lower()
+    return next((kind for kind, endings in ENDINGS.items() if name.endswith(endings)), None)
+
+
+def _checked_kind(file: Path) -> str:
+    existing_file(file)
+    size = file.stat().st_size
+    if size == 0:
+        raise InputError(f"{file}: the file is empty")
+    with file.open("rb") as stream:
+        head = stream.read(4)
+        stream.seek(max(size - 4, 0))
+        tail = stream.read(4)
+    kind = "Parquet" if head == b"PAR1" else _kind(file)
+    if kind is None:
+        raise InputError(
+            f"{file}: not a log: neither Parquet nor named .parquet, .csv, .tsv or .jsonl"
+        )
+    if kind == "Parquet" and (head, tail) != (b"PAR1", b"PAR1"):
+        what = "is cut short" if head == b"PAR1" else "is no Parquet file"
+        raise InputError(f"{file}: {what} (its {'end' if head == b'PAR1' else 'start'} is missing)")
+    return kind

@@ -1,0 +1,1 @@
+"""Losses over weighted pairs, with their gradients."""

@@ -1,0 +1,244 @@
+r"""Lambda gradients over click sets, for MAP and MRR.
+
+As in `prsrank.losses.lambdas`, with $|\Delta Z_{ij}|$ the change of the session's average precision
+or reciprocal rank, its clicked docs taken as the relevant ones, when the clicked doc i and the
+other doc j change places in the ranking by the current scores.
+
+With m clicks, C(r) of them at ranks up to r and H(r) the sum of their 1 / rank up to r, a doc
+clicked at rank a and another doc at rank b:
+
+* MAP: $m |\Delta Z| = (C(b) + 1) / b - C(a) / a + H(a - 1) - H(b)$ if b < a, else
+  $C(a) / a - C(b) / b + H(b) - H(a)$.
+* MRR, with f and g the ranks of the first and second click: $1 / b - 1 / f$ if b < f;
+  $1 / f - 1 / \min(b, g)$ if a = f < b; else 0.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.errors import InputError
+from prsrank.losses.lambdas import (
+    Gradients,
+    logistic_parts,
+    rank_list,
+    room_for_keys,
+    tie_order,
+)
+from prsrank.losses.logistic import WIDEST_SPREAD, checked_scores, exponentials
+from prsrank.pairs.click_sets import ClickSets
+from prsrank.pairs.log_on_lists import WeightRows
+from prsrank.threads import for_each_piece
+from prsrank.types import Bytes, Floats, Ints, Longs
+
+CHANGES = {"map": 0, "mrr": 1}
+_MAP = CHANGES["map"]
+
+
+class ClickSetObjective:
+    """Lambda gradients of click sets; called and used like a `LambdaObjective`.
+
+    Args:
+        sets: click sets.
+        metric: "map" or "mrr".
+        sigma: steepness of the logistic function.
+        truncation: only pairs with at least one doc in the top `truncation` ranks count.
+        seed: of the order of ties.
+        threads: default: the cores this process may use. No effect on the result.
+
+    >>> from prsrank.data.dataset import RankingDataset
+    >>> data = RankingDataset(np.eye(2), np.array([0, 2]), labels=np.array([1, 0]))
+    >>> gradient, hessian = ClickSetObjective(ClickSets.from_labels(data), metric="mrr")([0, 0])
+    >>> gradient.tolist(), hessian.tolist()
+    ([-0.25, 0.25], [0.125, 0.125])
+    """
+
+    def __init__(
+        self,
+        sets: ClickSets,
+        *,
+        metric: str = "map",
+        sigma: float = 1.0,
+        truncation: int | None = None,
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        if metric not in CHANGES:
+            raise InputError(
+                f"lambda gradients of click sets are for {' and '.join(CHANGES)}, not {metric!r}"
+            )
+        if truncation is not None and truncation < 1:
+            raise InputError(f"truncation must be at least 1, not {truncation}")
+        self.sets = sets
+        self.sigma = sigma
+        self.threads = threads
+        longest = int(np.diff(sets.offsets).max(initial=0))
+        self._metric = CHANGES[metric]
+        self._top = longest if truncation is None else truncation
+        self._longest = longest
+        self._ties = tie_order(sets.offsets, sets.query_ids, seed)
+        self._work = sets.list_offsets * 64 + sets.set_offsets[sets.list_offsets] * 64
+        self._gradient = np.zeros(sets.docs, np.float32)
+        self._hessian = np.zeros(sets.docs, np.float32)
+
+    def __call__(self, scores: npt.ArrayLike) -> Gradients:
+        """Return gradient and second derivative by the score of each doc.
+
+        The two arrays are written anew by the next call: copy what you keep.
+        """
+        self._write(scores, self._gradient, self._hessian)
+        return self._gradient, self._hessian
+
+    def exact(self, scores: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Return the same in float64."""
+        gradient, hessian = np.zeros(self.sets.docs), np.zeros(self.sets.docs)
+        self._write(scores, gradient, hessian)
+        return gradient, hessian
+
+    def _write(self, scores: npt.ArrayLike, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
+        sets = self.sets
+        values = checked_scores(scores, sets.docs, self.sigma)
+        for_each_piece(
+            lambda a, b: _click_set_kernel(
+                a,
+                b,
+                values,
+                self.sigma,
+                self._metric,
+                self._top,
+                self._longest,
+                self._ties,
+                sets.offsets,
+                sets.list_offsets,
+                sets.set_showing,
+                sets.set_offsets,
+                sets.set_slots,
+                sets.set_counts,
+                sets.slot_offsets,
+                sets.slot_rows,
+                sets.slot_compared,
+                sets.rows,
+                gradient,
+                hessian,
+            ),
+            self._work,
+            threads=self.threads,
+        )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _click_set_kernel(
+    first: int,
+    last: int,
+    scores: Floats,
+    sigma: float,
+    metric: int,
+    top: int,
+    longest: int,
+    ties: Ints,
+    offsets: Longs,
+    list_offsets: Longs,
+    set_showing: Longs,
+    set_offsets: Longs,
+    set_slots: Ints,
+    set_counts: Longs,
+    slot_offsets: Longs,
+    slot_rows: Ints,
+    slot_compared: Bytes,
+    rows: WeightRows,
+    gradient: npt.NDArray,
+    hessian: npt.NDArray,
+) -> None:
+    keys = np.empty(room_for_keys(longest))
+    ranks, taken = np.empty(longest, np.int32), np.empty(longest, np.int32)
+    clicked = np.zeros(longest, np.uint8)
+    counts, sums = np.empty(longest + 1), np.empty(longest + 1)
+    e, pull, curve = np.empty(longest), np.empty(longest), np.empty(longest)
+    for q in range(first, last):
+        if list_offsets[q] == list_offsets[q + 1]:
+            continue
+        begin, end = offsets[q], offsets[q + 1]
+        s = scores[begin:end]
+        pull[:] = 0
+        curve[:] = 0
+        rank_list(s, ties[begin:end], keys, taken, ranks)
+        near = exponentials(s, sigma, WIDEST_SPREAD, e)
+        for t in range(list_offsets[q], list_offsets[q + 1]):
+            base = slot_offsets[set_showing[t]]
+            shown = slot_rows[base : slot_offsets[set_showing[t] + 1]]
+            slots = set_slots[set_offsets[t] : set_offsets[t + 1]]
+            ahead = _prepare(shown, slots, ranks, end - begin, clicked, counts, sums)
+            for slot in slots:
+                i = shown[slot]
+                source = rows.starts[base + slot]
+                for other in range(len(shown)):
+                    j = shown[other]
+                    if clicked[ranks[j]] or not slot_compared[base + other]:
+                        continue
+                    if min(ranks[i], ranks[j]) >= top:
+                        continue
+                    if metric == _MAP:
+                        change = _precision_change(ranks[i] + 1, ranks[j] + 1, counts, sums)
+                        change /= len(slots)
+                    else:
+                        change = _reciprocal_change(ranks[i] + 1, ranks[j] + 1, ahead)
+                        if change == 0:
+                            continue
+                    weight = rows.table[source + rows.columns[base + other]] * set_counts[t]
+                    if near:
+                        inverse = 1 / (e[i] + e[j])
+                        rho, rest = e[j] * inverse, e[i] * inverse
+                    else:
+                        rho, rest = logistic_parts(sigma * (s[i] - s[j]))
+                    x = sigma * weight * change * rho
+                    pull[i] -= x
+                    pull[j] += x
+                    curve[i] += sigma * x * rest
+                    curve[j] += sigma * x * rest
+            for slot in slots:
+                clicked[ranks[shown[slot]]] = 0
+        gradient[begin:end] = pull[: end - begin]
+        hessian[begin:end] = curve[: end - begin]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _prepare(  # type: ignore[no-untyped-def]
+    shown: Ints,
+    slots: Ints,
+    ranks: Ints,
+    length: int,
+    clicked: Bytes,
+    counts: Floats,
+    sums: Floats,
+):
+    """Mark the clicked ranks, set C and H for ranks 0 to length, return the first two ranks."""
+    for slot in slots:
+        clicked[ranks[shown[slot]]] = 1
+    counts[0] = 0.0
+    sums[0] = 0.0
+    ahead, second = np.inf, np.inf
+    for r in range(1, length + 1):
+        counts[r] = counts[r - 1] + clicked[r - 1]
+        sums[r] = sums[r - 1] + clicked[r - 1] / r
+        if clicked[r - 1]:
+            if counts[r] == 1:
+                ahead = float(r)
+            elif counts[r] == 2:
+                second = float(r)
+    return ahead, second
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _precision_change(a: int, b: int, counts: Floats, sums: Floats) -> float:
+    if b < a:
+        return float((counts[b] + 1) / b - counts[a] / a + sums[a - 1] - sums[b])
+    return float(counts[a] / a - counts[b] / b + sums[b] - sums[a])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _reciprocal_change(a: int, b: int, ahead: tuple[float, float]) -> float:
+    if b < ahead[0]:
+        return 1 / b - 1 / ahead[0]
+    if a == ahead[0]:
+        return 1 / ahead[0] - 1 / min(float(b), ahead[1])
+    return 0.0

@@ -1,0 +1,57 @@
+"""Lambda gradients of weighted pairs for other trainers: LightGBM and XGBoost."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.losses.lambdas import LambdaObjective
+from prsrank.pairs.pair_set import PairSet
+from prsrank.types import Reals
+
+Gradients = tuple[Reals, Reals]
+
+
+def prs_objective(
+    pairs: PairSet,
+    *,
+    sigma: float = 1.0,
+    truncation: int | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Callable[[npt.NDArray, Any], Gradients]:
+    r"""Return an objective for `lightgbm.train` and `xgboost.train(obj=...)`.
+
+    Its gradients are those of `LambdaMART`:
+    $\lambda_{ij} = -\sigma W_{ij} |\Delta Z_{ij}| / (1 + e^{\sigma (s_i - s_j)})$, the metric Z
+    being the one that the pairs were made for (`normalise="ndcg"` or `"arp"`).
+
+    Args:
+        pairs: pairs over the rows of the training matrix, in the data set's order.
+        sigma: steepness of the logistic function.
+        truncation: only pairs with a doc in the top ranks count; None: all.
+        seed: of the order in which tied docs count as ranked.
+        threads: default one per core.
+
+    >>> from prsrank.data.dataset import RankingDataset
+    >>> data = RankingDataset(np.eye(2), np.array([0, 2]), labels=np.array([1, 0]))
+    >>> objective = prs_objective(PairSet.from_labels(data, normalise="arp"))
+    >>> gradient, hessian = objective(np.zeros(2), None)
+    >>> gradient.tolist()
+    [-0.25, 0.25]
+    """
+    gradients = LambdaObjective(
+        pairs,
+        metric=pairs.normalise or "ndcg",
+        sigma=sigma,
+        truncation=truncation,
+        seed=seed,
+        threads=threads,
+    )
+
+    def objective(scores: npt.NDArray, _data: Any = None) -> Gradients:
+        gradient, hessian = gradients(np.ravel(scores))
+        return gradient.copy(), hessian.copy()
+
+    return objective

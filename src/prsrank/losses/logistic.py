@@ -1,0 +1,299 @@
+r"""The pairwise logistic loss over a PairSet: value, gradient, Hessian-vector product.
+
+$$L(s) = \sum_{ij} W_{ij} \log(1 + e^{-\sigma (s_i - s_j)})$$
+
+Inside a pair loop there is no exponential: with $e = \exp(\sigma (s - \text{mid}))$ per doc, mid
+the middle of the list's scores, the sigmoid of $\sigma (s_j - s_i)$ is $e_j / (e_i + e_j)$, and
+$\log(1 + x) = 2\,\text{artanh}(x / (2 + x))$ with x the lesser of the two e over the greater. A
+list whose scores lie so far apart that e would leave the range of float64 takes the plain way.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.errors import InputError
+from prsrank.threads import for_each_piece
+from prsrank.types import Floats, Ints, Longs
+
+if TYPE_CHECKING:
+    from prsrank.pairs.pair_set import PairSet
+
+
+# exp(+-650) and its sums and products with weights stay inside float64
+WIDEST_SPREAD = 1300.0
+# A sum may be taken in any order. Nothing else may: (a b) (c d) as (a c) (b d) can overflow.
+REORDER = {"reassoc", "contract", "nsz"}
+FUSE = {"contract"}
+
+
+def logistic_loss(
+    scores: npt.ArrayLike, pairs: "PairSet", *, sigma: float = 1.0, threads: int | None = None
+) -> tuple[float, Floats]:
+    r"""Return the loss and its gradient with respect to the scores.
+
+    $$\frac{\partial L}{\partial s_i} = \sum_j -\sigma W_{ij} \rho_{ij} + \sigma W_{ji} \rho_{ji},
+    \quad \rho_{ij} = \frac{1}{1 + e^{\sigma (s_i - s_j)}}$$
+
+    Args:
+        scores: score of each doc of the data set.
+        pairs: $W$.
+        sigma: $\sigma$.
+        threads: default: the cores this process may use. No effect on the result.
+
+    >>> from prsrank.data.dataset import RankingDataset
+    >>> from prsrank.pairs.pair_set import PairSet
+    >>> data = RankingDataset(np.eye(2), np.array([0, 2]), labels=np.array([1, 0]))
+    >>> loss, gradient = logistic_loss([0.0, 0.0], PairSet.from_labels(data))
+    >>> round(loss, 4), gradient.tolist()
+    (0.6931, [-0.5, 0.5])
+    """
+    values = checked_scores(scores, pairs.docs, sigma)
+    losses = np.zeros(pairs.lists)
+    gradient = np.zeros(pairs.docs)
+    for_each_piece(
+        lambda a, b: _loss_kernel(
+            a,
+            b,
+            values,
+            sigma,
+            pairs.offsets,
+            pairs.winner_offsets,
+            pairs.winner_row,
+            pairs.list_weight_offsets,
+            pairs.weights,
+            losses,
+            gradient,
+        ),
+        pairs.list_weight_offsets,
+        threads=threads,
+    )
+    return float(losses.sum()), gradient
+
+
+def logistic_hessian_product(
+    scores: npt.ArrayLike,
+    vector: npt.ArrayLike,
+    pairs: "PairSet",
+    *,
+    sigma: float = 1.0,
+    threads: int | None = None,
+) -> Floats:
+    r"""Return the Hessian of the loss with respect to the scores, times a vector.
+
+    $$(H v)_i = \sum_j (h_{ij} + h_{ji})(v_i - v_j), \quad
+    h_{ij} = \sigma^2 W_{ij} \rho_{ij} (1 - \rho_{ij})$$
+
+    Args:
+        scores: score of each doc of the data set.
+        vector: $v$, one value per doc.
+        pairs: $W$.
+        sigma: $\sigma$.
+        threads: default: the cores this process may use. No effect on the result.
+    """
+    values = checked_scores(scores, pairs.docs, sigma)
+    direction = checked_scores(vector, pairs.docs, sigma)
+    product = np.zeros(pairs.docs)
+    for_each_piece(
+        lambda a, b: _hessian_kernel(
+            a,
+            b,
+            values,
+            direction,
+            sigma,
+            pairs.offsets,
+            pairs.winner_offsets,
+            pairs.winner_row,
+            pairs.list_weight_offsets,
+            pairs.weights,
+            product,
+        ),
+        pairs.list_weight_offsets,
+        threads=threads,
+    )
+    return product
+
+
+def logistic_loss_definition(
+    scores: npt.ArrayLike, pairs: "PairSet", *, sigma: float = 1.0
+) -> tuple[float, Floats]:
+    """Return what `logistic_loss` returns, by its formula in plain NumPy."""
+    s = np.asarray(scores, np.float64)
+    loss, gradient = 0.0, np.zeros(pairs.docs)
+    for v in range(pairs.winners):
+        begin, end = pairs.offsets[pairs.winner_list[v] :][:2]
+        margin = sigma * (s[begin + pairs.winner_row[v]] - s[begin:end])
+        pull = sigma * pairs.row(v) * np.exp(-np.logaddexp(0, margin))
+        loss += float(pairs.row(v) @ np.logaddexp(0, -margin))
+        gradient[begin + pairs.winner_row[v]] -= pull.sum()
+        gradient[begin:end] += pull
+    return loss, gradient
+
+
+def checked_scores(scores: npt.ArrayLike, docs: int, sigma: float) -> Floats:
+    """Return scores as contiguous float64 after checking their number and range."""
+    values = np.ascontiguousarray(scores, np.float64)
+    if values.shape != (docs,):
+        raise InputError(f"{values.shape} scores for {docs} docs")
+    if not np.isfinite(values).all():
+        raise InputError(f"the score of doc {int(np.argmin(np.isfinite(values)))} is not finite")
+    if not (sigma > 0 and np.isfinite(sigma)):
+        raise InputError(f"sigma must be finite and above 0, not {sigma}")
+    return values
+
+
+@njit(cache=True, nogil=True)
+def exponentials(scores: Floats, sigma: float, widest: float, out: npt.NDArray) -> bool:
+    """Set out to exp(sigma (score - middle)); return False if the spread is above `widest`."""
+    low, high = scores[0], scores[0]
+    for score in scores:
+        low = min(low, score)
+        high = max(high, score)
+    if not sigma * (high - low) <= widest:
+        return False
+    middle = 0.5 * low + 0.5 * high
+    for j in range(len(scores)):
+        out[j] = np.exp(sigma * (scores[j] - middle))
+    return True
+
+
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def _loss_kernel(
+    first: int,
+    last: int,
+    scores: Floats,
+    sigma: float,
+    offsets: Longs,
+    winner_offsets: Longs,
+    winner_row: Ints,
+    weight_starts: Longs,
+    weights: npt.NDArray,
+    losses: Floats,
+    gradient: Floats,
+) -> None:
+    e = np.empty(_longest(first, last, offsets))
+    for q in range(first, last):
+        if winner_offsets[q] == winner_offsets[q + 1]:
+            continue
+        begin, end = offsets[q], offsets[q + 1]
+        s, pull = scores[begin:end], gradient[begin:end]
+        length = end - begin
+        near = exponentials(s, sigma, WIDEST_SPREAD, e)
+        start = weight_starts[q]
+        total = 0.0
+        for v in range(winner_offsets[q], winner_offsets[q + 1]):
+            i = winner_row[v]
+            row = weights[start : start + length]
+            start += length
+            if near:
+                loss, own = _near_row(row, sigma, s, e, s[i], e[i], pull)
+            else:
+                loss, own = _far_row(row, sigma, s, s[i], pull)
+            total += loss
+            pull[i] -= own
+        losses[q] = total
+
+
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def plus(total, value):  # type: ignore[no-untyped-def]
+    """Return total + value; a loop of these may be added up in any order, so it vectorises."""
+    return total + value
+
+
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def _near_row(  # type: ignore[no-untyped-def]
+    row: npt.NDArray, sigma: float, s: Floats, e: Floats, si: float, ei: float, pull: Floats
+):
+    loss, own = 0.0, 0.0
+    for j in range(len(row)):
+        w = np.float64(row[j])
+        x = w * sigma * (e[j] / (ei + e[j]))
+        own = plus(own, x)
+        pull[j] += x
+        above = e[j] > ei
+        lesser, greater = (ei, e[j]) if above else (e[j], ei)
+        z = lesser / (2 * greater + lesser)
+        excess = s[j] - si if above else 0.0
+        loss = plus(loss, w * (sigma * excess + 2 * z * artanh_series(z * z)))
+    return loss, own
+
+
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def artanh_series(y: float) -> float:
+    """Return artanh(z) / z for y = z^2 <= 1/9: sum of y^n / (2n + 1), to 1e-17."""
+    # unrolled: an inner loop would keep the loop over pairs from being vectorised
+    t = 1 / 33 + y / 35
+    t = 1 / 25 + y * (1 / 27 + y * (1 / 29 + y * (1 / 31 + y * t)))
+    t = 1 / 17 + y * (1 / 19 + y * (1 / 21 + y * (1 / 23 + y * t)))
+    t = 1 / 9 + y * (1 / 11 + y * (1 / 13 + y * (1 / 15 + y * t)))
+    t = 1 + y * (1 / 3 + y * (1 / 5 + y * (1 / 7 + y * t)))
+    return t
+
+
+@njit(cache=True, nogil=True)
+def _far_row(row: npt.NDArray, sigma: float, s: Floats, si: float, pull: Floats):  # type: ignore[no-untyped-def]
+    loss, own = 0.0, 0.0
+    for j in range(len(row)):
+        margin = sigma * (si - s[j])
+        small = np.exp(-abs(margin))
+        rho = (small if margin > 0 else 1.0) / (1 + small)
+        x = row[j] * sigma * rho
+        own += x
+        pull[j] += x
+        loss += row[j] * (max(-margin, 0.0) + np.log1p(small))
+    return loss, own
+
+
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def _hessian_kernel(
+    first: int,
+    last: int,
+    scores: Floats,
+    vector: Floats,
+    sigma: float,
+    offsets: Longs,
+    winner_offsets: Longs,
+    winner_row: Ints,
+    weight_starts: Longs,
+    weights: npt.NDArray,
+    product: Floats,
+) -> None:
+    e = np.empty(_longest(first, last, offsets))
+    square = sigma * sigma
+    for q in range(first, last):
+        if winner_offsets[q] == winner_offsets[q + 1]:
+            continue
+        begin, end = offsets[q], offsets[q + 1]
+        s, d, out = scores[begin:end], vector[begin:end], product[begin:end]
+        length = end - begin
+        near = exponentials(s, sigma, WIDEST_SPREAD, e)
+        start = weight_starts[q]
+        for v in range(winner_offsets[q], winner_offsets[q + 1]):
+            i = winner_row[v]
+            row = weights[start : start + length]
+            start += length
+            own = 0.0
+            if near:
+                ei, di = e[i], d[i]
+                for j in range(length):
+                    inverse = 1 / (ei + e[j])
+                    h = square * row[j] * ((ei * inverse) * (e[j] * inverse)) * (di - d[j])
+                    own = plus(own, h)
+                    out[j] -= h
+            else:
+                for j in range(length):
+                    small = np.exp(-sigma * abs(s[i] - s[j]))
+                    h = square * row[j] * (small / (1 + small) ** 2) * (d[i] - d[j])
+                    own += h
+                    out[j] -= h
+            out[i] += own
+
+
+@njit(cache=True, nogil=True)
+def _longest(first: int, last: int, offsets: Longs) -> int:
+    longest = 1
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    return longest

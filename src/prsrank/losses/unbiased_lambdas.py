@@ -1,0 +1,401 @@
+r"""Lambda gradients that learn the position biases of clicks and of non-clicks on the way.
+
+A pair of doc i, clicked at position $k_i$, and doc j, not clicked at $k_j$, of one session weighs
+$1 / (t^+_{k_i} t^-_{k_j})$; lambda and second derivative are otherwise those of
+`prsrank.losses.lambdas`. With $L_{ij} = |\Delta Z_{ij}| \log(1 + e^{-\sigma (s_i - s_j)})$,
+
+$$t^+_k = \left[ \frac{\sum_{k_i = k} L_{ij} / t^-_{k_j}}{\sum_{k_i = 1} L_{ij} / t^-_{k_j}}
+\right]^{1 / (1 + p)}, \quad
+t^-_k = \left[ \frac{\sum_{k_j = k} L_{ij} / t^+_{k_i}}{\sum_{k_j = 1} L_{ij} / t^+_{k_i}}
+\right]^{1 / (1 + p)}$$
+
+are set anew after each call, both from the values before it (Hu, Wang, Peng, Li: Unbiased
+LambdaMART, WWW 2019). The formulas are for lists of one length. Where few lists reach down to
+position k its sums are small for that reason alone, so each sum is divided by the number of
+sessions that showed position k (`per_showing`), which changes nothing for lists of one length.
+
+Sums run over the pairs of all sessions, but no session is expanded: of a showing, doc i won
+against j in $N_{ij} = n_i - n_{ij}$ sessions, those that clicked i less those that clicked both,
+and $n_{ij}$ is 0 for all but few.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
+from prsrank.losses.lambdas import (
+    DISCOUNTS,
+    Gradients,
+    current_ranks,
+    logistic_parts,
+    rank_list,
+    room_for_keys,
+    tie_order,
+)
+from prsrank.losses.logistic import (
+    FUSE,
+    WIDEST_SPREAD,
+    artanh_series,
+    checked_scores,
+    exponentials,
+    plus,
+)
+from prsrank.pairs.click_counts import ClickCounts, ShownCounts
+from prsrank.threads import for_each_piece
+from prsrank.types import Floats, Ints, Longs
+
+Biases = tuple[Floats, Floats]
+
+# No t falls below this: a position whose pairs are few and in order weighs at most a million times.
+LEAST_BIAS = 1e-6
+
+
+class UnbiasedObjective:
+    """Lambda gradients of click counts; each call takes the biases one step on.
+
+    A position without pairs keeps t = 1, which nothing reads; one whose loss is 0 in one call (all
+    its pairs beyond `truncation`) keeps its value. If position 1 has no pairs, the first
+    position that has some takes its place. Docs of equal score rank as in `LambdaObjective`.
+
+    Args:
+        counts: the click counts.
+        metric: "ndcg" or "arp".
+        sigma: steepness of the logistic function.
+        truncation: only pairs with at least one doc in the top `truncation` ranks count.
+        p: regularisation: 0 is none, infinity leaves every t at 1.
+        positions: this position and all below it share their t, that of their mean loss; None:
+            each has its own.
+        per_showing: divide the loss of a position by how often it was shown.
+        seed: of the order of ties.
+        threads: default: the cores this process may use. No effect on the result.
+
+    Attributes:
+        click_biases: t+ of each position (the last may stand for more).
+        non_click_biases: t-.
+        steps: t+ and t- after each call.
+
+    >>> data = RankingDataset(np.eye(2), np.array([0, 2]))
+    >>> log = ClickLog.from_frame({
+    ...     "query_id": np.zeros(6, int), "session_id": np.array([1, 1, 2, 2, 3, 3]),
+    ...     "doc_id": np.array([0, 1] * 3), "position": np.array([1, 2] * 3),
+    ...     "click": np.array([1, 0, 1, 0, 0, 1])})
+    >>> objective = UnbiasedObjective(ClickCounts(log, data, normalise=None), metric="arp", p=0)
+    >>> gradient, hessian = objective(np.zeros(2))
+    >>> gradient.tolist(), objective.click_biases.tolist(), objective.non_click_biases.tolist()
+    ([-0.5, 0.5], [1.0, 0.5], [1.0, 2.0])
+    """
+
+    def __init__(
+        self,
+        counts: ClickCounts,
+        *,
+        metric: str = "ndcg",
+        sigma: float = 1.0,
+        truncation: int | None = None,
+        p: float = 0.0,
+        positions: int | None = None,
+        per_showing: bool = True,
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        if metric not in DISCOUNTS:
+            raise InputError(f"biases are learned for {' and '.join(DISCOUNTS)}, not {metric!r}")
+        for name, value in (("truncation", truncation), ("positions", positions)):
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, not {value}")
+        if not p >= 0:
+            raise InputError(f"the regularisation p must be at least 0, not {p}")
+        self.counts = counts
+        self.sigma = sigma
+        self.threads = threads
+        self.steps: list[Biases] = []
+        shown = counts.shown
+        longest = int(np.diff(counts.offsets).max(initial=0))
+        self._exponent = 1 / (1 + p)
+        self._top = longest if truncation is None else truncation
+        self._discounts = DISCOUNTS[metric](np.arange(1.0, longest + 1))
+        self._ties = tie_order(counts.offsets, counts.query_ids, seed)
+        self._deepest = int(shown.slot_positions.max(initial=1))
+        bins = self._deepest if positions is None else min(positions, self._deepest)
+        self._known = np.zeros((2, bins), bool)
+        self._bins = np.minimum(shown.slot_positions, bins).astype(np.int32) - np.int32(1)
+        shown_at = counts.position_shown[: self._deepest]
+        sizes = shown_at if per_showing else np.minimum(shown_at, 1)
+        bin_of_place = np.minimum(np.arange(len(sizes)), bins - 1)
+        self._sizes = np.maximum(np.bincount(bin_of_place, sizes, bins), 1.0)
+        self.click_biases, self.non_click_biases = np.ones(bins), np.ones(bins)
+        self._work = counts.pair_rows
+        self._slot_losses = np.zeros((2, len(self._bins)))
+
+    @property
+    def offsets(self) -> Longs:
+        """Offsets of the data set's lists."""
+        return self.counts.offsets
+
+    @property
+    def normalise(self) -> str | None:
+        """The session constant of the counts."""
+        return self.counts.normalise
+
+    def __call__(self, scores: npt.ArrayLike) -> Gradients:
+        """Return gradient and second derivative by the score of each doc; re-estimate the t."""
+        gradient, hessian, plus, minus = self.exact(scores)
+        self._known |= np.stack([plus, minus]) > 0
+        self.click_biases = self._estimated(plus, self.click_biases)
+        self.non_click_biases = self._estimated(minus, self.non_click_biases)
+        self.steps.append((self.click_biases, self.non_click_biases))
+        return gradient.astype(np.float32), hessian.astype(np.float32)
+
+    def exact(self, scores: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return gradient, second derivative and, per position, the loss behind t+ and t-."""
+        values = checked_scores(scores, self.counts.docs, self.sigma)
+        gradient, hessian = np.zeros(self.counts.docs), np.zeros(self.counts.docs)
+        plus, minus = self._slot_losses
+        inverse_plus, inverse_minus = 1 / self.click_biases, 1 / self.non_click_biases
+        for_each_piece(
+            lambda a, b: _unbiased_kernel(
+                a,
+                b,
+                values,
+                self.sigma,
+                self._top,
+                self._discounts,
+                self._ties,
+                self.counts.offsets,
+                self.counts.shown,
+                self._bins,
+                inverse_plus,
+                inverse_minus,
+                gradient,
+                hessian,
+                plus,
+                minus,
+            ),
+            self._work,
+            threads=self.threads,
+        )
+        size = len(self.click_biases)
+        # summed here, in the order of the slots, so that threads change nothing
+        return gradient, hessian, _sums(self._bins, plus, size), _sums(self._bins, minus, size)
+
+    def start(self, click_biases: Floats, non_click_biases: Floats) -> None:
+        """Go on from t+ and t- as `by_position` gave them; what they lack starts at 1."""
+        for given, own in (
+            (click_biases, self.click_biases),
+            (non_click_biases, self.non_click_biases),
+        ):
+            some = given[: len(own)]
+            own[: len(some)] = np.where(np.isnan(some), 1.0, some)
+
+    def by_position(self, biases: Biases) -> Biases:
+        """Return t+ and t- of positions 1, 2, ...; NaN where no pair has told it."""
+        places = np.arange(len(self.counts.position_clicks))
+        bins = np.minimum(places, len(biases[0]) - 1)
+        plus, minus = (
+            np.where(known[bins] & (places < self._deepest), t[bins], np.nan)
+            for known, t in zip(self._known, biases, strict=True)
+        )
+        return plus, minus
+
+    def _estimated(self, losses: Floats, before: Floats) -> Floats:
+        known = losses > 0
+        if not known.any():
+            return before
+        means = losses / self._sizes
+        ratios = np.maximum(means / means[known.argmax()], LEAST_BIAS)
+        return np.where(known, ratios**self._exponent, before)
+
+
+def _sums(bins: Ints, losses: Floats, size: int) -> Floats:
+    return np.bincount(bins, losses, size).astype(np.float64)
+
+
+def unbiased_definition(
+    scores: npt.ArrayLike,
+    log: ClickLog,
+    dataset: RankingDataset,
+    biases: Biases,
+    *,
+    metric: str = "ndcg",
+    sigma: float = 1.0,
+    truncation: int | None = None,
+    seed: int = 0,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return what `UnbiasedObjective.exact` returns, session by session in plain NumPy.
+
+    Args:
+        scores: score of each doc.
+        log: the clicks.
+        dataset: the lists.
+        biases: t+ and t- of each position.
+        metric: "ndcg" or "arp".
+        sigma: steepness of the logistic function.
+        truncation: as in UnbiasedObjective; IDCG is cut there too.
+        seed: of the order of ties.
+    """
+    s = np.asarray(scores, np.float64)
+    t_plus, t_minus = biases
+    ranks = current_ranks(s, dataset.offsets, tie_order(dataset.offsets, dataset.query_ids, seed))
+    discounts = DISCOUNTS[metric](ranks.astype(np.float64))
+    rows, click_offsets = log.doc_rows(dataset)[log.ranking_docs], log.click_offsets
+    gradient, hessian = np.zeros(dataset.docs), np.zeros(dataset.docs)
+    plus, minus = np.zeros(len(t_plus)), np.zeros(len(t_minus))
+    for session, ranking in enumerate(log.session_ranking):
+        slots = slice(*log.ranking_offsets[ranking : ranking + 2])
+        docs, place = rows[slots], log.ranking_positions[slots] - 1
+        clicked = np.zeros(len(docs), bool)
+        clicked[log.clicks[slice(*click_offsets[session : session + 2])]] = True
+        i, j = (axis.ravel() for axis in np.meshgrid(np.where(clicked)[0], np.where(~clicked)[0]))
+        a, b, k, m = docs[i], docs[j], place[i], place[j]
+        best = DISCOUNTS["ndcg"](np.arange(1.0, clicked.sum() + 1))[:truncation].sum()
+        length = np.diff(dataset.offsets)[np.searchsorted(dataset.offsets, a, side="right") - 1]
+        change = np.abs(discounts[a] - discounts[b]) / (best if metric == "ndcg" else length)
+        if truncation is not None:
+            change = change * (np.minimum(ranks[a], ranks[b]) <= truncation)
+        margin = sigma * (s[a] - s[b])
+        loss = change * np.logaddexp(0, -margin)
+        pull = sigma * change * np.exp(-np.logaddexp(0, margin)) / (t_plus[k] * t_minus[m])
+        bend = sigma * pull * np.exp(-np.logaddexp(0, -margin))
+        np.add.at(gradient, a, -pull)
+        np.add.at(gradient, b, pull)
+        np.add.at(hessian, a, bend)
+        np.add.at(hessian, b, bend)
+        np.add.at(plus, k, loss / t_minus[m])
+        np.add.at(minus, m, loss / t_plus[k])
+    return gradient, hessian, plus, minus
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _unbiased_kernel(
+    first: int,
+    last: int,
+    scores: Floats,
+    sigma: float,
+    top: int,
+    discounts: Floats,
+    ties: Ints,
+    offsets: Longs,
+    shown: ShownCounts,
+    bins: Ints,
+    inverse_plus: Floats,
+    inverse_minus: Floats,
+    gradient: Floats,
+    hessian: Floats,
+    plus: Floats,
+    minus: Floats,
+) -> None:
+    longest = len(discounts)
+    e, keys = np.empty(longest), np.empty(room_for_keys(longest))
+    ranks, taken = np.empty(longest, np.int32), np.empty(longest, np.int32)
+    # by slot: score, exponential, discount, 1/t-, in the top?, N, and the three sums
+    space = np.empty((9, longest))
+    for q in range(first, last):
+        if shown.list_offsets[q] == shown.list_offsets[q + 1]:
+            continue
+        begin, end = offsets[q], offsets[q + 1]
+        rank_list(scores[begin:end], ties[begin:end], keys, taken, ranks)
+        near = exponentials(scores[begin:end], sigma, WIDEST_SPREAD, e)
+        for t in range(shown.list_offsets[q], shown.list_offsets[q + 1]):
+            base, stop = shown.slot_offsets[t], shown.slot_offsets[t + 1]
+            length = stop - base
+            rows = shown.slot_rows[base:stop]
+            s, es, d, lower, leads, counts = space[:6, :length]
+            pull, curve, losses = space[6:, :length]
+            for a in range(length):
+                s[a] = scores[begin + rows[a]]
+                es[a] = e[rows[a]]
+                d[a] = discounts[ranks[rows[a]]]
+                lower[a] = inverse_minus[bins[base + a]]
+                leads[a] = ranks[rows[a]] < top
+            space[6:, :length] = 0
+            for v in range(shown.winner_offsets[t], shown.winner_offsets[t + 1]):
+                i = shown.winner_slots[v]
+                counts[:] = shown.winner_counts[v]
+                for c in range(shown.both_offsets[v], shown.both_offsets[v + 1]):
+                    counts[shown.both_slots[c]] = shown.both_counts[c]
+                if not leads[i]:
+                    counts *= leads
+                upper = inverse_plus[bins[base + i]]
+                if near:
+                    plus[base + i] = _near_row(
+                        i, sigma, upper, counts, s, es, d, lower, pull, curve, losses
+                    )
+                else:
+                    plus[base + i] = _far_row(
+                        i, sigma, upper, counts, s, d, lower, pull, curve, losses
+                    )
+            for a in range(length):
+                gradient[begin + rows[a]] += sigma * pull[a]
+                hessian[begin + rows[a]] += sigma * sigma * curve[a]
+                minus[base + a] = losses[a]
+
+
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def _near_row(
+    i: int,
+    sigma: float,
+    upper: float,
+    counts: Floats,
+    s: Floats,
+    e: Floats,
+    d: Floats,
+    lower: Floats,
+    pull: Floats,
+    curve: Floats,
+    losses: Floats,
+) -> float:
+    """Add the pairs of one clicked slot; return its sum of L / t-."""
+    si, ei, di = s[i], e[i], d[i]
+    own, own_curve, own_loss = 0.0, 0.0, 0.0
+    for j in range(len(counts)):
+        ej = e[j]
+        inverse = 1 / (ei + ej)
+        weight = counts[j] * abs(di - d[j])
+        x = weight * upper * lower[j] * (ej * inverse)
+        h = x * (ei * inverse)
+        own = plus(own, x)
+        own_curve = plus(own_curve, h)
+        pull[j] += x
+        curve[j] += h
+        above = ej > ei
+        lesser, greater = (ei, ej) if above else (ej, ei)
+        z = lesser / (2 * greater + lesser)
+        excess = s[j] - si if above else 0.0
+        loss = weight * (sigma * excess + 2 * z * artanh_series(z * z))
+        own_loss = plus(own_loss, loss * lower[j])
+        losses[j] += loss * upper
+    pull[i] -= own
+    curve[i] += own_curve
+    return own_loss
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _far_row(
+    i: int,
+    sigma: float,
+    upper: float,
+    counts: Floats,
+    s: Floats,
+    d: Floats,
+    lower: Floats,
+    pull: Floats,
+    curve: Floats,
+    losses: Floats,
+) -> float:
+    own_loss = 0.0
+    for j in range(len(counts)):
+        margin = sigma * (s[i] - s[j])
+        rho, rest = logistic_parts(margin)
+        weight = counts[j] * abs(d[i] - d[j])
+        x = weight * upper * lower[j] * rho
+        pull[i] -= x
+        pull[j] += x
+        curve[i] += x * rest
+        curve[j] += x * rest
+        loss = weight * (max(-margin, 0.0) + np.log1p(np.exp(-abs(margin))))
+        own_loss += loss * lower[j]
+        losses[j] += loss * upper
+    return own_loss

@@ -1,0 +1,198 @@
+"""Sessions folded by distinct (showing, click set), where pairs do not suffice."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
+from prsrank.logs.click_log_checks import warn_of_weights
+from prsrank.pairs.log_on_lists import (
+    LogOnLists,
+    PropensitySource,
+    ShownLists,
+    WeightRows,
+    ragged_indices,
+)
+from prsrank.threads import for_each_piece
+from prsrank.types import Bytes, IdArray, Ints, Longs
+from prsrank.weighting import WeightFunction, Weighting, find_weighting
+
+
+@dataclass(frozen=True, eq=False)
+class ClickSets:
+    """Distinct sets of clicked slots of each showing, and how many sessions had each.
+
+    How far a swap of two docs changes MAP or MRR depends on the session's other clicks, so
+    sessions fold only as far as their clicks are the same.
+
+    Attributes:
+        offsets: offsets of the data set's lists (lists + 1).
+        query_ids: the data set's query ids.
+        list_offsets: where each list's sets begin, and the end (lists + 1).
+        set_showing: showing of each set (sets).
+        set_offsets: where each set's clicks begin, and the end (sets + 1).
+        set_slots: 0-based slot of each clicked doc, rising within a set.
+        set_counts: number of sessions (sets).
+        slot_offsets: where each showing's slots begin (showings + 1).
+        slot_rows: row in its list of the doc in each slot.
+        slot_compared: 0 for slots that no click is compared with (slots).
+        rows: weights of the pairs of slots.
+    """
+
+    offsets: Longs
+    query_ids: IdArray
+    list_offsets: Longs
+    set_showing: Longs
+    set_offsets: Longs
+    set_slots: Ints
+    set_counts: Longs
+    slot_offsets: Longs
+    slot_rows: Ints
+    slot_compared: Bytes
+    rows: WeightRows
+
+    @property
+    def lists(self) -> int:
+        """Number of lists of the data set."""
+        return len(self.offsets) - 1
+
+    @property
+    def docs(self) -> int:
+        """Number of docs of the data set."""
+        return int(self.offsets[-1])
+
+    @classmethod
+    def from_log(
+        cls,
+        log: ClickLog,
+        dataset: RankingDataset,
+        propensities: PropensitySource = None,
+        weighting: str | Weighting | WeightFunction = "prs",
+        *,
+        parameters: Mapping[str, float] | None = None,
+        context: str | None = None,
+        threads: int | None = None,
+    ) -> "ClickSets":
+        """Fold the sessions of a log; the arguments are those of `PairSet.from_log`.
+
+        A swap of two clicked docs changes neither MAP nor MRR, so a clicked doc is never
+        compared with another one, whatever the weighting says.
+        """
+        chosen = find_weighting(weighting, parameters)
+        if chosen.against == "labels":
+            return cls.from_labels(dataset)
+        warn_of_weights(log, "an objective of whole sessions (map, mrr)")
+        placed = LogOnLists(log, dataset, propensities, chosen, context)
+        shown = placed.shown
+        rows = placed.shared_rows(chosen) or placed.own_rows(chosen, 0, dataset.lists)
+        sessions, counts, showing = _distinct(shown, threads)
+        list_of_showing = np.empty(len(shown.by_list), np.int64)
+        list_of_showing[shown.by_list] = np.repeat(
+            np.arange(dataset.lists), np.diff(shown.list_offsets)
+        )
+        order = np.argsort(list_of_showing[showing], kind="stable")
+        slots, _ = ragged_indices(shown.click_offsets, sessions[order])
+        irrelevant_only = chosen.against == "irrelevant"
+        return cls(
+            offsets=dataset.offsets,
+            query_ids=dataset.query_ids,
+            list_offsets=_offsets(np.bincount(list_of_showing[showing], minlength=dataset.lists)),
+            set_showing=showing[order],
+            set_offsets=_offsets(log.session_clicks[sessions[order]]),
+            set_slots=shown.clicks[slots],
+            set_counts=counts[order],
+            slot_offsets=shown.slot_offsets,
+            slot_rows=shown.slot_rows,
+            slot_compared=(placed.relevance == 0).astype(np.uint8)
+            if irrelevant_only
+            else np.ones(len(shown.slot_rows), np.uint8),
+            rows=rows,
+        )
+
+    @classmethod
+    def from_labels(cls, dataset: RankingDataset) -> "ClickSets":
+        """Full information: one session per list in which all relevant docs are clicked."""
+        if dataset.labels is None:
+            raise InputError("this data set has no labels")
+        clicks = np.flatnonzero(dataset.relevance)
+        before = np.concatenate([[0], np.cumsum(dataset.relevance, dtype=np.int64)])
+        per_list = np.diff(before[dataset.offsets])
+        some = per_list > 0
+        zeros = np.zeros(dataset.docs, np.int64)
+        return cls(
+            offsets=dataset.offsets,
+            query_ids=dataset.query_ids,
+            list_offsets=_offsets(some),
+            set_showing=np.flatnonzero(some),
+            set_offsets=_offsets(per_list[some]),
+            set_slots=dataset.rows_in_list[clicks].astype(np.int32),
+            set_counts=np.ones(int(some.sum()), np.int64),
+            slot_offsets=dataset.offsets,
+            slot_rows=dataset.rows_in_list.astype(np.int32),
+            slot_compared=np.ones(dataset.docs, np.uint8),
+            rows=WeightRows(zeros, zeros, np.ones(1), np.zeros(1, np.uint8)),
+        )
+
+
+def _offsets(sizes: npt.NDArray) -> Longs:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _distinct(shown: ShownLists, threads: int | None) -> tuple[Longs, Longs, Longs]:
+    """Return a session, the number of sessions and the showing of each distinct click set."""
+    order = np.empty(len(shown.sessions), np.int64)
+    fresh = np.zeros(len(shown.sessions), np.uint8)
+    for_each_piece(
+        lambda a, b: _group_kernel(a, b, shown, order, fresh),
+        shown.session_offsets,
+        threads=threads,
+    )
+    firsts = np.flatnonzero(fresh)
+    counts = np.diff(np.append(firsts, len(fresh)))
+    showing = np.searchsorted(shown.session_offsets, firsts, side="right") - 1
+    return shown.sessions[order[firsts]], counts, showing
+
+
+@njit(cache=True, nogil=True)
+def _group_kernel(first: int, last: int, shown: ShownLists, order: Longs, fresh: Bytes) -> None:
+    """Order each showing's sessions so that equal click sets are neighbours; mark the first.
+
+    Sets are ordered by a hash. Two sets of the same hash could at worst be counted in more
+    than one part, which changes no sum.
+    """
+    for r in range(first, last):
+        begin, end = shown.session_offsets[r], shown.session_offsets[r + 1]
+        codes = np.empty(end - begin, np.uint64)
+        for s in range(begin, end):
+            code = np.uint64(0xCBF29CE484222325)
+            session = shown.sessions[s]
+            for c in range(shown.click_offsets[session], shown.click_offsets[session + 1]):
+                code = (code ^ np.uint64(shown.clicks[c] + 1)) * np.uint64(0x100000001B3)
+                code ^= code >> np.uint64(29)
+            codes[s - begin] = code
+        places = np.argsort(codes, kind="mergesort")
+        for t in range(end - begin):
+            order[begin + t] = begin + places[t]
+            fresh[begin + t] = t == 0 or not _same_clicks(
+                shown, shown.sessions[begin + places[t - 1]], shown.sessions[begin + places[t]]
+            )
+
+
+@njit(cache=True, nogil=True)
+def _same_clicks(shown: ShownLists, one: int, other: int) -> bool:
+    start, length = (
+        shown.click_offsets[one],
+        shown.click_offsets[one + 1] - shown.click_offsets[one],
+    )
+    start2 = shown.click_offsets[other]
+    if shown.click_offsets[other + 1] - start2 != length:
+        return False
+    for c in range(length):
+        if shown.clicks[start + c] != shown.clicks[start2 + c]:
+            return False
+    return True

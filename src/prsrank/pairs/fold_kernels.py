@@ -1,0 +1,309 @@
+"""Kernels that fold sessions into one weight per ordered pair of docs of a list.
+
+For one showing, with w_ij the weight of slots (i, j), n_i the sum of the session constants of
+the sessions that clicked i, and n_ij of those that clicked both, the sessions add
+w_ij (n_i - n_ij): nothing is ever expanded to sessions x docs. The constants are whole numbers
+of a small unit, so the sums and differences are exact and their order does not matter.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.types import Bytes, Floats, Ints, Longs
+
+if TYPE_CHECKING:
+    from prsrank.pairs.log_on_lists import ShownLists, WeightRows
+
+
+NON_CLICKED, OTHERS, IRRELEVANT = 0, 1, 2
+
+# columns of the totals that the fold keeps per list
+PAIRS, SUM, SQUARES, LARGEST, CLIPPED = range(5)
+
+
+def sort_sessions(showing: Longs, clicks: Ints, showings: int) -> tuple[Longs, Longs]:
+    """Group the sessions that have clicks by showing, keeping their order.
+
+    Returns:
+        Where each showing's sessions begin (showings + 1), and the sessions.
+    """
+    return _sort_sessions_kernel(showing, clicks, showings)  # type: ignore[no-any-return]
+
+
+@njit(cache=True, nogil=True)
+def _sort_sessions_kernel(showing: Longs, clicks: Ints, showings: int):  # type: ignore[no-untyped-def]
+    starts = np.zeros(showings + 1, np.int64)
+    for s in range(len(showing)):
+        if clicks[s] > 0:
+            starts[showing[s] + 1] += 1
+    for r in range(showings):
+        starts[r + 1] += starts[r]
+    place = starts[:-1].copy()
+    sessions = np.empty(starts[showings], np.int64)
+    for s in range(len(showing)):
+        if clicks[s] > 0:
+            sessions[place[showing[s]]] = s
+            place[showing[s]] += 1
+    return starts, sessions
+
+
+def mark_clicked(showing: Longs, click_offsets: Longs, clicks: Ints, slot_offsets: Longs) -> Bytes:
+    """Return 1 for every slot that was clicked in some session."""
+    marks = np.zeros(slot_offsets[-1], np.uint8)
+    _mark_kernel(showing, click_offsets, clicks, slot_offsets.astype(np.int64), marks)
+    return marks
+
+
+@njit(cache=True, nogil=True)
+def _mark_kernel(
+    showing: Longs,
+    click_offsets: Longs,
+    clicks: Ints,
+    slot_offsets: Longs,
+    marks: Bytes,
+) -> None:
+    for s in range(len(showing)):
+        start = slot_offsets[showing[s]]
+        for c in range(click_offsets[s], click_offsets[s + 1]):
+            marks[start + clicks[c]] = 1
+
+
+@njit(cache=True, nogil=True)
+def fold_kernel(
+    first: int,
+    last: int,
+    shown: "ShownLists",
+    rows: "WeightRows",
+    against: int,
+    relevance: Bytes,
+    units: Longs,
+    factors: Floats,
+    most: int,
+    winner_of_doc: Ints,
+    doc_offsets: Longs,
+    weight_starts: Longs,
+    weights: Floats,
+    totals: Floats,
+) -> None:
+    """Add the weights of lists first to last - 1 to `weights`, and their totals to `totals`.
+
+    Args:
+        first: first list.
+        last: the list after the last.
+        shown: what was shown and clicked.
+        rows: weights of the pairs of slots.
+        against: NON_CLICKED, OTHERS or IRRELEVANT.
+        relevance: of the doc in each slot.
+        units: session constant of a session with m clicks, in units (index m).
+        factors: value of one unit in each list.
+        most: the greatest number of slots clicked in any one showing.
+        winner_of_doc: number within its list of each doc that was clicked.
+        doc_offsets: offsets of the data set.
+        weight_starts: where each list's weights begin.
+        weights: one row per winner, list after list; added to.
+        totals: five figures per list, over the pairs of single sessions; added to.
+    """
+    longest = 1
+    for q in range(first, last):
+        longest = max(longest, doc_offsets[q + 1] - doc_offsets[q])
+    number = np.full(longest, -1, np.int64)  # of a clicked slot, in order of its first click
+    slots = np.empty(most, np.int64)
+    single = np.zeros((most, 2), np.int64)  # sessions, and units, that clicked a slot
+    both = np.zeros((most, most, 2), np.int64)  # that clicked two slots
+    count = np.empty(longest, np.int64)
+    mass = np.empty(longest, np.int64)
+    for q in range(first, last):
+        for t in range(shown.list_offsets[q], shown.list_offsets[q + 1]):
+            r = shown.by_list[t]
+            begin = shown.slot_offsets[r]
+            length = shown.slot_offsets[r + 1] - begin
+            found = count_clicks(shown, r, units, number, slots, single, both)
+            for k in range(found):
+                count[:length] = single[k, 0]
+                mass[:length] = single[k, 1]
+                if against == NON_CLICKED:
+                    for k2 in range(found):
+                        count[slots[k2]] -= both[k, k2, 0]
+                        mass[slots[k2]] -= both[k, k2, 1]
+                elif against == IRRELEVANT:
+                    for j in range(length):
+                        if relevance[begin + j] > 0:
+                            count[j] = 0
+                            mass[j] = 0
+                count[slots[k]] = 0
+                mass[slots[k]] = 0
+                doc = doc_offsets[q] + shown.slot_rows[begin + slots[k]]
+                row = weight_starts[q] + winner_of_doc[doc] * (doc_offsets[q + 1] - doc_offsets[q])
+                source = rows.starts[begin + slots[k]]
+                for j in range(length):
+                    w = rows.table[source + rows.columns[begin + j]]
+                    weights[row + shown.slot_rows[begin + j]] += w * (mass[j] * factors[q])
+                _add_totals(totals[q], count[:length], rows, source, begin)
+            for k in range(found):
+                number[slots[k]] = -1
+                single[k, :] = 0
+                both[k, :found, :] = 0
+
+
+@njit(cache=True, nogil=True)
+def weighted_fold_kernel(
+    first: int,
+    last: int,
+    shown: "ShownLists",
+    rows: "WeightRows",
+    against: int,
+    relevance: Bytes,
+    constants: Floats,
+    factors: Floats,
+    winner_of_doc: Ints,
+    doc_offsets: Longs,
+    weight_starts: Longs,
+    weights: Floats,
+    totals: Floats,
+) -> None:
+    """Do what `fold_kernel` does where clicks count differently: session after session.
+
+    The arguments are those of `fold_kernel`, but for `constants`: the session constant of a
+    session with m clicks as it is (index m).
+    """
+    longest = 1
+    for q in range(first, last):
+        longest = max(longest, doc_offsets[q + 1] - doc_offsets[q])
+    compared = np.empty(longest, np.bool_)
+    for q in range(first, last):
+        for t in range(shown.list_offsets[q], shown.list_offsets[q + 1]):
+            r = shown.by_list[t]
+            begin = shown.slot_offsets[r]
+            length = shown.slot_offsets[r + 1] - begin
+            for s in range(shown.session_offsets[r], shown.session_offsets[r + 1]):
+                session = shown.sessions[s]
+                start, stop = shown.click_offsets[session], shown.click_offsets[session + 1]
+                constant = constants[stop - start] * factors[q]
+                for j in range(length):
+                    compared[j] = against != IRRELEVANT or relevance[begin + j] == 0
+                if against == NON_CLICKED:
+                    for c in range(start, stop):
+                        compared[shown.clicks[c]] = False
+                for c in range(start, stop):
+                    slot = shown.clicks[c]
+                    doc = doc_offsets[q] + shown.slot_rows[begin + slot]
+                    list_length = doc_offsets[q + 1] - doc_offsets[q]
+                    row = weight_starts[q] + winner_of_doc[doc] * list_length
+                    source = rows.starts[begin + slot]
+                    for j in range(length):
+                        place = source + rows.columns[begin + j]
+                        w = rows.table[place] * shown.click_weights[c]
+                        if j != slot and compared[j] and w > 0:
+                            weights[row + shown.slot_rows[begin + j]] += w * constant
+                            _add_pairs(totals[q], 1, w, rows.clipped[place])
+
+
+@njit(cache=True, nogil=True)
+def _add_pairs(totals: Floats, count: int, w: float, clipped: int) -> None:
+    totals[PAIRS] += count
+    totals[SUM] += count * w
+    totals[SQUARES] += count * w * w
+    totals[LARGEST] = max(totals[LARGEST], w)
+    totals[CLIPPED] += count * clipped
+
+
+@njit(cache=True, nogil=True)
+def count_clicks(
+    shown: "ShownLists",
+    showing: int,
+    units: Longs,
+    number: Longs,
+    slots: Longs,
+    single: Longs,
+    both: Longs,
+) -> int:
+    """Count the clicks on each slot and on each two slots; return how many slots have clicks."""
+    found = 0
+    for s in range(shown.session_offsets[showing], shown.session_offsets[showing + 1]):
+        session = shown.sessions[s]
+        start, stop = shown.click_offsets[session], shown.click_offsets[session + 1]
+        unit = units[stop - start]
+        for c in range(start, stop):
+            k = number[shown.clicks[c]]
+            if k < 0:
+                k = found
+                number[shown.clicks[c]] = k
+                slots[k] = shown.clicks[c]
+                found += 1
+            single[k, 0] += 1
+            single[k, 1] += unit
+            for d in range(start, c):
+                k2 = number[shown.clicks[d]]
+                both[k, k2, 0] += 1
+                both[k, k2, 1] += unit
+                both[k2, k, 0] += 1
+                both[k2, k, 1] += unit
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _add_totals(totals: Floats, count: Longs, rows: "WeightRows", source: int, begin: int) -> None:
+    for j in range(len(count)):
+        place = source + rows.columns[begin + j]
+        w = rows.table[place]
+        if count[j] > 0 and w > 0:
+            _add_pairs(totals, count[j], w, rows.clipped[place])
+
+
+@njit(cache=True, nogil=True)
+def label_kernel(
+    first: int,
+    last: int,
+    gains: Floats,
+    factors: Floats,
+    doc_offsets: Longs,
+    winner_offsets: Longs,
+    winner_rows: Ints,
+    weight_starts: Longs,
+    weights: Floats,
+    totals: Floats,
+) -> None:
+    """Set the weights of lists first to last - 1 to max(0, gain_i - gain_j) times a factor."""
+    for q in range(first, last):
+        begin = doc_offsets[q]
+        length = doc_offsets[q + 1] - begin
+        place = weight_starts[q]
+        for v in range(winner_offsets[q], winner_offsets[q + 1]):
+            own = gains[begin + winner_rows[v]]
+            for j in range(length):
+                w = own - gains[begin + j]
+                if w > 0:
+                    weights[place + j] = w * factors[q]
+                    totals[q, PAIRS] += 1
+                    totals[q, SUM] += w
+                    totals[q, SQUARES] += w * w
+                    totals[q, LARGEST] = max(totals[q, LARGEST], w)
+            place += length
+
+
+@njit(cache=True, nogil=True)
+def add_rows_kernel(
+    first: int,
+    last: int,
+    scale: float,
+    doc_offsets: Longs,
+    winner_offsets: Longs,
+    winner_rows: Ints,
+    part_starts: Longs,
+    part: npt.NDArray,
+    winner_of_doc: Ints,
+    weight_starts: Longs,
+    weights: Floats,
+) -> None:
+    """Add the rows of one set of pairs, times `scale`, to those of a larger one."""
+    for q in range(first, last):
+        length = doc_offsets[q + 1] - doc_offsets[q]
+        source = part_starts[q]
+        for v in range(winner_offsets[q], winner_offsets[q + 1]):
+            target = weight_starts[q] + winner_of_doc[doc_offsets[q] + winner_rows[v]] * length
+            for j in range(length):
+                weights[target + j] += scale * part[source + j]
+            source += length

@@ -1,0 +1,283 @@
+"""A click log laid over the lists of a data set: what was shown where, and how it weighs."""
+
+import warnings
+from typing import NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import DataWarning, InputError
+from prsrank.logs.click_log import ClickLog
+from prsrank.pairs.fold_kernels import mark_clicked, sort_sessions
+from prsrank.propensity.curve import PropensityCurve
+from prsrank.types import Bytes, Floats, Ints, Longs
+from prsrank.weighting import Weighting
+
+# Up to this many distinct propensities all pairs of them are weighed once, in one table.
+MOST_LEVELS = 1024
+# Up to this position the positions that occur are found without sorting.
+_LAST_FLAGGED = 1_000_000
+
+
+PropensitySource = PropensityCurve | npt.ArrayLike | None
+
+
+class ShownLists(NamedTuple):
+    """Showings (a ranking, in one context) over lists. Kernels take it as it is.
+
+    Attributes:
+        slot_offsets: where each showing's slots begin, and the end (showings + 1).
+        slot_rows: row in its list of the doc in each slot (slots).
+        slot_clicked: 1 for slots with a click in any session (slots).
+        list_offsets: where each list's showings begin in `by_list` (lists + 1).
+        by_list: showings, grouped by list, in the order of the log.
+        session_offsets: where each showing's sessions begin in `sessions` (showings + 1).
+        sessions: sessions with clicks, grouped by showing, in the order of the log.
+        click_offsets: where each session's clicks begin (sessions of the log + 1).
+        clicks: 0-based slot of each click.
+        click_weights: how much each click counts; empty where each counts 1.
+    """
+
+    slot_offsets: Longs
+    slot_rows: Ints
+    slot_clicked: Bytes
+    list_offsets: Longs
+    by_list: Longs
+    session_offsets: Longs
+    sessions: Longs
+    click_offsets: Longs
+    clicks: Ints
+    click_weights: Floats
+
+
+class WeightRows(NamedTuple):
+    """Weights of all pairs of slots: that of slots (i, j) is table[starts[i] + columns[j]].
+
+    Attributes:
+        starts: one per slot (0 for slots never clicked, where rows are not shared).
+        columns: one per slot.
+        table: weights.
+        clipped: 1 where a clip changed the weight.
+    """
+
+    starts: Longs
+    columns: Longs
+    table: Floats
+    clipped: Bytes
+
+
+class LogOnLists:
+    """A click log, its propensities and a data set, checked against one another.
+
+    Attributes:
+        shown: what was shown and clicked.
+        levels: the distinct propensities.
+        codes: index into `levels` of each slot.
+        propensities: propensity of each slot.
+        relevance: true relevance of the doc in each slot; zeros if not needed.
+        list_of_slot: list of each slot.
+    """
+
+    def __init__(
+        self,
+        log: ClickLog,
+        dataset: RankingDataset,
+        propensities: PropensitySource,
+        weighting: Weighting,
+        context: str | None,
+    ) -> None:
+        contexts = _context_values(log, context)
+        lengths = np.diff(log.ranking_offsets)
+        rows = log.doc_rows(dataset)[log.ranking_docs]
+        lists = np.searchsorted(dataset.offsets, rows, side="right") - 1
+        ranking_list = np.zeros(log.rankings, np.int64)
+        ranking_list[lengths > 0] = lists[log.ranking_offsets[:-1][lengths > 0]]
+        copies = len(contexts)
+        self.list_of_slot = np.tile(lists, copies)
+        self.levels, self.codes = _levels(log, propensities, contexts, weighting)
+        self.propensities = self.levels[self.codes]
+        self.relevance = (
+            np.tile(dataset.relevance[rows], copies)
+            if weighting.needs_labels
+            else np.zeros(len(self.propensities), np.uint8)
+        )
+        slot_offsets = np.concatenate([[0], np.cumsum(np.tile(lengths, copies))])
+        showing_list = np.tile(ranking_list, copies)
+        session_showing = log.session_ranking.astype(np.int64)
+        if context is not None:
+            session_showing += log.contexts[context].codes * np.int64(log.rankings)
+        click_offsets = log.click_offsets
+        starts, sessions = sort_sessions(session_showing, log.session_clicks, len(showing_list))
+        self.shown = ShownLists(
+            slot_offsets=slot_offsets.astype(np.int64),
+            slot_rows=np.tile(rows - dataset.offsets[lists], copies).astype(np.int32),
+            slot_clicked=mark_clicked(session_showing, click_offsets, log.clicks, slot_offsets),
+            list_offsets=np.concatenate(
+                [[0], np.cumsum(np.bincount(showing_list, minlength=dataset.lists))]
+            ).astype(np.int64),
+            by_list=np.argsort(showing_list, kind="stable"),
+            session_offsets=starts,
+            sessions=sessions,
+            click_offsets=click_offsets,
+            clicks=log.clicks,
+            click_weights=np.zeros(0) if log.click_weights is None else log.click_weights,
+        )
+        self._check_clicks(log)
+
+    def _check_clicks(self, log: ClickLog) -> None:
+        bad = (self.shown.slot_clicked > 0) & (self.propensities == 0)
+        if bad.any():
+            slot = int(bad.argmax()) % len(log.ranking_docs)
+            doc = log.ranking_docs[slot]
+            query = int(np.searchsorted(log.doc_offsets, doc, side="right")) - 1
+            raise InputError(
+                f"query {log.query_ids[query]}, doc {log.doc_ids[doc]}: clicked at position "
+                f"{log.ranking_positions[slot]}, whose propensity is 0 (an estimate fitted to a "
+                "shape, monotone or power, gives every position a propensity)"
+            )
+
+    def shared_rows(self, weighting: Weighting) -> WeightRows | None:
+        """Return one table for all slots, or None if there are too many distinct propensities."""
+        levels, codes = self.levels, self.codes
+        if len(levels) > MOST_LEVELS:
+            return None
+        relevance = np.repeat([0, 1], len(levels)) if weighting.takes_relevance else None
+        columns = codes.astype(np.int64)
+        if weighting.takes_relevance:
+            columns += len(levels) * self.relevance.astype(np.int64)
+        others = np.tile(levels, 2) if weighting.takes_relevance else levels
+        table, clipped = _weigh(weighting, levels[:, None], others[None, :], relevance)
+        return WeightRows(codes.astype(np.int64) * len(others), columns, table, clipped)
+
+    def own_rows(self, weighting: Weighting, first: int, last: int) -> WeightRows:
+        """Return a row of weights per clicked slot of the lists first to last - 1."""
+        shown = self.shown
+        showings = shown.by_list[shown.list_offsets[first] : shown.list_offsets[last]]
+        slots, showing_of = ragged_indices(shown.slot_offsets, showings)
+        clicked = shown.slot_clicked[slots] > 0
+        winners, showing_of = slots[clicked], showing_of[clicked]
+        lengths = shown.slot_offsets[showing_of + 1] - shown.slot_offsets[showing_of]
+        others, _ = ragged_indices(shown.slot_offsets, showing_of)
+        table, clipped = _weigh(
+            weighting,
+            np.repeat(self.propensities[winners], lengths),
+            self.propensities[others],
+            self.relevance[others],
+        )
+        starts = np.zeros(len(self.propensities), np.int64)
+        starts[winners] = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+        columns = np.arange(len(starts)) - np.repeat(
+            shown.slot_offsets[:-1], np.diff(shown.slot_offsets)
+        )
+        return WeightRows(starts, columns, table, clipped)
+
+    def row_sizes(self, lists: int) -> Longs:
+        """Return the size of each list's own rows, summed up from 0 (lists + 1)."""
+        shown = self.shown
+        lengths = np.diff(shown.slot_offsets)
+        sizes = shown.slot_clicked * np.repeat(lengths, lengths)
+        per_list = np.bincount(self.list_of_slot, weights=sizes, minlength=lists)
+        return np.concatenate([[0], np.cumsum(per_list)]).astype(np.int64)
+
+
+def _weigh(
+    weighting: Weighting,
+    p_clicked: Floats,
+    p_other: Floats,
+    relevance: npt.NDArray | None,
+) -> tuple[Floats, Bytes]:
+    # rows of propensity 0 belong to docs that were not clicked and are never read
+    p_clicked = np.where(p_clicked > 0, p_clicked, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # given once, for the log
+        weights = np.array(weighting(p_clicked, p_other, relevance=relevance))
+        clipped = weighting.clipped(p_clicked, p_other, relevance=relevance)
+    if weighting.needs_propensities:
+        weights *= p_other > 0
+    return weights.ravel(), (clipped & (weights > 0)).ravel().astype(np.uint8)
+
+
+def _context_values(log: ClickLog, context: str | None) -> tuple[str | None, ...]:
+    if context is None:
+        return (None,)
+    if context not in log.contexts:
+        known = ", ".join(log.contexts) or "none"
+        raise InputError(f"context {context!r} is not in the log (it has: {known})")
+    return log.contexts[context].values
+
+
+def _levels(
+    log: ClickLog,
+    source: PropensitySource,
+    contexts: tuple[str | None, ...],
+    weighting: Weighting,
+) -> tuple[Floats, Longs]:
+    """Return the distinct propensities, and the index of that of each slot."""
+    slots = len(log.ranking_positions)
+    if not weighting.needs_propensities:
+        return np.ones(1), np.zeros(slots * len(contexts), np.int64)
+    if hasattr(source, "at"):
+        curve = cast(PropensityCurve, source)
+        places, place_of_slot = _places_shown(log)
+        values = np.concatenate([_on_curve(curve, places, value) for value in contexts])
+        _check_places(values, np.tile(places, len(contexts)))
+        levels, codes = np.unique(values, return_inverse=True)
+        shifts = np.arange(len(contexts))[:, None] * len(places)
+        return levels, codes[(place_of_slot + shifts).ravel()]
+    values = _given_propensities(log, source, weighting)
+    _check_places(values, log.ranking_positions)
+    levels, codes = np.unique(values, return_inverse=True)
+    return levels, np.tile(codes, len(contexts))
+
+
+def _on_curve(curve: PropensityCurve, places: Longs, context: str | None) -> Floats:
+    values = curve.at(places) if context is None else curve.at(places, context=context)
+    return np.asarray(values, np.float64)
+
+
+def _places_shown(log: ClickLog) -> tuple[Longs, Longs]:
+    """Return the positions at which any doc was shown, and the index of each slot's."""
+    if log.max_position > _LAST_FLAGGED:
+        places, index = np.unique(log.ranking_positions, return_inverse=True)
+        return places.astype(np.int64), index
+    shown = np.zeros(log.max_position + 1, bool)
+    shown[log.ranking_positions] = True
+    return np.flatnonzero(shown), (np.cumsum(shown) - 1)[log.ranking_positions]
+
+
+def _given_propensities(log: ClickLog, source: PropensitySource, weighting: Weighting) -> Floats:
+    slots = len(log.ranking_positions)
+    if source is None:
+        if log.ranking_propensities is None:
+            raise InputError(f"weighting {weighting.name} needs propensities; the log has none")
+        return log.ranking_propensities
+    values = np.asarray(source, np.float64)
+    if values.shape != (slots,):
+        raise InputError(f"propensities of shape {values.shape} for {slots} shown docs")
+    return values
+
+
+def _check_places(values: Floats, positions: npt.NDArray) -> None:
+    bad = ~((values >= 0) & np.isfinite(values))
+    if bad.any():
+        first = int(bad.argmax())
+        raise InputError(
+            f"the propensity at position {positions[first]} is {values[first]}: "
+            "it must be finite and at least 0"
+        )
+    if values.size and values.max() > 1:
+        warnings.warn(
+            f"a propensity is {values.max():.6g}, above 1: an estimate, not a probability",
+            DataWarning,
+            stacklevel=6,
+        )
+
+
+def ragged_indices(offsets: Longs, pieces: Longs) -> tuple[Longs, Longs]:
+    """Return the indices of the named pieces behind one another, and the piece of each."""
+    lengths = offsets[pieces + 1] - offsets[pieces]
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    indices = np.arange(total) + np.repeat(offsets[pieces] - ends + lengths, lengths)
+    return indices, np.repeat(pieces, lengths)

@@ -1,0 +1,196 @@
+"""The report of a fit: the log, the propensities, the training and the estimated gain."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prsrank.evaluation.log_evaluation import report_section as evaluation_section
+from prsrank.evaluation.results import LOGGED, Difference
+from prsrank.fit.fitted import Fitted
+from prsrank.fit.plan import RANDOMISED
+from prsrank.fit.tuning import METRIC, VALIDATION_TAU, Tuned
+from prsrank.propensity.curve import Propensities
+from prsrank.report.parts import feature_importance, importance_figure, section, weight_table
+from prsrank.report.propensity_figure import propensity_figure
+
+Part = dict[str, Any]
+
+_POSITIONS = 40
+RANDOM_ORDER = (
+    "The held-out sessions are the randomised ones: 'logged' is a random order there, not the "
+    "production ranker's. 'random' is the expectation over all orders of the same docs. A gain "
+    "over it is a gain over chance, and says nothing of the production ranker. The two are the "
+    "same up to chance if the propensities are right: a difference between them is a sign of "
+    "wrong propensities."
+)
+
+
+def conclusions(result: Fitted) -> list[str]:
+    """Return what the evaluation says of the model, in plain sentences."""
+    found = result.evaluation.evaluation
+    names = {"naive": "naive training", "ips": "ips training"}
+    names = {result.baseline: _BASELINES[result.baseline], **names}
+    lines = [
+        _sentence("PRS", found.difference("prs", METRIC, against=against), name)
+        for against, name in names.items()
+    ]
+    if result.baseline != LOGGED:
+        check = found.difference(result.baseline, METRIC, against=LOGGED)
+        lines.append(_sentence("A check: random order", check, "the shuffled order that was shown"))
+    if result.evaluation.warnings:
+        lines.append(f"Warnings about the estimate: {len(result.evaluation.warnings)}.")
+    return lines
+
+
+_BASELINES = {LOGGED: "the logged ranking", "random": "random order"}
+
+
+def fit_report(
+    result: Fitted, *, log: Part, about: Sequence[Sequence[Any]], notes: Sequence[str] = ()
+) -> Part:
+    """Return the report of a fit.
+
+    Args:
+        result: of the fit; it need not be on disk yet.
+        log: the section about the log.
+        about: rows of name and value: command, seed, wall time, versions.
+        notes: sentences about the parts of the log.
+    """
+    plan = result.plan
+    settings = {k: v for k, v in plan.to_json_dict().items() if v not in (None, {}, [])}
+    rows = [[key, v if isinstance(v, str) else json.dumps(v)] for key, v in settings.items()]
+    return {
+        "title": f"Fit: PRS, {plan.ranker}",
+        "subtitle": plan.log,
+        "lead": conclusions(result),
+        "verdicts": [],
+        "sections": [
+            log,
+            _parts(result, notes),
+            _propensities(result),
+            _training(result),
+            _evaluation(result),
+        ],
+        "about": [*rows, *(list(row) for row in about)],
+    }  # fmt: skip
+
+
+def _sentence(what: str, one: Difference, name: str) -> str:
+    relative = f" ({one.relative:+.1%})" if math.isfinite(one.relative) else ""
+    if not math.isfinite(one.low) or not math.isfinite(one.high):
+        shown = "too few queries for an interval"
+    elif one.low > 0:
+        shown = "the 95 % interval lies above 0"
+    elif one.high < 0:
+        shown = "the 95 % interval lies below 0"
+    else:
+        shown = "the 95 % interval holds 0: no difference shown"
+    return (
+        f"{what} against {name}: {METRIC} {one.difference:+.4f}{relative}, "
+        f"{one.low:+.4f} to {one.high:+.4f}; {shown}."
+    )
+
+
+def _parts(result: Fitted, notes: Sequence[str]) -> Part:
+    counts = result.parts.counts()
+    table = {
+        "id": "parts", "title": "Parts of the log", "caption": "No query is in two of them.",
+        "columns": ["part", "sessions", "queries", "clicks"],
+        "rows": [[name, *count.values()] for name, count in counts.items()],
+    }  # fmt: skip
+    text = [
+        f"Rankers learn from the training part, their settings are chosen by {METRIC} estimated "
+        f"from the clicks of the validation part (propensities raised to at least "
+        f"{VALIDATION_TAU}), and they are judged by the held-out part ({result.plan.holdout}).",
+        "Settings that are changed after a look at the held-out part make its estimate too good.",
+    ]
+    if result.parts.dropped_sessions:
+        text.append(
+            f"{result.parts.dropped_sessions:,} sessions of queries on both sides are in no part."
+        )
+    if result.left_out:
+        text.append(f"{result.left_out:,} sessions show docs without features: left out.")
+    return section("parts", "Training, validation, held out", text=[*text, *notes], tables=[table])
+
+
+def _propensities(result: Fitted) -> Part:
+    used = result.propensities
+    text = [f"Propensities: {used.how}."]
+    if used.curve is None:
+        return section("propensities", "Propensities", text=text)
+    curves = {used.curve.method: used.curve}
+    if used.judging is not None:
+        curves |= {f"for half {name}": c for name, c in used.judging.contexts.items()}
+    text.append(f"Verdict on the estimate: {used.curve.verdict}.")
+    return section(
+        "propensities", "Propensities", text=text,
+        figures=[propensity_figure(curves, positions=_POSITIONS)],
+        tables=[_curve_table(used.curve)],
+    )  # fmt: skip
+
+
+def _curve_table(curve: Propensities) -> Part:
+    rows = zip(curve.propensity, curve.low, curve.high, curve.clicks, strict=True)
+    return {
+        "id": "curve", "title": "Propensity of each position",
+        "caption": "Relative to position 1, with the ends of 95 % intervals.",
+        "columns": ["position", "propensity", "low", "high", "clicks"],
+        "rows": [
+            [k, *(_number(v) for v in row[:3]), int(row[3])]
+            for k, row in enumerate(list(rows)[:_POSITIONS], 1)
+        ],
+    }  # fmt: skip
+
+
+def _training(result: Fitted) -> Part:
+    tuned = result.tuned
+    table = {
+        "id": "chosen", "title": "Chosen settings",
+        "caption": f"The best of {len(tuned['prs'].trials)} trials each, by the estimate on the "
+        "validation part, which is too good by the choice.",
+        "columns": ["weighting", "settings", "trees", f"validation {METRIC}"],
+        "rows": [
+            [name, _words(one), one.chosen.trees, one.chosen.value] for name, one in tuned.items()
+        ],
+    }  # fmt: skip
+    importances: dict[str, Mapping[str, float]] = {}
+    measure = ""
+    for name, one in tuned.items():
+        found = feature_importance(one.ranker)
+        if found is not None:
+            measure, importances[name] = found
+    title = "Most important features"
+    weights = {name: one.diagnostics for name, one in tuned.items() if one.diagnostics is not None}
+    return section(
+        "training", "Training",
+        figures=[importance_figure(title, measure, importances)] if importances else [],
+        tables=[table, *([weight_table(weights)] if weights else [])],
+        details=[{"title": f"Trials: {name}", "rows": _trial_rows(one)} for name, one in tuned.items()],
+    )  # fmt: skip
+
+
+def _words(one: Tuned) -> str:
+    values = {**one.chosen.settings, **one.chosen.weighting_parameters}
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _trial_rows(one: Tuned) -> list[list[Any]]:
+    rows = []
+    for trial in one.trials:
+        values = {**trial.settings, **trial.weighting_parameters}
+        words = ", ".join(f"{name} {value}" for name, value in values.items())
+        rows.append([words, round(trial.value, 5)])
+    return rows
+
+
+def _evaluation(result: Fitted) -> Part:
+    part = evaluation_section(result.evaluation)
+    part["text"] = [*part["text"], "The intervals take the propensities as given."]
+    if result.parts.way == RANDOMISED:
+        part["text"] = [*part["text"], RANDOM_ORDER]
+    return part
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,211 @@
+"""LambdaMART in a barrier stage of Spark: one rank per task."""
+
+import json
+import os
+import re
+import socket
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prsrank.errors import DataWarning, InputError
+from prsrank.spark.events import first_line
+from prsrank.spark.shard import Shard
+from prsrank.spark.training_worker import Place, TrainedModel, train_rank
+from prsrank.spark.worker_sums import RankSums, free_port, listen
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame
+
+Load = Callable[[Iterator["pyarrow.RecordBatch"]], Shard]
+
+_ROW = "rank int, setting int, problem string, model string, history array<double>, seconds double"
+
+_OWN_ERROR = re.compile(
+    r"^(?!org\.|java\.)[A-Za-z_][\w.]*(Error|Exception|LostRank): .*$", re.MULTILINE
+)
+_INPUT_ERROR = f"{InputError.__module__}.{InputError.__name__}: "
+_MARKS = (
+    "Most recent failure reason: ",
+    "Most recent failure: ",
+    "aborted due to stage failure: ",
+)
+
+
+class SparkFailure(InputError):
+    """A stage was lost to the cluster, not to the input; the message is one line."""
+
+
+def train_in_barrier(
+    partitions: "DataFrame",
+    load: Load,
+    settings: Sequence[Mapping[str, Any]],
+    *,
+    judge: Any = None,
+    attempts: int = 2,
+) -> list[TrainedModel]:
+    """Grow LambdaMARTs of several settings over all partitions, one rank each, one by one.
+
+    Ranks load their shards once. A lost executor or task ends the whole stage: trees need all
+    ranks. The stage is then run again from scratch, on whatever executors there are.
+
+    Args:
+        partitions: the rows of one rank per partition.
+        load: makes a rank's shard of its rows.
+        settings: parameters of each LambdaMART.
+        judge: as `train_rank` takes it; rank 0 has it.
+        attempts: how often to run the stage at most.
+
+    Returns:
+        What each of the settings gave.
+
+    Raises:
+        InputError: what a rank finds wrong with its rows.
+        SparkFailure: if the last attempt is lost, too.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    def task(batches: Iterator["pyarrow.RecordBatch"]) -> Iterator["pyarrow.RecordBatch"]:
+        yield from _run_rank(batches, load, settings, judge)
+
+    for attempt in range(1, attempts + 1):
+        try:
+            rows = partitions.mapInArrow(task, _ROW, barrier=True).collect()
+            break
+        except (PySparkException, Py4JError) as error:
+            reason = reason_of(error)
+            if attempt == attempts:
+                times = "once" if attempts == 1 else f"{attempts} times"
+                raise SparkFailure(f"training on Spark failed {times}, last: {reason}") from error
+            warnings.warn(
+                f"training on Spark was interrupted and starts again: {reason}",
+                DataWarning,
+                stacklevel=3,
+            )
+    problems = [row.problem for row in rows if row.problem]
+    if problems:
+        raise InputError(problems[0])
+    models = sorted((row for row in rows if row.rank == 0), key=lambda row: row.setting)
+    return [TrainedModel(row.model, list(row.history), row.seconds) for row in models]
+
+
+@contextmanager
+def stage_errors(what: str) -> Iterator[None]:
+    """Say in one line why stages of Spark failed: what a task found wrong, or how it was lost."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        reason = reason_of(error)
+        if reason.startswith(_INPUT_ERROR):
+            raise InputError(reason.removeprefix(_INPUT_ERROR)) from error
+        raise SparkFailure(f"{what} on Spark failed: {reason}") from error
+
+
+def reason_of(error: BaseException) -> str:
+    r"""Return one line that says why a stage of Spark failed: a rank's own error, if it says.
+
+    >>> reason_of(ValueError("Job aborted. Traceback:\nMemoryError: no room\n\n\tat org.apache"))
+    'MemoryError: no room'
+    """
+    text = str(error)
+    told = [found.group() for found in _OWN_ERROR.finditer(text)]
+    if told:
+        return told[-1].removeprefix("lightgbm.basic.").removeprefix("prsrank.spark.worker_sums.")
+    for mark in _MARKS:
+        if mark in text:
+            return text.split(mark, 1)[1].splitlines()[0].strip()
+    return first_line(error)
+
+
+def _run_rank(
+    batches: Iterator["pyarrow.RecordBatch"],
+    load: Load,
+    settings: Sequence[Mapping[str, Any]],
+    judge: Any,
+) -> Iterator["pyarrow.RecordBatch"]:
+    """Do what one task does: load, meet the others, train; rank 0 gives the models."""
+    from pyspark import BarrierTaskContext
+
+    context = BarrierTaskContext.get()
+    rank = context.partitionId()
+    host = socket.gethostbyname(context.getTaskInfos()[rank].address.rpartition(":")[0])
+    shard, problem = None, ""
+    try:
+        shard = load(batches)
+    except InputError as error:
+        problem = str(error)
+    with listen(host) as server:
+        own = {"host": host, "sums": server.getsockname()[1], "problem": problem}
+        told = [json.loads(message) for message in context.allGather(json.dumps(own))]
+        problem = next((one["problem"] for one in told if one["problem"]), "")
+        if shard is None or problem:
+            yield _row(rank, 0, problem, TrainedModel("", []))
+            return
+        address = (told[0]["host"], told[0]["sums"])
+        hosts = [one["host"] for one in told]
+        own_server = server if rank == 0 else None
+        with RankSums(rank, len(told), server=own_server, address=address) as sums:
+            for number, parameters in enumerate(settings):
+                model, problem = _train(
+                    parameters, shard, _place(rank, hosts, sums), judge if rank == 0 else None
+                )
+                if rank == 0 or problem:
+                    yield _row(rank, number, problem, model)
+                if problem:
+                    return
+
+
+def _place(rank: int, hosts: Sequence[str], sums: RankSums) -> Place:
+    """Choose a port that is free now; ranks tell each other theirs by a sum."""
+    ports = np.zeros(len(hosts))
+    ports[rank] = free_port(hosts[rank])
+    return Place(
+        rank, tuple(f"{h}:{port:.0f}" for h, port in zip(hosts, sums(ports), strict=True)), sums
+    )
+
+
+def _train(
+    parameters: Mapping[str, Any], shard: Shard, place: Place, judge: Any
+) -> tuple[TrainedModel, str]:
+    with _output_hidden():
+        try:
+            return train_rank(parameters, shard, place, judge=judge), ""
+        except InputError as error:
+            return TrainedModel("", []), str(error)
+
+
+def _row(rank: int, number: int, problem: str, model: TrainedModel) -> "pyarrow.RecordBatch":
+    import pyarrow as pa
+
+    return pa.record_batch(
+        {
+            "rank": pa.array([rank], pa.int32()),
+            "setting": pa.array([number], pa.int32()),
+            "problem": [problem],
+            "model": [model.text],
+            "history": pa.array([model.history], pa.list_(pa.float64())),
+            "seconds": pa.array([model.seconds], pa.float64()),
+        }
+    )
+
+
+@contextmanager
+def _output_hidden() -> Iterator[None]:
+    """Keep what LightGBM's threads print about their sockets out of the task's output."""
+    kept = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)

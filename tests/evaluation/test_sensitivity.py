@@ -1,0 +1,241 @@
+"""Sensitivity: the affine estimate, agreement of rankings, and the study with its chart."""
+
+import itertools
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.production import production_scores
+from prsrank.clicks.simulate import simulate_clicks
+from prsrank.clicks.trust import TrustBiasModel
+from prsrank.data.synthetic import synthetic_dataset
+from prsrank.errors import InputError
+from prsrank.evaluation.affine import AffineJudge
+from prsrank.evaluation.agreement import kendall_tau, rank_change
+from prsrank.evaluation.assumptions import Assumption, alternatives, slot_propensities
+from prsrank.evaluation.counterfactual import evaluate_counterfactual
+from prsrank.evaluation.log_study import study_log
+from prsrank.evaluation.sensitivity import study_sensitivity
+from prsrank.logs.click_log_files import write_events
+from prsrank.propensity.curve import PowerLaw
+from prsrank.report.checks import check_report
+from prsrank.report.sensitivity_section import chart_rows, report_lines, report_section
+
+DATA = "synthetic:mq2007:80:3"
+
+
+@pytest.fixture(scope="module")
+def collection():
+    data = synthetic_dataset("mq2007", 80, seed=3)
+    new = production_scores(data, share=0.2, seed=1).scores
+    old = production_scores(data, share=0.03, seed=2).scores
+    return data, new, old
+
+
+@pytest.fixture(scope="module")
+def log(collection):
+    data, _, old = collection
+    return simulate_clicks(data, old, PositionBasedModel(1, 0.1), sessions=1500, seed=4)
+
+
+@pytest.mark.parametrize("metric", ["dcg@10", "dcg", "arp"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_without_noise_the_judge_is_inverse_propensity_scoring(collection, log, metric, weighted):
+    data, new, _ = collection
+    if weighted:
+        drawn = np.random.default_rng(0).choice([1, 5.5], len(log.clicks))
+        log = replace(log, click_weights=drawn)
+    tied = np.round(new, 1)
+    found = evaluate_counterfactual(
+        log, data, PowerLaw(1), {"new": tied}, metrics=[metric], estimators=["ips"], seed=2
+    )
+    judge = AffineJudge(log, data, slot_propensities(log, PowerLaw(1)), metric=metric, seed=2)
+    ours = judge(tied, Assumption())
+    value, gain = found.estimate("new", metric), found.difference("new", metric)
+    assert ours.value.value == pytest.approx(value.value, rel=1e-10)
+    assert (ours.value.low, ours.value.high) == pytest.approx((value.low, value.high), rel=1e-6)
+    assert (ours.gain.value, ours.gain.low, ours.gain.high) == pytest.approx(
+        (gain.difference, gain.low, gain.high), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("trust", [0.0, 0.6])
+@pytest.mark.parametrize("mu", [0.0, 0.15])
+def test_the_expectation_is_the_truth_where_the_assumption_holds(mu, trust):
+    """Put expected clicks in place of clicks, by the click models' own formulas."""
+    model = TrustBiasModel(eta=1, mu=mu, trust=trust)
+    relevance, positions = np.array([0, 1, 0, 1, 1]), np.arange(1, 6)
+    expected = model.click_probabilities(relevance, positions)
+    slope, floor = Assumption(noise=mu, trust=trust).clicks(PowerLaw(1).at(positions), positions)
+    np.testing.assert_allclose((expected - floor) / slope, relevance, atol=1e-12)
+
+
+def test_every_session_counts_in_the_affine_estimate(collection, log):
+    """A plain loop over sessions and slots."""
+    data, new, _ = collection
+    assumption = Assumption(eta=1.3, noise=0.1, trust=0.4)
+    judge = AffineJudge(log, data, slot_propensities(log, PowerLaw(1)), samples=100)
+    ends = np.cumsum(log.session_clicks)
+    rows, total, logged = log.doc_rows(data), 0.0, 0.0
+    for session in range(log.sessions):
+        ranking = log.session_ranking[session]
+        slots = np.arange(log.ranking_offsets[ranking], log.ranking_offsets[ranking + 1])
+        clicked = log.clicks[ends[session] - log.session_clicks[session] : ends[session]]
+        scores = new[rows[log.ranking_docs[slots]]]
+        rank = (-scores).argsort().argsort() + 1
+        for i in range(len(slots)):
+            k = i + 1
+            p, t = k**-1.3, 0.4 / k
+            weight = ((i in clicked) - p * (0.1 + 0.9 * t)) / (p * 0.8 * (1 - t))
+            total += weight / math.log2(1 + rank[i]) * (rank[i] <= 10)
+            logged += weight / math.log2(1 + k) * (k <= 10)
+    ours = judge(new, assumption)
+    assert ours.value.value == pytest.approx(total / log.sessions, rel=1e-9)
+    assert ours.gain.value == pytest.approx((total - logged) / log.sessions, rel=1e-9)
+
+
+def test_noise_scales_every_gain(collection, log):
+    data, new, _ = collection
+    judge = AffineJudge(log, data, slot_propensities(log, PowerLaw(1)), samples=100)
+    plain, noisy = judge(new, Assumption()), judge(new, Assumption(noise=0.2))
+    assert noisy.gain.value == pytest.approx(plain.gain.value / 0.6)
+    assert noisy.value.value != pytest.approx(plain.value.value, rel=0.01)
+
+
+def test_kendall_tau_and_rank_change_by_definition():
+    rng = np.random.default_rng(0)
+    one, other = rng.integers(0, 6, 30), rng.integers(0, 6, 30)
+    offsets = [0, 1, 9, 30]
+    taus, moves = kendall_tau(one, other, offsets), rank_change(one, other, offsets, k=4)
+    assert np.isnan(taus[0])
+    for number, (i, j) in enumerate(itertools.pairwise(offsets)):
+        a, b = one[i:j], other[i:j]
+        signs = [
+            (np.sign(a[x] - a[y]), np.sign(b[x] - b[y]))
+            for x, y in itertools.combinations(range(j - i), 2)
+        ]
+        if signs:
+            alike, told, told_too = (
+                sum(f(s, t) for s, t in signs)
+                for f in (lambda s, t: s * t, lambda s, t: s * s, lambda s, t: t * t)
+            )
+            assert taus[number] == pytest.approx(alike / math.sqrt(told * told_too))
+        ranks = [
+            [sum(v > x for v in c) + (sum(v == x for v in c) + 1) / 2 for x in c] for c in (a, b)
+        ]
+        top = [abs(r - s) for r, s in zip(*ranks, strict=True) if r <= max(4, min(ranks[0]))]
+        assert moves[number] == pytest.approx(np.mean(top))
+
+
+def test_assumptions_are_checked_and_listed():
+    assert [v for v, _ in alternatives("gamma", [5, 2])] == [1, 2, 5]
+    assert alternatives("noise", [0.1])[1][1] == Assumption(noise=0.1)
+    assert Assumption(noise=0.3).trains_as(Assumption())
+    assert not Assumption(trust=0.3).trains_as(Assumption())
+    with pytest.raises(InputError, match="no assumption 'mu'"):
+        alternatives("mu", [0.1])
+    for bad in ({"eta": -1.0}, {"noise": 0.5}, {"trust": 1.0}, {"gamma": 0.0}, {"eta": math.nan}):
+        with pytest.raises(InputError, match=f"{next(iter(bad))} must be"):
+            Assumption(**bad)
+
+
+def test_the_judge_refuses(collection, log):
+    data, new, _ = collection
+    with pytest.raises(InputError, match="self-normalised"):
+        AffineJudge(log, data, np.ones(len(log.ranking_docs)), metric="wmrr")
+    with pytest.raises(InputError, match="was clicked, but its propensity is 0"):
+        AffineJudge(log, data, np.zeros(len(log.ranking_docs)))
+    with pytest.raises(InputError, match="has no propensities"):
+        study_sensitivity(log, data, None, new)
+
+
+@pytest.fixture(scope="module")
+def study(collection, log):
+    settings = {"trees": 10, "threads": 1}
+    values = {"eta": [0.5], "noise": [0.1], "trust": [0.3], "gamma": [5.0]}
+    return study_log(log, collection[0], PowerLaw(1), settings=settings, values=values, samples=100)
+
+
+def test_a_study_trains_anew_only_where_training_differs(study):
+    base = [point for point in study.points if point.is_base]
+    assert {point.kind for point in base} == {"eta", "noise", "trust", "gamma"}
+    for point in base:
+        assert point.kendall_tau == pytest.approx(1)
+        assert point.rank_change == 0
+        assert point.gain_retrained == point.gain_of_model == point.gain_by_base
+    noisy = study.of("noise")[1]
+    assert noisy.kendall_tau == pytest.approx(1)
+    assert noisy.gain_of_model.value == pytest.approx(base[0].gain_of_model.value / 0.8)
+    flat, clipped = study.of("eta")[0], study.of("gamma")[1]
+    assert flat.kendall_tau < 1
+    assert clipped.kendall_tau < 0.9
+    assert clipped.rank_change > 0
+    assert clipped.gain_of_model == base[0].gain_of_model
+    assert clipped.gain_retrained == clipped.gain_by_base != base[0].gain_of_model
+    assert 0 < study.reference_tau < 1
+    assert any("queries: too few" in warning for warning in study.warnings)
+
+
+def test_a_study_of_scores_alone_trains_nothing(collection, log):
+    data, new, _ = collection
+    study = study_sensitivity(log, data, PowerLaw(1), new, values={"eta": [2]}, samples=100)
+    assert [point.gain_retrained for point in study.points] == [None, None]
+    assert len(chart_rows(study)) == 2
+    assert json.loads(json.dumps(study.to_json_dict(), allow_nan=False))["metric"] == "dcg@10"
+
+
+def test_too_few_queries_for_an_interval(collection, log):
+    data, new, _ = collection
+    one = log.select(log.ranking_query[log.session_ranking] == log.ranking_query[0])
+    study = study_sensitivity(one, data, PowerLaw(1), new, values={"eta": [2]}, samples=100)
+    assert study.points[0].gain_of_model.low == -np.inf
+    section = json.dumps([report_section(study), chart_rows(study)], allow_nan=False)
+    assert json.loads(section)[1][0]["low"] is None
+
+
+def test_text_and_section(study):
+    lines = list(report_lines(study))
+    assert sum("*" in line for line in lines) == 4
+    assert lines[-1].startswith("warning: ")
+    section = report_section(study)
+    report = {"title": "t", "subtitle": "", "lead": [], "verdicts": [], "about": []}
+    check_report(report | {"sections": [section]})
+    assert [panel["series"][1]["name"] for panel in section["figures"][0]["panels"]] == [
+        "retrained so"
+    ] * 4
+    assert len(section["tables"][0]["rows"]) == len(study.points)
+
+
+@pytest.fixture(scope="module")
+def command():
+    import typer
+
+    from prsrank.cli.sensitivity import sensitivity
+
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(sensitivity)
+    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def test_the_command_writes_one_chart(command, log, tmp_path):
+    write_events(log, tmp_path / "log.parquet")
+    arguments = [tmp_path / "log.parquet", "--data", DATA, "--propensity", "power:1"]
+    quick = ["--ranker", "linear", "--eta", 0.5, "--noise", 0.1, "--trust", 0.3, "--gamma", 5]
+    result = command(*arguments, *quick, "--out", tmp_path / "study", "--json")
+    assert result.exit_code == 0, result.output
+    written = json.loads((tmp_path / "study/sensitivity.json").read_text())
+    assert written == json.loads(result.stdout)
+    assert len(written["points"]) == 8
+    assert "Kendall" in (tmp_path / "study/sensitivity.svg").read_text()
+    assert (tmp_path / "study/sensitivity.png").read_bytes()[:4] == b"\x89PNG"
+    taken = command(*arguments, "--out", tmp_path)
+    assert isinstance(taken.exception, InputError)
+    assert "other things in it" in str(taken.exception)
+    wrong = command(*arguments, "--out", tmp_path / "new", "--holdout", "half")
+    assert "query:SHARE or time:SHARE" in str(wrong.exception)
+    assert not (tmp_path / "new").exists()

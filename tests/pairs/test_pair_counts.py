@@ -1,0 +1,379 @@
+"""Counting pairs on every engine, and what becomes of the counts."""
+
+from dataclasses import replace
+
+import narwhals as nw
+import numpy as np
+import pytest
+
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.simulate import simulate_clicks
+from prsrank.data.dataset import RankingDataset
+from prsrank.data.synthetic import synthetic_dataset
+from prsrank.errors import DataWarning, InputError
+from prsrank.logs.click_log import ClickLog
+from prsrank.logs.click_log_files import write_compact, write_events
+from prsrank.logs.events import event_columns
+from prsrank.logs.mapping import LogMapping
+from prsrank.logs.reading import read_log
+from prsrank.pairs.counted import pairs_of_counts, read_pairs
+from prsrank.pairs.pair_counts import pair_counts
+from prsrank.pairs.pair_set import PairSet
+from prsrank.propensity.curve import PowerLaw
+from prsrank.weighting import WEIGHTINGS
+
+ENGINES = ("duckdb", "polars", "pyarrow")
+CLICK_WEIGHTINGS = [name for name in WEIGHTINGS if name != "labels"]
+
+
+@pytest.fixture(scope="module")
+def simulated() -> tuple[ClickLog, RankingDataset]:
+    """Many sessions of few lists, in changing orders."""
+    data = synthetic_dataset("mq2007", 25, seed=3)
+    rng = np.random.default_rng(1)
+    rankers = [rng.normal(size=data.docs) for _ in range(3)]
+    logs = [
+        simulate_clicks(data, [r], PositionBasedModel(), clicks=400, seed=i)
+        for i, r in enumerate(rankers)
+    ]
+    from prsrank.logs.click_log_parts import merge
+
+    parts = []
+    for index, log in enumerate(logs):
+        ids = np.arange(log.sessions) + 100_000 * index
+        parts.append(ClickLog(**{**_fields(log), "session_ids": ids}))
+    return merge(parts), data
+
+
+def _fields(log: ClickLog) -> dict:
+    from dataclasses import fields
+
+    return {f.name: getattr(log, f.name) for f in fields(log)}
+
+
+def native(columns: dict, engine: str):
+    import polars
+    import pyarrow
+
+    plain = {n: a.astype(str) if a.dtype.kind == "O" else a for n, a in columns.items()}
+    if engine == "polars":
+        return polars.LazyFrame(plain)
+    table = pyarrow.table(plain)
+    if engine == "pyarrow":
+        return table
+    import duckdb
+
+    return duckdb.connect().from_arrow(table)
+
+
+def counted(columns: dict, engine: str, **options) -> dict[str, np.ndarray]:
+    frame = nw.from_native(native(columns, engine)).lazy()
+    found = pair_counts(frame, **options).collect()
+    return {name: found[name].to_numpy() for name in found.columns}
+
+
+def assert_same(one: PairSet, other: PairSet, *, exact: bool = False) -> None:
+    np.testing.assert_array_equal(one.winner_offsets, other.winner_offsets)
+    np.testing.assert_array_equal(one.winner_row, other.winner_row)
+    tolerance = 0.0 if exact else 1e-12
+    np.testing.assert_allclose(one.weights, other.weights, rtol=tolerance, atol=0)
+    np.testing.assert_allclose(one.totals, other.totals, rtol=tolerance, atol=0)
+    assert (one.normalise, one.truncation) == (other.normalise, other.truncation)
+
+
+def sorted_rows(counts: dict[str, np.ndarray]) -> np.ndarray:
+    rows = np.stack([counts[name].astype(np.int64) for name in sorted(counts)], axis=1)
+    return rows[np.lexsort(rows.T)]
+
+
+def test_counts_are_those_of_a_loop_over_sessions(simulated):
+    log, _ = simulated
+    columns = event_columns(log)
+    expected: dict[tuple, int] = {}
+    order = np.lexsort((columns["position"], columns["session_id"], columns["query_id"]))
+    rows = np.stack(
+        [
+            columns[n][order].astype(int)
+            for n in ("query_id", "session_id", "doc_id", "position", "click")
+        ],
+        1,
+    )
+    for session in np.split(rows, np.flatnonzero(np.any(np.diff(rows[:, :2], axis=0), axis=1)) + 1):
+        clicks = session[:, 4].sum()
+        for q, _, i, k, c in session:
+            if c:
+                for _, _, j, m, other in session:
+                    if not other or i == j:
+                        key = (q, i, j, k, m, clicks)
+                        expected[key] = expected.get(key, 0) + 1
+    found = counted(columns, "duckdb", count_clicks=True)
+    names = ("query_id", "winner", "loser", "winner_key", "loser_key", "clicks")
+    keys = zip(*(found[n].tolist() for n in names), strict=True)
+    assert dict(zip(keys, found["pairs"].tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"key": None}, {"against": "others"}, {"count_clicks": True}]
+)
+def test_engines_count_the_same(simulated, options):
+    columns = event_columns(simulated[0])
+    first = sorted_rows(counted(columns, "duckdb", **options))
+    for engine in ("polars", "pyarrow"):
+        np.testing.assert_array_equal(sorted_rows(counted(columns, engine, **options)), first)
+
+
+@pytest.mark.parametrize(
+    ("engine", "weighting", "normalise", "truncation"),
+    [("duckdb", weighting, "ndcg", 3) for weighting in CLICK_WEIGHTINGS]
+    + [(engine, "prs", None, None) for engine in ENGINES]
+    + [(engine, "ips_oracle", "arp", None) for engine in ENGINES],
+)
+def test_pairs_equal_those_of_the_click_log(simulated, engine, weighting, normalise, truncation):
+    log, data = simulated
+    chosen = WEIGHTINGS[weighting]
+    counts = counted(
+        event_columns(log),
+        engine,
+        key="position" if chosen.needs_propensities else None,
+        against="non-clicked" if chosen.against == "non-clicked" else "others",
+        count_clicks=normalise == "ndcg",
+    )
+    options = {"normalise": normalise, "truncation": truncation}
+    pairs = pairs_of_counts(counts, data, PowerLaw(0.7), weighting, **options)
+    assert_same(pairs, PairSet.from_log(log, data, PowerLaw(0.7), weighting, **options))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_text_ids_and_logged_propensities(engine):
+    columns = {
+        "query_id": np.array(["é", "é", "é", "b", "b"], object),
+        "session_id": np.array([1, 1, 1, 1, 1]),
+        "doc_id": np.array(["😀", "x", "<b>", "x", "😀"], object),
+        "position": np.array([1, 2, 3, 1, 2]),
+        "click": np.array([0, 1, 0, 1, 0]),
+        "propensity": np.array([1.0, 0.25, 0.125, 1.0, 0.5]),
+    }
+    log = ClickLog.from_frame(columns)
+    data = RankingDataset(
+        np.eye(5),
+        np.array([0, 2, 5]),
+        np.array(["b", "é"]),
+        doc_ids=np.array(["x", "😀", "x", "<b>", "😀"]),
+    )
+    counts = counted(columns, engine, key="propensity")
+    for threads in (1, 2):
+        pairs = pairs_of_counts(counts, data, None, "prs", threads=threads)
+        assert_same(pairs, PairSet.from_log(log, data))
+
+
+def test_weights_of_actions_multiply_the_pairs_of_their_winner(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text(
+        "query_id,session_id,doc_id,position,click,cart\n1,1,5,1,1,0\n1,1,6,2,0,0\n1,1,7,3,1,1\n"
+    )
+    mapping = LogMapping(actions={"click": 1, "cart": 3.5})
+    pairs, data = read_pairs(file, PowerLaw(1.0), "ips", mapping=mapping, normalise="ndcg")
+    assert data.doc_ids.tolist() == [5, 6, 7]
+    ideal = 1 + 1 / np.log2(3)
+    assert pairs.winner_row.tolist() == [0, 2]
+    np.testing.assert_allclose(pairs.row(0), np.array([0, 1, 0]) / ideal)
+    np.testing.assert_allclose(pairs.row(1), np.array([0, 3.5 * 3, 0]) / ideal)
+    assert pairs.diagnostics().weight_max == 3.5 * 3
+
+
+@pytest.mark.parametrize("weighting", ["naive", "prs", "ips_all"])
+def test_weights_of_actions_reach_the_log_and_its_files(simulated, tmp_path, weighting):
+    log, data = simulated
+    drawn = np.random.default_rng(1).choice([1.0, 2.5, 10.0], len(log.clicks))
+    log = replace(log, click_weights=drawn)
+    direct = PairSet.from_log(log, data, PowerLaw(1.0), weighting, normalise="ndcg")
+    write_events(log, tmp_path / "log.parquet")
+    write_compact(log, tmp_path / "log")
+    for name in ("log.parquet", "log"):
+        pairs, _ = read_pairs(
+            tmp_path / name, PowerLaw(1.0), weighting, dataset=data, normalise="ndcg"
+        )
+        assert_same(pairs, direct)
+        assert read_log(tmp_path / name)[0].equals(log)
+
+
+def test_actions_become_weights_of_clicks(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text(
+        "query_id,session_id,doc_id,position,click,cart\n1,1,5,1,1,0\n1,1,6,2,0,0\n1,1,7,3,1,1\n"
+    )
+    log, _ = read_log(file, mapping=LogMapping(actions={"click": 1, "cart": 3.5}))
+    assert log.click_weights.tolist() == [1, 3.5]
+    log, _ = read_log(file, mapping=LogMapping(actions={"click": 1, "cart": 1}))
+    assert log.click_weights is None
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "", "nan", "1e999"])
+def test_a_click_without_a_usable_weight_is_named(tmp_path, weight):
+    file = tmp_path / "log.csv"
+    file.write_text(
+        "query_id,session_id,doc_id,position,click,weight\n"
+        f"1,1,5,1,1,{weight}\n1,1,6,2,0,\n1,1,7,3,1,2.5\n"
+    )
+    with pytest.raises(InputError, match="weight of a click is not a number above 0 in 1 of 3"):
+        read_log(file)
+
+
+@pytest.mark.parametrize("weighting", ["naive", "prs", "ips_all"])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_the_file_gives_the_same_pairs_as_the_log(
+    simulated, tmp_path, weighting, parts, monkeypatch
+):
+    log, data = simulated
+    write_events(log, tmp_path / "log.parquet")
+    if parts > 1:
+        from prsrank.pairs import counted_events
+
+        monkeypatch.setattr(counted_events, "_ROWS_AT_ONCE", 5000)
+    steps: list[str] = []
+    pairs, lists = read_pairs(
+        tmp_path / "log.parquet",
+        PowerLaw(1.0),
+        weighting,
+        dataset=data,
+        normalise="ndcg",
+        memory="500MB",
+        progress=steps.append,
+    )
+    assert lists is data
+    assert (len(steps) > 2) == (parts > 1)
+    assert_same(pairs, PairSet.from_log(log, data, PowerLaw(1.0), weighting, normalise="ndcg"))
+    again, _ = read_pairs(
+        tmp_path / "log.parquet",
+        PowerLaw(1.0),
+        weighting,
+        dataset=data,
+        normalise="ndcg",
+        threads=1,
+    )
+    assert_same(pairs, again, exact=True)
+
+
+def _write_log(file, lists: dict) -> None:
+    """Write ten sessions of each query's docs, with one to three clicks each."""
+    rng = np.random.default_rng(5)
+    rows = ["query_id,session_id,doc_id,position,click"]
+    for query, docs in lists.items():
+        for session in range(10):
+            clicks = rng.permutation(len(docs)) < rng.integers(1, 4)
+            shown = zip(rng.permutation(docs), clicks, strict=True)
+            rows += [
+                f"{query},{session},{doc},{k + 1},{int(c)}" for k, (doc, c) in enumerate(shown)
+            ]
+    file.write_text("\n".join(rows) + "\n")
+
+
+@pytest.mark.parametrize("ids", [int, "{:03d}x".format])
+@pytest.mark.parametrize("sampled", [10, 100_000])
+def test_parts_of_a_log_with_one_large_query(tmp_path, monkeypatch, ids, sampled):
+    from prsrank.logs.reading import read_log
+    from prsrank.pairs import counted_events
+
+    file = tmp_path / "log.csv"
+    _write_log(file, {ids(q): range(60 if q == 7 else 8) for q in range(-3, 20)})
+    monkeypatch.setattr(counted_events, "_ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(counted_events, "_SAMPLED", sampled)
+    pairs, data = read_pairs(file, PowerLaw(1.0), "prs")
+    log, _ = read_log(file)
+    assert_same(pairs, PairSet.from_log(log, data, PowerLaw(1.0), "prs"))
+
+
+@pytest.mark.parametrize("largest", [2**32 - 2, 2**32 - 1, 2**32, 2**62])
+@pytest.mark.parametrize("smallest", [0, -1])
+def test_ids_of_any_size(tmp_path, smallest, largest):
+    """Ids are kept in 32 bits where they fit, and must not be confused where they do not."""
+    file = tmp_path / "log.csv"
+    extremes = [smallest, largest, largest - 1, 2**31, 17]
+    docs = [*extremes, largest % 2**32 + 2, 5]
+    _write_log(file, dict.fromkeys([*extremes, largest % 2**32 + 1], docs))
+    pairs, data = read_pairs(file, PowerLaw(1.0), "prs")
+    from prsrank.logs.reading import read_log
+
+    log, _ = read_log(file)
+    assert data.lists == 6
+    assert_same(pairs, PairSet.from_log(log, data, PowerLaw(1.0), "prs"))
+
+
+@pytest.mark.parametrize("stray", [2**32 - 1, 2**32, -1, 2**62])
+def test_ids_that_no_doc_of_the_data_set_could_have_are_named(tmp_path, stray):
+    file = tmp_path / "log.csv"
+    header = "query_id,session_id,doc_id,position,click\n"
+    other = RankingDataset(np.eye(2), np.array([0, 2]), np.array([7]), doc_ids=np.array([0, 1]))
+    file.write_text(header + f"7,1,0,1,0\n7,1,{stray},2,1\n")
+    with pytest.raises(InputError, match=f"doc {stray} of query 7 is in the log but not in"):
+        read_pairs(file, PowerLaw(1.0), dataset=other)
+    file.write_text(header + f"7,1,0,1,1\n7,1,{stray},2,0\n")
+    with pytest.raises(InputError, match="not in its list"):
+        read_pairs(file, PowerLaw(1.0), dataset=other)
+    file.write_text(header + f"7,1,0,1,1\n7,1,1,2,0\n{stray},1,0,1,1\n{stray},1,1,2,0\n")
+    with pytest.raises(InputError, match=f"doc 0 of query {stray} is in the log but not in"):
+        read_pairs(file, PowerLaw(1.0), dataset=other)
+    file.write_text(header + f"7,1,0,1,1\n7,1,1,2,0\n{stray},1,0,1,0\n{stray},1,1,2,0\n")
+    pairs, _ = read_pairs(file, PowerLaw(1.0), dataset=other)
+    assert pairs.row(0).tolist() == [0, 0.5 / 1]
+    file.write_text(header + f"7,1,0,1,1\n7,1,{2**40},2,0\n")
+    last = RankingDataset(
+        np.eye(2), np.array([0, 2]), np.array([7]), doc_ids=np.array([0, 2**32 - 1])
+    )
+    with pytest.raises(InputError, match="not in its list"):
+        read_pairs(file, PowerLaw(1.0), dataset=last)
+
+
+class _ByDevice:
+    def at(self, positions, *, context=None):
+        return np.asarray(positions, float) ** (-2.0 if context == "phone 'x'" else -0.5)
+
+
+def test_contexts_choose_the_curve(tmp_path):
+    file = tmp_path / "log.csv"
+    rows = ["query_id,session_id,doc_id,position,click,device"]
+    for session, device in enumerate(["phone 'x'", "", "desk"]):
+        rows += [f"q,{session},d{k},{k},{int(k == 2)},{device}" for k in (1, 2, 3)]
+    file.write_text("\n".join(rows) + "\n")
+    mapping = LogMapping(contexts=("device",))
+    pairs, data = read_pairs(file, _ByDevice(), "prs", mapping=mapping, context="device")
+    from prsrank.logs.reading import read_log
+
+    log, _ = read_log(file, mapping=mapping)
+    assert_same(pairs, PairSet.from_log(log, data, _ByDevice(), "prs", context="device"))
+    with pytest.raises(InputError, match="context 'place' is not in the log"):
+        read_pairs(file, _ByDevice(), "prs", mapping=mapping, context="place")
+
+
+def test_wrong_input_is_named(tmp_path):
+    file = tmp_path / "log.csv"
+    header = "query_id,session_id,doc_id,position,click,propensity\n"
+    file.write_text(header + "q,1,a,1,1,0\nq,1,b,2,0,1\n")
+    with pytest.raises(InputError, match="doc a of query q was clicked where the propensity is 0"):
+        read_pairs(file)
+    with pytest.raises(InputError, match="takes no clicks"):
+        read_pairs(file, weighting="labels")
+    file.write_text(header + "q,1,a,1,1,1\nq,1,a,2,0,1\n")
+    with pytest.raises(InputError, match="doc a of query q is shown twice"):
+        read_pairs(file, PowerLaw(1.0))
+    other = RankingDataset(np.eye(1), np.array([0, 1]), np.array(["q"]), doc_ids=np.array(["z"]))
+    file.write_text(header + "q,1,a,1,1,1\nq,1,z,2,0,1\n")
+    with pytest.raises(InputError, match="doc a of query q is in the log but not in the data set"):
+        read_pairs(file, PowerLaw(1.0), dataset=other)
+    file.write_text(header + "q,1,z,1,1,1\nq,1,a,2,0,1\n")
+    with pytest.raises(InputError, match="not in its list"):
+        read_pairs(file, PowerLaw(1.0), dataset=other)
+    file.write_text("query_id,session_id,doc_id,position,click\nq,1,a,1,1\nq,1,b,2,0\n")
+    with pytest.raises(InputError, match="weighting prs needs propensities; the log has none"):
+        read_pairs(file)
+    with pytest.raises(InputError, match="against 'non-clicked' or 'others'"):
+        pair_counts(nw.from_native(native({"query_id": np.array([1])}, "polars")), against="all")
+
+
+def test_a_propensity_above_one_is_warned_of(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text(
+        "query_id,session_id,doc_id,position,click,propensity\nq,1,a,1,1,1.5\nq,1,b,2,0,1\n"
+    )
+    with pytest.warns(DataWarning, match=r"a propensity is 1\.5"):
+        read_pairs(file)
