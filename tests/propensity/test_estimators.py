@@ -1,9 +1,13 @@
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
 
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.simulate import simulate_clicks
+from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
+from prsrank.logs.pieces import LocalPieces
 from prsrank.propensity.estimators import ESTIMATORS, estimator
 from prsrank.propensity.known import KnownPropensity
 
@@ -60,3 +64,27 @@ def test_known_curves(simulated_log):
 def test_bad_known_curves(options):
     with pytest.raises(InputError):
         KnownPropensity(**options)
+
+
+@pytest.mark.parametrize(
+    "name", ["randomised", "swap", "harvest", "harvest-chain", "regression-em"]
+)
+def test_a_log_in_pieces_has_the_curve_of_the_whole(name):
+    """Curves, intervals and fits to a shape do not depend on how a log is cut by queries."""
+    data = synthetic_dataset("mq2007", 60, seed=2)
+    rng = np.random.default_rng(0)
+    scores = [rng.normal(size=data.docs) + data.labels for _ in range(2)]
+    designs = {"swap": "adjacent"}
+    log = simulate_clicks(
+        data, scores, PositionBasedModel(), clicks=4000, seed=1, randomised=0.4,
+        design=designs.get(name, "uniform"),
+    )  # fmt: skip
+    third = np.arange(log.queries) % 3
+    pieces = [log.select(third[log.ranking_query][log.session_ranking] == n) for n in range(3)]
+    chosen = replace(ESTIMATORS[name], shape="monotone")
+    whole = chosen.estimate(log, seed=4)
+    cut = chosen.estimate_pieces(LocalPieces(pieces), seed=4)
+    assert cut.verdict == whole.verdict
+    assert cut.method == whole.method == name
+    for field in ("propensity", "low", "high", "clicks"):
+        np.testing.assert_allclose(getattr(cut, field), getattr(whole, field), rtol=1e-9)

@@ -3,6 +3,7 @@ import pytest
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.logs.pieces import LocalPieces
 from prsrank.propensity.cells import count_cells
 from prsrank.propensity.em_steps import (
     CellLikelihood,
@@ -67,7 +68,7 @@ def test_a_step_by_hand(tiny_log):
 def test_the_fit_is_where_many_plain_steps_end(simulated_log):
     _, cells = some_cells(simulated_log, sessions=6000, seed=2)
     cells = cells.keep_docs(np.bincount(cells.cell_docs, cells.clicked, cells.docs) > 0)
-    p = most_likely_curve(CellLikelihood(cells), tolerance=1e-9)
+    p = most_likely_curve(LocalPieces([CellLikelihood(cells)]), cells.clicks_at, tolerance=1e-9)
     r, _ = best_relevance_per_doc(cells, p)
     # the scale is free: choose one at which both are probabilities
     scale = 0.9 * min(1 / p.max(), 1.0)
@@ -108,7 +109,7 @@ def test_gradient_is_what_an_m_step_descends(simulated_log):
 
 def test_information_is_the_curvature_of_the_best_likelihood(simulated_log):
     _, cells = some_cells(simulated_log, queries=30, sessions=60_000, seed=3)
-    p = most_likely_curve(CellLikelihood(cells), tolerance=1e-10)
+    p = most_likely_curve(LocalPieces([CellLikelihood(cells)]), cells.clicks_at, tolerance=1e-10)
     r, _ = best_relevance_per_doc(cells, p)
     information = profile_information(cells, p, r)
 

@@ -3,7 +3,7 @@ import pytest
 
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.propensity.bootstrap import RawCurve, degrees_of_freedom, join_units, replicate_curves
+from prsrank.propensity.bootstrap import RawCurve, degrees_of_freedom, replicate_curves
 from prsrank.propensity.randomised import RandomisedEstimator
 from prsrank.propensity.shapes import monotone_shape, power_shape
 
@@ -94,13 +94,6 @@ def test_degrees_of_freedom_are_those_of_equal_normal_units():
     lonely = np.zeros((100, 1))
     lonely[0] = 1
     assert degrees_of_freedom(lonely)[0] == 3
-
-
-def test_join_units_keeps_each_unit_whole():
-    numbers, count = join_units(np.repeat(np.arange(5000), 2))
-    assert count == 2000
-    assert (numbers[::2] == numbers[1::2]).all()
-    assert np.bincount(numbers).min() >= 4
 
 
 def test_intervals_of_thin_positions_are_as_wide_as_they_must_be():

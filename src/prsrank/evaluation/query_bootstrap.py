@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.propensity.bootstrap import join_units
+from prsrank.logs.units import MOST_UNITS
 from prsrank.types import Floats
 
 # What is smaller than this, relative to the terms it comes from, is rounding.
@@ -110,9 +110,9 @@ def _far_share(moved: Floats, values: Floats) -> Floats:
 
 
 def _joined(x: Floats, d: Floats) -> tuple[Floats, Floats]:
-    units, count = join_units(np.arange(len(d)))
-    if count == len(d):
+    if len(d) <= MOST_UNITS:
         return x, d
+    count, units = MOST_UNITS, np.arange(len(d)) % MOST_UNITS
     sums = [np.asarray(np.bincount(units, column, count), np.float64) for column in (d, *x.T)]
     return np.stack(sums[1:], axis=1), sums[0]
 

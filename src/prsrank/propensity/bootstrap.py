@@ -6,21 +6,20 @@ again: log p* = log p + sum_u (n_u - 1) influence_u, with n_u how often unit u w
 A replicate costs one product of matrices, never another pass over the log.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import t as student
 
+from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.pieces import Extent, LocalPieces, Pieces
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.shapes import SHAPES, check_shape
 from prsrank.propensity.verdict import verdict_of
 from prsrank.types import Floats, Longs
-
-MOST_UNITS = 2000
-"""More units than this are joined at random: their sums are as good, and small."""
 
 NO_CLICKS = "the log has no clicks at all: propensities cannot be estimated"
 
@@ -28,7 +27,7 @@ _LEVEL = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class CurveOptions:
+class CurveOptions(ABC):
     """What all estimators from logs share.
 
     Args:
@@ -48,13 +47,23 @@ class CurveOptions:
             raise InputError(f"replicates must be at least 20, not {self.replicates}")
         check_shape(self.shape)
 
-    def depth(self, log: ClickLog) -> int:
+    def depth(self, extent: Extent) -> int:
         """Return the last position to estimate; an error if the log has nothing to say."""
-        if log.sessions == 0 or log.max_position == 0:
+        if extent.sessions == 0 or extent.depth == 0:
             raise InputError("the log has no sessions")
-        if log.clicks.size == 0:
+        if extent.clicks == 0:
             raise InputError(NO_CLICKS)
-        return min(self.positions or log.max_position, log.max_position)
+        return min(self.positions or extent.depth, extent.depth)
+
+    def estimate(
+        self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
+    ) -> Propensities:
+        """Return the curve of the log; see `Estimator`."""
+        return self.estimate_pieces(LocalPieces([log]), seed=seed)
+
+    @abstractmethod
+    def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
+        """Return the curve of a log that lies in pieces; the same, however it is cut."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,17 +142,6 @@ def degrees_of_freedom(influence: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         degrees = 3 * squares.sum(axis=0) ** 2 / fourth
     return np.asarray(np.maximum(np.nan_to_num(degrees, nan=3.0), 3.0))
-
-
-def join_units(units: npt.ArrayLike) -> tuple[Longs, int]:
-    """Return a number from 0 to n - 1 for each entry's unit, and n, at most MOST_UNITS.
-
-    >>> join_units([7, 7, 9])
-    (array([0, 0, 1]), 2)
-    """
-    names, numbers = np.unique(np.asarray(units), return_inverse=True)
-    count = max(min(len(names), MOST_UNITS), 1)
-    return np.asarray(numbers % count, dtype=np.int64), count
 
 
 def not_identified(depth: int, clicks: Longs, *, method: str, why: str) -> Propensities:

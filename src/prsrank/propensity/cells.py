@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.units import UnitSums, id_keys, joined_keys, query_keys
 from prsrank.types import Floats, Longs, Marks
 
 
@@ -18,7 +19,8 @@ class Cells:
         positions: 1-based position of each cell, rising within a doc.
         shown: number of sessions with the doc at the position.
         clicked: number of those with a click on it.
-        doc_query: index of each doc's query (docs).
+        query_key: key of each doc's query (docs).
+        doc_key: key of each doc, of its query and its own id (docs).
         depth: the last position that is kept.
     """
 
@@ -26,7 +28,8 @@ class Cells:
     positions: Longs
     shown: Floats
     clicked: Floats
-    doc_query: Longs
+    query_key: Longs
+    doc_key: Longs
     depth: int
 
     @property
@@ -54,18 +57,21 @@ class Cells:
             self.positions[chosen],
             self.shown[chosen],
             self.clicked[chosen],
-            self.doc_query[keep],
+            self.query_key[keep],
+            self.doc_key[keep],
             self.depth,
         )
 
-    def units(self) -> Longs:
+    def unit_keys(self, queries: int) -> Longs:
         """Return the unit of resampling of each doc: its query, or itself if queries are few.
 
         Docs of one query share sessions, so a query is the honest unit; but a handful of
         queries cannot show how much chance there is between them.
+
+        Args:
+            queries: how many queries the whole log has docs of.
         """
-        queries = len(np.unique(self.doc_query))
-        return self.doc_query if queries >= ENOUGH_QUERIES else np.arange(self.docs)
+        return self.query_key if queries >= ENOUGH_QUERIES else self.doc_key
 
 
 ENOUGH_QUERIES = 40
@@ -77,15 +83,21 @@ def count_cells(log: ClickLog, *, depth: int | None = None) -> Cells:
 
     Its cost is that of one pass over the rankings' slots, however many sessions there were.
     """
-    last = log.max_position if depth is None else min(depth, log.max_position)
+    last = log.max_position if depth is None else depth
     shown, clicked = log.slot_statistics()
     docs = int(log.doc_offsets[-1])
     starts, order = _slots_by_doc(log.ranking_docs, docs)
     offsets, positions, at_shown, at_clicked = _count_kernel(
         starts, order, log.ranking_positions, shown, clicked, last
     )
-    doc_query = np.repeat(np.arange(log.queries), np.diff(log.doc_offsets))
-    return Cells(offsets, positions, at_shown, at_clicked, doc_query, last)
+    queries = np.repeat(query_keys(log), np.diff(log.doc_offsets))
+    docs_keys = joined_keys(queries, id_keys(log.doc_ids))
+    return Cells(offsets, positions, at_shown, at_clicked, queries, docs_keys, last)
+
+
+def queries_of(cells: Cells) -> UnitSums:
+    """Return the queries of the cells as units, for counting them over the pieces of a log."""
+    return UnitSums.of(cells.query_key, np.zeros((cells.docs, 0)))
 
 
 @njit(cache=True, nogil=True)

@@ -5,11 +5,13 @@ a step adds up what single events would give: c certain events and w - c non-cli
 P(seen) = p (1 - r) / (1 - p r) and P(relevant) = r (1 - p) / (1 - p r).
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from prsrank.logs.pieces import Pieces
+from prsrank.logs.units import UnitSums, units_of
 from prsrank.propensity.cells import Cells
 from prsrank.propensity.links import linked_to_first, solve_grounded
 from prsrank.types import Floats, Longs
@@ -42,42 +44,14 @@ def em_step(cells: Cells, p: Floats, r: Floats) -> Step:
     return Step(*_step_kernel(cells.offsets, cells.positions, cells.shown, cells.clicked, p, r))
 
 
-class Likelihood(Protocol):
+class CellLikelihood:
     """The likelihood of counts as a function of p alone, every doc's r at its best.
 
-    Attributes:
-        clicks_at: clicks at each position.
+    What it returns adds up over the pieces of a log.
     """
 
-    clicks_at: Longs
-
-    def height(self, p: Floats) -> float:
-        """Return the log-likelihood."""
-        ...
-
-    def information(self, p: Floats) -> Floats:
-        """Return what `profile_information` returns."""
-        ...
-
-    def scores(self, p: Floats, *, by_unit: bool = False) -> Floats:
-        """Return the derivative by log p, of all counts or of each unit (units x positions)."""
-        ...
-
-
-class CellLikelihood:
-    """The likelihood of counts that this process holds; see `Likelihood`.
-
-    Args:
-        cells: the counts.
-        unit: unit of resampling of each doc; default: all docs are one.
-        units: number of units.
-    """
-
-    def __init__(self, cells: Cells, unit: Longs | None = None, units: int = 1) -> None:
+    def __init__(self, cells: Cells) -> None:
         self.cells = cells
-        self.clicks_at = cells.clicks_at
-        self.unit = np.zeros(cells.docs, np.int64) if unit is None else unit
-        self.units = units
         self._known: tuple[Floats, Floats] | None = None
 
     def relevance(self, p: Floats) -> Floats:
@@ -97,30 +71,46 @@ class CellLikelihood:
         """Return what `profile_information` returns."""
         return profile_information(self.cells, p, self.relevance(p))
 
-    def scores(self, p: Floats, *, by_unit: bool = False) -> Floats:
-        """Return the derivative by log p, of all counts or of each unit (units x positions)."""
-        unit = self.unit if by_unit else np.zeros_like(self.unit)
-        units = self.units if by_unit else 1
-        return profile_scores(self.cells, p, self.relevance(p), unit, units)
+    def scores(self, p: Floats) -> Floats:
+        """Return the derivative by log p (1 x positions)."""
+        alone = np.zeros(self.cells.docs, np.int64)
+        return profile_scores(self.cells, p, self.relevance(p), alone, 1)
+
+    def unit_scores(self, p: Floats, queries: int) -> UnitSums:
+        """Return the derivative by log p of each unit's counts; see `Cells.unit_keys`."""
+        keys, unit = units_of(self.cells.unit_keys(queries))
+        scores = profile_scores(self.cells, p, self.relevance(p), unit, len(keys))
+        return UnitSums(keys, np.arange(self.cells.depth), scores)
 
 
 def most_likely_curve(
-    likelihood: Likelihood, *, tolerance: float = 1e-6, iterations: int = 60
+    likelihood: Pieces[CellLikelihood],
+    clicks_at: Longs,
+    *,
+    tolerance: float = 1e-6,
+    iterations: int = 60,
 ) -> Floats:
     """Return the p (p_1 = 1) at which EM steps with an r for each doc would come to rest.
 
     That is the maximum of the likelihood. EM creeps towards it for thousands of steps;
     Newton's method on log p, with the best r for each p, takes about ten.
+
+    Args:
+        likelihood: of the counts, in pieces.
+        clicks_at: clicks at each position.
+        tolerance: a step of log p below this is the last.
+        iterations: at most so many steps.
     """
-    p: Floats = np.arange(1, len(likelihood.clicks_at) + 1, dtype=np.float64) ** -0.5
-    p[likelihood.clicks_at == 0] = 0.0
-    reached = likelihood.height(p)
+    p: Floats = np.arange(1, len(clicks_at) + 1, dtype=np.float64) ** -0.5
+    p[clicks_at == 0] = 0.0
+    reached = _height(likelihood, p)
     for iteration in range(iterations):
         # the curvature changes little near the end, and is the costly part
         if iteration < _FRESH or iteration % _FRESH == 0:
-            information = likelihood.information(p)
+            information = likelihood.total(lambda one, p=p: one.information(p))  # type: ignore[misc]
             linked = linked_to_first(information)
-        move = np.nan_to_num(solve_grounded(information, likelihood.scores(p), linked)[0])
+        scores = likelihood.total(lambda one, p=p: one.scores(p))  # type: ignore[misc]
+        move = np.nan_to_num(solve_grounded(information, scores, linked)[0])
         move = np.clip(move, -1.0, 1.0)
         p, height = _uphill(likelihood, p, reached, move)
         gained, reached = height - reached, height
@@ -129,12 +119,16 @@ def most_likely_curve(
     return p
 
 
+def _height(likelihood: Pieces[CellLikelihood], p: Floats) -> float:
+    return likelihood.total(lambda one: one.height(p))
+
+
 def _uphill(
-    likelihood: Likelihood, p: Floats, reached: float, move: Floats
+    likelihood: Pieces[CellLikelihood], p: Floats, reached: float, move: Floats
 ) -> tuple[Floats, float]:
     for halving in range(8):
         trial = np.asarray(p * np.exp(move * 0.5**halving))
-        height = likelihood.height(trial)
+        height = _height(likelihood, trial)
         if height > reached:
             return trial, height
     return p, reached

@@ -1,22 +1,21 @@
 """Propensities from docs that different rankings showed at different positions."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
-from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.pieces import Extent, Pieces, Sums
+from prsrank.logs.units import UnitSums, units_of
 from prsrank.propensity.bootstrap import (
     CurveOptions,
     RawCurve,
     curve_with_intervals,
-    join_units,
     not_identified,
 )
-from prsrank.propensity.cells import Cells, count_cells
+from prsrank.propensity.cells import Cells, count_cells, queries_of
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.links import linked_to_first, solve_grounded
 from prsrank.types import Floats, Longs, Marks
@@ -63,44 +62,26 @@ class HarvestEstimator(CurveOptions):
                 f"unknown form '{self.form}' of harvest; there are: {', '.join(FORMS)}"
             )
 
-    def estimate(
-        self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
-    ) -> Propensities:
-        """Return the curve of the log; see `Estimator`."""
-        depth = self.depth(log)
-        cells = count_cells(log, depth=depth)
-        cells = cells.keep_docs(np.diff(cells.offsets) > 1)
-        clicks = cells.clicks_at
-        rates, docs = pair_statistics(cells)
-        return self.curve(rates, docs, clicks, lambda gain: _unit_flows(cells, gain), seed=seed)
+    @property
+    def label(self) -> str:
+        """The name of the form in the table of estimators."""
+        return "harvest" if self.form == "all-pairs" else "harvest-chain"
 
-    def curve(
-        self,
-        rates: Floats,
-        docs: Floats,
-        clicks: Longs,
-        flows: Callable[[Floats], Floats],
-        *,
-        seed: int = 0,
-    ) -> Propensities:
-        r"""Return the curve of sums over a log, whoever summed.
-
-        Args:
-            rates: $\hat c_k(k, k')$ at [k - 1, k' - 1].
-            docs: N(k, k'), the number of docs behind it.
-            clicks: clicks at each position on docs that moved.
-            flows: maps gains (positions x positions) to the flow that each unit of resampling
-                sends from each position (units x positions): with c its own part of `rates`,
-                $\sum_{k'} g_{kk'} c_k(k, k') - g_{k'k} c_{k'}(k, k')$.
-            seed: of the bootstrap.
-        """
+    def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
+        """Return the curve of a log that lies in pieces."""
+        depth = self.depth(pieces.total(Extent.of))
+        moved = pieces.map(lambda log: _moved_cells(log, depth))
+        rates, docs, clicks, queries = moved.total(
+            lambda cells: Sums((*pair_statistics(cells), cells.clicks_at, queries_of(cells)))
+        )
         if not docs.any():
-            return not_identified(len(rates), clicks, method="harvest", why=_NONE)
+            return not_identified(len(rates), clicks, method=self.label, why=_NONE)
         fit = _FITS[self.form](rates, docs)
-        log_p = np.log(fit.propensity)
-        influence = solve_grounded(fit.conductance, flows(fit.gain), fit.linked)
-        raw = RawCurve(log_p, influence, clicks, _UNKNOWN)
-        return curve_with_intervals(raw, options=self, method="harvest", seed=seed)
+        count = len(queries.keys)
+        flows = moved.total(lambda cells: _unit_flows(cells, fit.gain, count)).values
+        influence = solve_grounded(fit.conductance, flows, fit.linked)
+        raw = RawCurve(np.log(fit.propensity), influence, clicks, _UNKNOWN)
+        return curve_with_intervals(raw, options=self, method=self.label, seed=seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,12 +200,23 @@ def _loss(log_free: Floats, free: Longs, pairs: _Pairs, depth: int) -> tuple[flo
     return loss / total, gradient[free] / total
 
 
-def _unit_flows(cells: Cells, gain: Floats) -> Floats:
-    unit, units = join_units(cells.units())
-    flows = np.zeros((units, cells.depth))
+def _moved_cells(log: ClickLog, depth: int) -> Cells:
+    """Return the cells of the docs that were shown at several positions."""
+    cells = count_cells(log, depth=depth)
+    return cells.keep_docs(np.diff(cells.offsets) > 1)
+
+
+def _unit_flows(cells: Cells, gain: Floats, queries: int) -> UnitSums:
+    r"""Return the flow that each unit of resampling sends from each position.
+
+    With c a unit's own part of the rates, and g the gain:
+    $\sum_{k'} g_{kk'} c_k(k, k') - g_{k'k} c_{k'}(k, k')$.
+    """
+    keys, unit = units_of(cells.unit_keys(queries))
+    flows = np.zeros((len(keys), cells.depth))
     rate = cells.clicked / cells.shown
     _flow_kernel(cells.offsets, cells.positions, rate, gain, unit, flows)
-    return flows
+    return UnitSums(keys, np.arange(cells.depth), flows)
 
 
 @njit(cache=True, nogil=True)

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.pieces import Extent, Pieces
+from prsrank.logs.units import UnitSums, session_keys, units_of
 from prsrank.propensity.bootstrap import (
-    MOST_UNITS,
     CurveOptions,
     RawCurve,
     curve_with_intervals,
     not_identified,
 )
 from prsrank.propensity.curve import Propensities
-from prsrank.types import Floats, Marks
+from prsrank.types import Marks
 
 _NONE = (
     "no session is marked as shuffled; show a share of the sessions in random order "
@@ -38,15 +38,11 @@ class RandomisedEstimator(CurveOptions):
         WSDM 2017.
     """
 
-    def estimate(
-        self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
-    ) -> Propensities:
-        """Return the curve of the log; see `Estimator`."""
-        return self.curve(*shuffled_clicks(log, depth=self.depth(log)), seed=seed)
-
-    def curve(self, here: Floats, first: Floats, *, seed: int = 0) -> Propensities:
-        """Return the curve of counts as `shuffled_clicks` gives them, whoever counted."""
-        depth = here.shape[1]
+    def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
+        """Return the curve of a log that lies in pieces."""
+        depth = self.depth(pieces.total(Extent.of))
+        counts = pieces.total(lambda log: shuffled_clicks(log, depth=depth)).values
+        here, first = counts[:, :depth], counts[:, depth:]
         if not len(here):
             none = np.zeros(depth, np.int64)
             return not_identified(depth, none, method="randomised", why=_NONE)
@@ -60,34 +56,34 @@ class RandomisedEstimator(CurveOptions):
         return curve_with_intervals(raw, options=self, method="randomised", seed=seed)
 
 
-def shuffled_clicks(log: ClickLog, *, depth: int) -> tuple[Floats, Floats]:
+def shuffled_clicks(log: ClickLog, *, depth: int) -> UnitSums:
     """Count clicks of shuffled sessions at each position k, and at 1 where k was shown.
 
     Returns:
-        Clicks at position k, and clicks at position 1 of the sessions that showed k, both of
-        sessions shuffled down to k at least, in up to MOST_UNITS groups of sessions
-        (groups x depth).
+        By session, or group of sessions: clicks at positions 1 to depth, then clicks at
+        position 1 of the sessions that showed them, both of sessions shuffled down to the
+        position at least (units x 2 depth).
     """
     reach = np.array([_reach(mark) for mark in log.designs], dtype=np.int64)
     ranking_reach = np.minimum(reach[log.ranking_design], depth)
     # only lists shown from position 1 can be compared with it
     ranking_reach[~_starts_at_one(log)] = 0
     sessions = np.flatnonzero(ranking_reach[log.session_ranking] > 0)
-    groups = min(len(sessions), MOST_UNITS)
-    here, first = np.zeros((groups, depth)), np.zeros((groups, depth))
-    if groups:
-        _count_kernel(
-            sessions,
-            log.session_ranking,
-            log.click_offsets,
-            log.clicks,
-            log.ranking_offsets,
-            log.ranking_positions,
-            ranking_reach,
-            here,
-            first,
-        )
-    return here, first
+    keys, unit = units_of(session_keys(log)[sessions])
+    counts = np.zeros((len(keys), 2 * depth))
+    _count_kernel(
+        sessions,
+        unit,
+        log.session_ranking,
+        log.click_offsets,
+        log.clicks,
+        log.ranking_offsets,
+        log.ranking_positions,
+        ranking_reach,
+        counts[:, :depth],
+        counts[:, depth:],
+    )
+    return UnitSums(keys, np.arange(2 * depth), counts)
 
 
 def _reach(mark: str) -> int:
@@ -106,6 +102,7 @@ def _starts_at_one(log: ClickLog) -> Marks:
 @njit(cache=True, nogil=True)
 def _count_kernel(  # type: ignore[no-untyped-def]
     sessions,
+    unit,
     session_ranking,
     click_offsets,
     clicks,
@@ -115,12 +112,11 @@ def _count_kernel(  # type: ignore[no-untyped-def]
     here,
     first,
 ):
-    groups = len(here)
     for i in range(len(sessions)):
         session = sessions[i]
         ranking = session_ranking[session]
         start = ranking_offsets[ranking]
-        group = i % groups
+        group = unit[i]
         for c in range(click_offsets[session], click_offsets[session + 1]):
             k = ranking_positions[start + clicks[c]]
             if k > ranking_reach[ranking]:

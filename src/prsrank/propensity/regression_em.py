@@ -8,18 +8,18 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.pieces import Extent, Pieces, Sums
+from prsrank.logs.units import units_of
 from prsrank.propensity.bootstrap import (
     CurveOptions,
     RawCurve,
     curve_with_intervals,
-    join_units,
     not_identified,
 )
-from prsrank.propensity.cells import Cells, count_cells
+from prsrank.propensity.cells import Cells, count_cells, queries_of
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.em_steps import (
     CellLikelihood,
-    Likelihood,
     most_likely_curve,
     propensity_given_relevance,
     relevance_gradient,
@@ -87,31 +87,27 @@ class RegressionEM(CurveOptions):
         self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
     ) -> Propensities:
         """Return the curve of the log; see `Estimator`."""
-        cells = count_cells(log, depth=self.depth(log))
         if dataset is None:
-            return self._free(cells, seed)
+            return super().estimate(log, seed=seed)
+        cells = count_cells(log, depth=self.depth(Extent.of(log)))
         return self._by_features(cells, dataset.features[log.doc_rows(dataset)], seed)
 
-    def _free(self, cells: Cells, seed: int) -> Propensities:
-        clicked = np.bincount(cells.cell_docs, cells.clicked, cells.docs) > 0
-        cells = cells.keep_docs(clicked & (np.diff(cells.offsets) > 1))
-        return self.curve(CellLikelihood(cells, *join_units(cells.units())), seed=seed)
-
-    def curve(self, likelihood: Likelihood, *, seed: int = 0) -> Propensities:
-        """Return the curve with an r of its own for every doc, wherever the counts lie.
-
-        Args:
-            likelihood: of the docs that were clicked and shown at several positions.
-            seed: of the bootstrap.
-        """
-        clicks = likelihood.clicks_at
+    def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
+        """Return the curve of a log that lies in pieces, with an r of its own for every doc."""
+        depth = self.depth(pieces.total(Extent.of))
+        likelihood = pieces.map(lambda log: CellLikelihood(_telling_cells(log, depth)))
+        clicks, queries = likelihood.total(
+            lambda one: Sums((one.cells.clicks_at, queries_of(one.cells)))
+        )
         if not clicks.any():
             return not_identified(len(clicks), clicks, method=_METHOD, why=_NONE)
-        p = most_likely_curve(likelihood)
-        information = likelihood.information(p)
+        p = most_likely_curve(likelihood, clicks)
+        information = likelihood.total(lambda one: one.information(p))
         information[clicks == 0] = information[:, clicks == 0] = 0.0
         linked = linked_to_first(information)
-        influence = solve_grounded(information, likelihood.scores(p, by_unit=True), linked)
+        count = len(queries.keys)
+        scores = likelihood.total(lambda one: one.unit_scores(p, count)).values
+        influence = solve_grounded(information, scores, linked)
         with np.errstate(divide="ignore", invalid="ignore"):  # positions without clicks
             log_p = np.where(linked, np.log(p / p[0]), np.nan)
         raw = RawCurve(log_p, influence, clicks, _UNKNOWN)
@@ -177,17 +173,24 @@ class RegressionEM(CurveOptions):
         }
 
 
+def _telling_cells(log: ClickLog, depth: int) -> Cells:
+    """Return the cells of the docs that were clicked and shown at several positions."""
+    cells = count_cells(log, depth=depth)
+    clicked = np.bincount(cells.cell_docs, cells.clicked, cells.docs) > 0
+    return cells.keep_docs(clicked & (np.diff(cells.offsets) > 1))
+
+
 def _influence_given_relevance(cells: Cells, p: Floats, r: Floats) -> Floats:
     """Return each unit's effect on log(p_k / p_1), r being given (units x positions)."""
     doc, place = cells.cell_docs, cells.positions - 1
     both = np.minimum(p[place] * r[doc], 1 - 1e-6)
     information = np.bincount(place, cells.shown * both / (1 - both), cells.depth)
-    unit, units = join_units(cells.units())
+    keys, unit = units_of(cells.unit_keys(len(queries_of(cells).keys)))
     scores = np.bincount(
         unit[doc] * cells.depth + place,
         (cells.clicked - cells.shown * both) / (1 - both),
-        units * cells.depth,
-    ).reshape(units, cells.depth)
+        len(keys) * cells.depth,
+    ).reshape(len(keys), cells.depth)
     with np.errstate(divide="ignore", invalid="ignore"):
         moves = scores / information
     return np.asarray(moves - moves[:, :1])

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.pieces import Extent, Pieces
+from prsrank.logs.units import UnitSums, session_keys, units_of
 from prsrank.propensity.bootstrap import (
-    MOST_UNITS,
     CurveOptions,
     RawCurve,
     curve_with_intervals,
@@ -42,15 +42,12 @@ class SwapEstimator(CurveOptions):
         personal search. WSDM 2018.
     """
 
-    def estimate(
-        self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
-    ) -> Propensities:
-        """Return the curve of the log; see `Estimator`."""
-        depth = self.depth(log)
-        return self.curve(*swapped_clicks(log, depth=depth), depth=depth, seed=seed)
-
-    def curve(self, pairs: Longs, counts: Floats, *, depth: int, seed: int = 0) -> Propensities:
-        """Return the curve of counts as `swapped_clicks` gives them, whoever counted."""
+    def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
+        """Return the curve of a log that lies in pieces."""
+        depth = self.depth(pieces.total(Extent.of))
+        sums = pieces.total(lambda log: swapped_clicks(log, depth=depth))
+        pairs = _pairs_of(sums.columns[::2])
+        counts = sums.values.reshape(len(sums.keys), len(pairs), 2)
         clicks = np.zeros(depth)
         np.add.at(clicks, pairs - 1, counts.sum(axis=0))
         behind = clicks.astype(np.int64)
@@ -86,30 +83,44 @@ def curve_of_pairs(pairs: Longs, counts: Floats, *, depth: int) -> tuple[Floats,
     return solved[0], solved[1:]
 
 
-def swapped_clicks(log: ClickLog, *, depth: int) -> tuple[Longs, Floats]:
-    """Count the clicks at both positions of every kind of swap, in groups of sessions.
+# A swap of positions A and B has the columns (A << 21 | B) << 1, and the one after it.
+_BITS = 21
+
+
+def _pairs_of(columns: Longs) -> Longs:
+    swaps = columns >> 1
+    return np.stack([swaps >> _BITS, swaps & ((1 << _BITS) - 1)], axis=1)
+
+
+def swapped_clicks(log: ClickLog, *, depth: int) -> UnitSums:
+    """Count the clicks at both positions of every kind of swap.
 
     Returns:
-        The positions A, B (pairs x 2), and clicks at A and B of the sessions that had docs at
-        both (groups x pairs x 2), in up to MOST_UNITS groups.
+        By session, or group of sessions: clicks at A and at B, swap after swap, of the
+        sessions that had docs at both.
     """
     pairs, pair_of_design = swap_pairs(log.designs, depth=depth)
     ranking_pair = pair_of_design[log.ranking_design]
     sessions = np.flatnonzero(ranking_pair[log.session_ranking] >= 0)
-    counts = np.zeros((min(len(sessions), MOST_UNITS), len(pairs), 2))
-    if len(counts):
-        _count_kernel(
-            sessions,
-            log.session_ranking,
-            log.click_offsets,
-            log.clicks,
-            log.ranking_offsets,
-            log.ranking_positions,
-            ranking_pair,
-            pairs,
-            counts,
-        )
-    return pairs, counts
+    keys, unit = units_of(session_keys(log)[sessions])
+    counts = np.zeros((len(keys), len(pairs), 2))
+    _count_kernel(
+        sessions,
+        unit,
+        log.session_ranking,
+        log.click_offsets,
+        log.clicks,
+        log.ranking_offsets,
+        log.ranking_positions,
+        ranking_pair,
+        pairs,
+        counts,
+    )
+    columns = ((pairs[:, :1] << _BITS | pairs[:, 1:]) << 1) + np.arange(2)
+    order = np.argsort(columns[:, 0])
+    return UnitSums(
+        keys, columns[order].ravel(), counts[:, order].reshape(len(keys), 2 * len(pairs))
+    )
 
 
 def swap_pairs(designs: tuple[str, ...], *, depth: int) -> tuple[Longs, Longs]:
@@ -131,6 +142,7 @@ def swap_pairs(designs: tuple[str, ...], *, depth: int) -> tuple[Longs, Longs]:
 @njit(cache=True, nogil=True)
 def _count_kernel(  # type: ignore[no-untyped-def]
     sessions,
+    unit,
     session_ranking,
     click_offsets,
     clicks,
@@ -158,4 +170,4 @@ def _count_kernel(  # type: ignore[no-untyped-def]
             k = ranking_positions[start + clicks[c]]
             for end in range(2):
                 if k == pairs[pair, end]:
-                    counts[i % len(counts), pair, end] += 1
+                    counts[unit[i], pair, end] += 1

@@ -1,0 +1,118 @@
+"""Units of resampling: queries or sessions, told apart by a hash of their ids.
+
+Sums by unit of several pieces of a log add up to those of the whole, in whatever order rows,
+files or tasks come: a unit is known by its ids, not by where it stands.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.logs.click_log import ClickLog
+from prsrank.types import Floats, IdArray, Longs
+
+MOST_UNITS = 2000
+"""More units than this are joined by their hash: their sums are as good, and small."""
+
+_PRIME = np.uint64(0x100000001B3)
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_PROBE = 50 * MOST_UNITS
+
+
+def id_keys(ids: IdArray) -> Longs:
+    """Return a whole number of 63 bits for each id, the same for the same id everywhere.
+
+    >>> bool(id_keys(np.array(["a", "b", "a"]))[0] == id_keys(np.array(["a"]))[0])
+    True
+    """
+    if ids.dtype.kind in "iu":
+        return _mixed(ids.astype(np.int64).view(np.uint64))
+    letters = np.ascontiguousarray(ids).view(np.uint32).reshape(len(ids), -1)
+    keys = np.full(len(ids), 0xCBF29CE484222325, np.uint64)
+    for column in letters.T:
+        # a shorter id is padded with zeros, which must not change its key
+        keys = np.where(column > 0, (keys ^ column) * _PRIME, keys)
+    return _mixed(keys)
+
+
+def query_keys(log: ClickLog) -> Longs:
+    """Return the key of each query of a log."""
+    return id_keys(log.query_ids)
+
+
+def session_keys(log: ClickLog) -> Longs:
+    """Return the key of each session of a log: of its query and its own id."""
+    ids = np.arange(log.sessions) if log.session_ids is None else log.session_ids
+    queries = query_keys(log)[log.ranking_query][log.session_ranking]
+    return joined_keys(queries, id_keys(ids))
+
+
+def joined_keys(one: Longs, other: Longs) -> Longs:
+    """Return the key of each pair of keys."""
+    return _mixed((one.view(np.uint64) * _ODD) ^ other.view(np.uint64))
+
+
+def _mixed(values: npt.NDArray[np.uint64]) -> Longs:
+    # splitmix64's last steps: neighbouring numbers get keys that are far apart
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((values ^ (values >> np.uint64(31))) >> np.uint64(1)).view(np.int64)
+
+
+def units_of(keys: Longs) -> tuple[Longs, Longs]:
+    """Return the keys of at most MOST_UNITS units, rising, and the index of each entry's unit.
+
+    >>> units_of(np.array([7, 7, 9]))
+    (array([7, 9]), array([0, 0, 1]))
+    """
+    # telling millions of keys apart takes a sort, which many keys do not need
+    few = len(keys) <= _PROBE or len(np.unique(keys[:_PROBE])) <= MOST_UNITS
+    if few:
+        names, index = np.unique(keys, return_inverse=True)
+        if len(names) <= MOST_UNITS:
+            return names, index
+    # a key that was joined before is its own remainder, so pieces may be joined at any time
+    used = np.zeros(MOST_UNITS, bool)
+    remainder = keys % MOST_UNITS
+    used[remainder] = True
+    return np.flatnonzero(used), (np.cumsum(used) - 1)[remainder]
+
+
+@dataclass(frozen=True, eq=False)
+class UnitSums:
+    """Sums by unit of resampling; those of several pieces add up with `+`.
+
+    Attributes:
+        keys: of the units, rising.
+        columns: a number for each column, rising.
+        values: the sums (units x columns).
+
+    >>> one = UnitSums.of(np.array([5, 6]), np.array([[1.0], [2.0]]))
+    >>> (one + UnitSums.of(np.array([6]), np.array([[3.0]]))).values.tolist()
+    [[1.0], [5.0]]
+    """
+
+    keys: Longs
+    columns: Longs
+    values: Floats
+
+    @classmethod
+    def of(cls, keys: Longs, values: Floats, columns: Longs | None = None) -> "UnitSums":
+        """Add up rows of values by the keys of their units."""
+        names, index = units_of(keys)
+        sums = np.zeros((len(names), values.shape[1]))
+        np.add.at(sums, index, values)
+        return cls(names, np.arange(values.shape[1]) if columns is None else columns, sums)
+
+    def __add__(self, other: "UnitSums") -> "UnitSums":
+        """Return the sums of both, over the units and columns of either."""
+        columns = np.union1d(self.columns, other.columns)
+        names, index = units_of(np.concatenate([self.keys, other.keys]))
+        values = np.zeros((len(names), len(columns)))
+        for one, rows in (
+            (self, index[: len(self.keys)]),
+            (other, index[len(self.keys) :]),
+        ):
+            np.add.at(values, np.ix_(rows, np.searchsorted(columns, one.columns)), one.values)
+        return UnitSums(names, columns, values)
