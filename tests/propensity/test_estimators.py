@@ -79,6 +79,7 @@ def test_a_log_in_pieces_has_the_curve_of_the_whole(name):
         data, scores, PositionBasedModel(), clicks=4000, seed=1, randomised=0.4,
         design=designs.get(name, "uniform"),
     )  # fmt: skip
+    log = replace(log, session_ids=np.arange(log.sessions))
     third = np.arange(log.queries) % 3
     pieces = [log.select(third[log.ranking_query][log.session_ranking] == n) for n in range(3)]
     chosen = replace(ESTIMATORS[name], shape="monotone")
