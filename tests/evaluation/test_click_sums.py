@@ -1,6 +1,6 @@
 """Sums by query: those of parts of a log make the estimates of the whole."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +9,9 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.evaluation.click_statistics import ClickStatistics
-from prsrank.evaluation.click_sums import ClickSums, PartSums, sum_clicks
+from prsrank.evaluation.click_sums import sum_clicks
 from prsrank.evaluation.counterfactual import evaluate_counterfactual, evaluation_of_sums
-from prsrank.evaluation.weight_diagnostics import WeightSums, weight_diagnostics
+from prsrank.evaluation.weight_diagnostics import weight_diagnostics
 from prsrank.logs.coverage import known_lists
 from prsrank.propensity.curve import PowerLaw
 
@@ -31,32 +31,6 @@ def log(data):
     return replace(log, click_weights=rng.uniform(0.5, 4, len(log.clicks)))
 
 
-def added(one, other):
-    """Weight sums of two logs together, by their definition."""
-    sums = {f.name: getattr(one, f.name) + getattr(other, f.name) for f in fields(one)[:12]}
-    bins = {}
-    for half in (one, other):
-        for row in zip(half.bins, half.bin_clicks, half.bin_weights, strict=True):
-            bins[row[0]] = bins.get(row[0], 0) + np.array(row[1:])
-    keys = np.array(sorted(bins))
-    clicks, weights = np.array([bins[key] for key in keys]).T
-    largest = max(one.largest, other.largest)
-    return WeightSums(**sums, largest=largest, bins=keys, bin_clicks=clicks, bin_weights=weights)
-
-
-def joined(one, other):
-    parts = tuple(
-        PartSums(
-            a.part,
-            *(np.concatenate([getattr(a, n), getattr(b, n)]) for n in ("values", "weights")),
-            np.concatenate([a.sessions, b.sessions]),
-            added(a.spread, b.spread),
-        )
-        for a, b in zip(one.parts, other.parts, strict=True)
-    )
-    return ClickSums(one.metrics, one.rankers, parts, *one.position_counts(), one.tau)
-
-
 @pytest.mark.parametrize("tau", [0.0, 0.1])
 def test_halves_of_a_log_make_the_whole(data, log, tau):
     new = data.labels * 1.0
@@ -68,7 +42,7 @@ def test_halves_of_a_log_make_the_whole(data, log, tau):
         lists = known_lists(part, data)
         scores = {"new": lists.labels * 1.0}
         halves.append(sum_clicks(part, lists, PowerLaw(1), scores, metrics=METRICS, tau=tau))
-    found = evaluation_of_sums(joined(*halves), samples=200)
+    found = evaluation_of_sums(halves[0] + halves[1], samples=200)
     for name in ("estimates", "differences", "diagnostics"):
         for one, other in zip(getattr(whole, name), getattr(found, name), strict=True):
             numbers = [k for k, v in vars(one).items() if isinstance(v, float)]

@@ -1,7 +1,7 @@
-"""What an estimate needs of held-out clicks: sums by query, which those of other logs add to."""
+"""What an estimate needs of held-out clicks: sums by query, to which those of other pieces add."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from prsrank.evaluation.rank_values import RankValue, find_rank_value
 from prsrank.evaluation.results import ALL, AT_OTHERS, AT_TOP, LOGGED
 from prsrank.evaluation.weight_diagnostics import WeightSums
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.units import UnitSums, query_keys, units_of
 from prsrank.pairs.log_on_lists import PropensitySource
 from prsrank.types import Floats, Longs
 
@@ -23,6 +24,7 @@ class PartSums:
 
     Attributes:
         part: which clicks; see `Estimate`.
+        keys: of the units, rising.
         values: sum of w v, the weight of a click times the value of its doc's rank (units x
             metrics x rankers).
         weights: sum of w (units).
@@ -31,10 +33,29 @@ class PartSums:
     """
 
     part: str
+    keys: Longs
     values: Floats
     weights: Floats
     sessions: Longs
     spread: WeightSums
+
+    def __add__(self, other: "PartSums") -> "PartSums":
+        """Return the sums over the clicks of both; no query is in both."""
+        both = self._by_unit() + other._by_unit()
+        shape = (len(both.keys), *self.values.shape[1:])
+        return PartSums(
+            self.part,
+            both.keys,
+            both.values[:, :-2].reshape(shape),
+            both.values[:, -2],
+            both.values[:, -1].astype(np.int64),
+            self.spread + other.spread,
+        )
+
+    def _by_unit(self) -> UnitSums:
+        flat = self.values.reshape(len(self.keys), int(np.prod(self.values.shape[1:])))
+        table = np.column_stack([flat, self.weights, self.sessions])
+        return UnitSums(self.keys, np.arange(table.shape[1]), table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +87,22 @@ class ClickSums:
         """Return how many docs were shown, and clicked, at each position."""
         return self.position_shown, self.position_clicks
 
+    def __add__(self, other: "ClickSums") -> "ClickSums":
+        """Return the sums over the clicks of both, which have the same metrics and rankers."""
+        return replace(
+            self,
+            parts=tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)),
+            position_shown=_added(self.position_shown, other.position_shown),
+            position_clicks=_added(self.position_clicks, other.position_clicks),
+        )
+
+
+def _added(one: Longs, other: Longs) -> Longs:
+    total = np.zeros(max(len(one), len(other)), np.int64)
+    total[: len(one)] += one
+    total[: len(other)] += other
+    return total
+
 
 def sum_clicks(
     log: ClickLog,
@@ -79,7 +116,7 @@ def sum_clicks(
     by: str | None = None,
     threads: int | None = None,
 ) -> ClickSums:
-    """Sum up the clicks of a log by query, in the order of the log's queries.
+    """Sum up the clicks of a log by query; many queries are joined by a hash of their ids.
 
     The arguments are those of `prsrank.evaluation.counterfactual.evaluate_counterfactual`, but for
     the threads (default: all cores), which the sums do not depend on.
@@ -90,16 +127,22 @@ def sum_clicks(
         [_slot_values(statistics, form, scores, threads) for scores in (None, *rankers.values())]
         for form in forms
     ]
+    keys, unit = units_of(query_keys(log))
+
+    def by_unit(of_query: Longs, numbers: npt.NDArray) -> Floats:
+        return np.asarray(np.bincount(unit[of_query], numbers, len(keys)), np.float64)
+
     parts = []
     for part, clicks, sessions in _parts(statistics, by):
         weights = statistics.weights * clicks
-        sums = [[_by_query(statistics, weights * v) for v in row] for row in values]
+        sums = [[by_unit(statistics.query, weights * v) for v in row] for row in values]
         parts.append(
             PartSums(
                 part,
+                keys,
                 np.moveaxis(np.array(sums), 2, 0),
-                _by_query(statistics, weights),
-                sessions,
+                by_unit(statistics.query, weights),
+                by_unit(np.arange(log.queries), sessions).astype(np.int64),
                 WeightSums.of(statistics, clicks, sessions),
             )
         )
@@ -123,10 +166,6 @@ def _slot_values(
         found = pools.expected_values(rank_values, scores, threads=threads)
         values = found[statistics.clicked_doc]
     return np.asarray(values / form.divisors(lengths))
-
-
-def _by_query(statistics: ClickStatistics, values: Floats) -> Floats:
-    return np.asarray(np.bincount(statistics.query, values, statistics.log.queries), np.float64)
 
 
 def _parts(statistics: ClickStatistics, by: str | None) -> Iterator[tuple[str, Longs, Longs]]:

@@ -1,6 +1,6 @@
 r"""Whether the weights of clicks can bear an estimate, and a plain warning where they cannot."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class WeightDiagnostics:
 
 @dataclass(frozen=True, eq=False)
 class WeightSums:
-    """What `WeightDiagnostics` are made of; numbers of several logs add up, but for the largest.
+    """What `WeightDiagnostics` are made of; those of pieces without a common query add up.
 
     Attributes:
         sessions: number of sessions.
@@ -129,6 +129,26 @@ class WeightSums:
             bins=bins,
             bin_clicks=of_bin[0],
             bin_weights=of_bin[1],
+        )
+
+    def __add__(self, other: "WeightSums") -> "WeightSums":
+        """Return the sums over the clicks of both."""
+        numbers = {
+            field.name: getattr(self, field.name) + getattr(other, field.name)
+            for field in fields(self)
+            if field.name not in ("largest", "bins", "bin_clicks", "bin_weights")
+        }
+        bins, index = np.unique(np.concatenate([self.bins, other.bins]), return_inverse=True)
+        clicks, weights = (
+            np.bincount(index, np.concatenate(both), len(bins)).astype(np.float64)
+            for both in (
+                (self.bin_clicks, other.bin_clicks),
+                (self.bin_weights, other.bin_weights),
+            )
+        )
+        largest = max(self.largest, other.largest)
+        return WeightSums(
+            **numbers, largest=largest, bins=bins, bin_clicks=clicks, bin_weights=weights
         )
 
 
