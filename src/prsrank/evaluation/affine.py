@@ -12,6 +12,7 @@ from prsrank.evaluation.click_statistics import checked_scores
 from prsrank.evaluation.query_bootstrap import ratio_intervals
 from prsrank.evaluation.rank_values import RankValue, find_rank_value
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.units import query_keys, units_of
 from prsrank.types import Floats, Longs
 
 
@@ -97,11 +98,10 @@ class AffineJudge:
         expected = self._shown * floor * self._mean_weight
         np.divide(self._weight - expected, slope, out=relevance, where=slope > 0)
         columns = [values * relevance, (values - self._logged) * relevance]
-        queries = self._log.ranking_query[self._ranking]
-        sums = [np.bincount(queries, column, self._log.queries) for column in columns]
-        sessions = np.bincount(
-            self._log.ranking_query[self._log.session_ranking], minlength=self._log.queries
-        )
+        keys, unit = units_of(query_keys(self._log))
+        query = unit[self._log.ranking_query]
+        sums = [np.bincount(query[self._ranking], column, len(keys)) for column in columns]
+        sessions = np.bincount(query[self._log.session_ranking], minlength=len(keys))
         used = sessions > 0
         found = ratio_intervals(np.stack(sums, 1)[used], sessions[used], **self._options)  # type: ignore[arg-type]
         value, gain = (
