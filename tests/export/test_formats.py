@@ -9,14 +9,16 @@ import pytest
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
+from prsrank.export.exportable import Exportable, exportable
 from prsrank.export.formats import FORMATS, export_ranker, read_feature_names
-from prsrank.export.scorers import Exportable, LinearSum, ScoreLayers, exportable
-from prsrank.export.trees import TreeEnsemble
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.base import load_ranker
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.rankers.linear import LinearRanker
+from prsrank.rankers.scorers import LinearSum, ScoreLayers
+from prsrank.rankers.trees import TreeEnsemble
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "rankers"))
 sys.path.insert(0, str(Path(__file__).parent))
 import evaluators
 from test_trees import lightgbm_text

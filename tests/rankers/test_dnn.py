@@ -170,7 +170,7 @@ def test_the_input_is_standardised_and_its_tails_drawn_in():
         ({"device": "gpu"}, "no device 'gpu': one of auto, cpu, cuda"),
         ({"device": "cuda:x"}, "no device 'cuda:x'"),
         ({"precision": "fp8"}, "no precision 'fp8'"),
-        ({"optimiser": "adam"}, "no optimiser 'adam': one of sgd, adamw"),
+        ({"optimiser": "adam"}, "no optimiser 'adam'; there are: sgd, adamw"),
         ({"hidden": ()}, "hidden"),
         ({"hidden": (4, 0)}, "hidden"),
         ({"epochs": 0}, "epochs"),

@@ -104,7 +104,7 @@ def train(
     with working(f"reading {data}"):
         lists = load_dataset(data, "train", fold=fold)
     options: dict[str, Any] = {}
-    accepted = signature(model.fit).parameters  # type: ignore[attr-defined]
+    accepted = signature(model.fit).parameters
     stops = "validation" in accepted and stop_on != "none"
     if stops and stop_on == "labels":
         options["validation"] = load_dataset(data, "validation", fold=fold)
@@ -116,7 +116,7 @@ def train(
         with working("folding the clicks into pairs"):
             pairs = model.pairs(clicks, lists, curve, weighting, parameters=parameters)
         with _training(model.get_params().get("trees"), "progress" in accepted, options):
-            model.fit(lists, pairs, **options)  # type: ignore[attr-defined]
+            model.fit(lists, pairs, **options)
         counted = len(clicks.clicks)
     elif stops and stop_on == "clicks":
         raise InputError("--stop-on clicks is for the local engine: take labels or none")

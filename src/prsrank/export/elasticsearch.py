@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from prsrank.errors import DataWarning, InputError
-from prsrank.export.scorers import Exportable, LinearSum, ScoreLayers, refuse_unlike_zero
-from prsrank.export.trees import Tree, TreeEnsemble, exact, float32_above, nested
+from prsrank.export.exportable import Exportable, refuse_unlike_zero
+from prsrank.rankers.scorers import LinearSum, ScoreLayers
+from prsrank.rankers.trees import Tree, TreeEnsemble, exact, float32_above, nested
 
 # JSON has no infinity; Java's parser makes one of a number beyond float32.
 _INFINITY = "1e39"

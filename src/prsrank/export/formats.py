@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 from prsrank.errors import InputError
 from prsrank.export.elasticsearch import write_createmodel
+from prsrank.export.exportable import Exportable, exportable
 from prsrank.export.lightgbm_text import write_lightgbm
 from prsrank.export.onnx import write_onnx
 from prsrank.export.ranklib import write_ranklib
-from prsrank.export.scorers import Exportable, exportable
 from prsrank.export.solr import write_solr
 from prsrank.export.xgboost import write_xgboost
 from prsrank.files import FileName, atomic_output, existing_file

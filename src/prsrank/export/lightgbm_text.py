@@ -2,8 +2,8 @@
 
 import re
 
-from prsrank.export.scorers import Exportable
-from prsrank.export.trees import TreeEnsemble
+from prsrank.export.exportable import Exportable
+from prsrank.rankers.trees import TreeEnsemble
 
 _REFUSED = ' \t\n\r",:[]{}'
 

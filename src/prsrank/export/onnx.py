@@ -8,8 +8,9 @@ import numpy.typing as npt
 
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
-from prsrank.export.scorers import Exportable, LinearSum, ScoreLayers
-from prsrank.export.trees import TreeEnsemble
+from prsrank.export.exportable import Exportable
+from prsrank.rankers.scorers import LinearSum, ScoreLayers
+from prsrank.rankers.trees import TreeEnsemble
 
 _OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8
 

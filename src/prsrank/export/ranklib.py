@@ -3,8 +3,9 @@
 import numpy as np
 
 from prsrank.errors import InputError
-from prsrank.export.scorers import Exportable, LinearSum, ScoreLayers, refuse_unlike_zero
-from prsrank.export.trees import Tree, TreeEnsemble, exact, float32_at_most, nested
+from prsrank.export.exportable import Exportable, refuse_unlike_zero
+from prsrank.rankers.scorers import LinearSum, ScoreLayers
+from prsrank.rankers.trees import Tree, TreeEnsemble, exact, float32_at_most, nested
 
 
 def write_ranklib(model: Exportable) -> bytes:

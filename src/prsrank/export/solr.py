@@ -9,9 +9,10 @@ import numpy as np
 
 from prsrank.errors import DataWarning
 from prsrank.export.elasticsearch import float32_scaling
+from prsrank.export.exportable import Exportable, refuse_unlike_zero
 from prsrank.export.ranklib import java_float
-from prsrank.export.scorers import Exportable, LinearSum, ScoreLayers, refuse_unlike_zero
-from prsrank.export.trees import Tree, TreeEnsemble, exact, float32_at_most, nested
+from prsrank.rankers.scorers import LinearSum, ScoreLayers
+from prsrank.rankers.trees import Tree, TreeEnsemble, exact, float32_at_most, nested
 
 _MODEL = "org.apache.solr.ltr.model."
 _NORMALISER = "org.apache.solr.ltr.norm.StandardNormalizer"

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.export.scorers import Exportable
-from prsrank.export.trees import Tree, TreeEnsemble, float32_above
+from prsrank.export.exportable import Exportable
+from prsrank.rankers.trees import Tree, TreeEnsemble, float32_above
 from prsrank.types import Longs
 
 _NO_PARENT = 2147483647

@@ -141,6 +141,20 @@ def power_law(eta: float, positions: npt.ArrayLike) -> Floats:
     return PowerLaw(eta).at(positions)
 
 
+def learned_curve(values: Floats, clicks: Longs | None, method: str) -> Propensities:
+    """Return propensities that a ranker learned as a curve without intervals.
+
+    Args:
+        values: of positions 1, 2, ..., relative to position 1.
+        clicks: clicks at these positions; None where they are not known.
+        method: name of the ranker.
+    """
+    unknown = np.full(len(values), np.nan)
+    counted = np.zeros(len(values), np.int64) if clicks is None else clicks
+    verdict = "weak: learned together with the ranker, without intervals"
+    return Propensities(values, unknown, unknown, counted, verdict, method)
+
+
 def parse_propensity(text: str) -> PowerLaw | Propensities:
     """Return the curve that a command line names: "power:ETA", or a JSON file.
 

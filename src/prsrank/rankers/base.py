@@ -5,7 +5,7 @@ import importlib
 import inspect
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -13,14 +13,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output, read_json, write_json
 from prsrank.types import Floats
 
 if TYPE_CHECKING:
-    from prsrank.data.dataset import RankingDataset
     from prsrank.logs.click_log import ClickLog
     from prsrank.pairs.log_on_lists import PropensitySource
+    from prsrank.propensity.curve import Propensities
+    from prsrank.rankers.scorers import Scorer
+
+Quality = Callable[[Floats], float]
+"""From the scores of some lists to how good they are; higher is better."""
+
+Validation = RankingDataset | tuple[RankingDataset, Quality]
+"""Lists with labels, to stop by NDCG@10 of their relevance; or lists and a `Quality`."""
+
+Progress = Callable[[int, float | None], object]
+"""Is told the number of trees or epochs so far, and the last value on the validation part."""
 
 # name on the command line and in saved models -> where the class is
 RANKERS = {
@@ -37,32 +48,97 @@ _LIBRARIES = ("prsrank", "numpy", "lightgbm", "numba", "torch", "safetensors")
 
 
 class Ranker(ABC):
-    """Base of all rankers.
+    """Base of all rankers, and the facts about each that others ask for.
 
     The constructor only stores its parameters; `fit` returns self; what is learned ends in
-    an underscore. A subclass defines `fit`, `score`, `_state` and `_restore`.
+    an underscore. A subclass defines `fit`, `score`, `_state` and `_restore`, and those of the
+    facts below that differ.
 
     Attributes:
         name: key in RANKERS.
         takes_propensities: false for a ranker that learns them itself.
         default_weighting: the weighting that the ranker is known for.
+        stops_early: whether `fit` stops by `validation`; the others take no notice of it.
+        search_grid: settings to try, the likeliest first.
+        quick_settings: settings for a first look, where many rankers are trained.
+        importance_measure: what `feature_importance` means; "" where there is none.
+        on_spark: how Spark trains it: "sums" (of loss and gradient over the workers), "trees"
+            (LightGBM on the workers), or "": not at all.
+        uses_torch: whether it trains with PyTorch.
+        chart_style: index of its style in charts (`prsrank.report.styles`); None: the next free.
         about_: what the model was made from (weighting, propensities, ...), kept with it.
     """
 
     name: ClassVar[str]
     takes_propensities: ClassVar[bool] = True
     default_weighting: ClassVar[str] = "prs"
+    stops_early: ClassVar[bool] = False
+    search_grid: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
+    quick_settings: ClassVar[Mapping[str, Any]] = {}
+    importance_measure: ClassVar[str] = ""
+    on_spark: ClassVar[str] = ""
+    uses_torch: ClassVar[bool] = False
+    chart_style: ClassVar[int | None] = None
     about_: Mapping[str, Any]
+
+    @property
+    def takes(self) -> str:
+        """What `fit` learns from: "pairs", "click sets" or "log" (the clicks themselves)."""
+        return "pairs"
 
     @property
     def pair_options(self) -> dict[str, Any]:
         """Options with which this ranker's pairs are made from a log or from labels."""
         return {}
 
+    @property
+    def trees_(self) -> int | None:
+        """How many trees it has; None for a ranker without."""
+        return None
+
+    @classmethod
+    def accepted(cls, **settings: Any) -> dict[str, Any]:
+        """Return those of the settings that the constructor takes, such as trees and seed.
+
+        >>> ranker_class("linear").accepted(trees=300, missing="impute")
+        {'missing': 'impute'}
+        """
+        return {name: settings[name] for name in settings if name in cls._parameter_names()}
+
+    def feature_importance(self) -> dict[str, float]:
+        """Return how much each feature matters, by `importance_measure`; empty if not known."""
+        return {}
+
+    def propensities(self) -> "Propensities | None":
+        """Return the curve that was learned with the ranker, if any; it has no intervals."""
+        return None
+
+    def scorer(self) -> "Scorer":
+        """Return what the fitted ranker computes, laid open for export."""
+        raise InputError(f"a {self.name} ranker has no export")
+
+    @abstractmethod
+    def fit(
+        self,
+        lists: RankingDataset,
+        what: Any,
+        *,
+        validation: Validation | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn from clicks, or from labels.
+
+        Args:
+            lists: the lists with their features.
+            what: what `pairs` made of a log on these lists.
+            validation: for a ranker that stops early: what tells when.
+            progress: is told after each tree or epoch.
+        """
+
     def pairs(
         self,
         log: "ClickLog",
-        dataset: "RankingDataset",
+        dataset: RankingDataset,
         propensities: "PropensitySource" = None,
         weighting: str | None = None,
         *,
@@ -166,7 +242,7 @@ def load_ranker(path: FileName) -> Ranker:
 def ranker_class(name: str) -> type[Ranker]:
     """Return the class of a name of RANKERS."""
     if name not in RANKERS:
-        raise InputError(f"no ranker '{name}': one of {', '.join(RANKERS)}")
+        raise InputError(f"there is no ranker '{name}'; there are: {', '.join(RANKERS)}")
     module, _, attribute = RANKERS[name].partition(":")
     found: type[Ranker] = getattr(importlib.import_module(module), attribute)
     return found

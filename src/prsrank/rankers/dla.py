@@ -1,26 +1,21 @@
 """DLA, the dual learning algorithm: a ranking net and propensities from the same clicks."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
-from prsrank.rankers.net_ranker import (
-    FeatureInput,
-    NetRanker,
-    check_net_parameters,
-    default_batch,
-)
+from prsrank.rankers.base import Progress, Validation
+from prsrank.rankers.net_ranker import NetRanker, check_net_parameters, default_batch
 from prsrank.types import Floats
 
 if TYPE_CHECKING:
     from prsrank.logs.click_log import ClickLog
     from prsrank.pairs.log_on_lists import PropensitySource
+    from prsrank.propensity.curve import Propensities
     from prsrank.rankers.dla_training import ClickedRankings
-    from prsrank.rankers.neural_validation import Quality
 
 
 class DLA(NetRanker):
@@ -63,8 +58,14 @@ class DLA(NetRanker):
     Estimation", SIGIR 2018.
     """
 
-    name = "dla"
-    takes_propensities = False
+    name: ClassVar[str] = "dla"
+    takes_propensities: ClassVar[bool] = False
+    search_grid: ClassVar[Sequence[Mapping[str, Any]]] = [
+        {"learning_rate": rate, "weight_decay": decay, "missing": "impute"}
+        for rate in (0.005, 0.02)
+        for decay in (0.003, 0.03)
+    ]
+    chart_style: ClassVar[int | None] = 6
     propensities_: Floats
 
     def __init__(
@@ -98,6 +99,11 @@ class DLA(NetRanker):
         self.missing = missing
         self.log_tails = log_tails
 
+    @property
+    def takes(self) -> str:
+        """The log itself: weights are learned."""
+        return "log"
+
     def pairs(
         self,
         log: "ClickLog",
@@ -123,27 +129,26 @@ class DLA(NetRanker):
 
     def fit(
         self,
-        dataset: RankingDataset,
-        log: "ClickLog | ClickedRankings",
+        lists: RankingDataset,
+        what: "ClickLog | ClickedRankings",
         *,
-        validation: "RankingDataset | tuple[RankingDataset, Quality] | None" = None,
+        validation: Validation | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Train; with `validation` keep the best epoch and stop early.
 
         Args:
-            dataset: the lists.
-            log: the clicks on them, or what `pairs` made of them.
-            validation: lists with labels, to stop by NDCG@10 of the relevance; or lists and a
-                function of their scores, higher is better.
+            lists: the lists.
+            what: the clicks on them, or what `pairs` made of them.
+            validation: as for every ranker.
+            progress: is told the number of epochs and the validation value after each.
         """
         from prsrank.rankers.dla_training import ClickedRankings, DualLearner
         from prsrank.rankers.neural_net import ScoreNet
-        from prsrank.rankers.neural_training import Progress
-        from prsrank.rankers.neural_validation import validation_measure
         from prsrank.rankers.torch_library import find_device, torch
 
-        shown = log if isinstance(log, ClickedRankings) else self.pairs(log, dataset)
-        if len(shown.rows) and int(shown.rows.max()) >= dataset.docs:
+        shown = what if isinstance(what, ClickedRankings) else self.pairs(what, lists)
+        if len(shown.rows) and int(shown.rows.max()) >= lists.docs:
             raise InputError("the rankings are of other lists than the data set's")
         check_net_parameters(self.hidden, self.epochs, self.batch_rankings)
         self._check()
@@ -151,12 +156,11 @@ class DLA(NetRanker):
         shown = shown.top(self.max_positions)
         if not len(shown.rows):
             raise InputError("there are no clicks to learn from")
-        scaling = FeatureScaling.fit(dataset.features, missing=self.missing)
-        net_input = FeatureInput(scaling, log_tails=self.log_tails)
-        net = ScoreNet(net_input.columns, self.hidden, seed=self.seed, device=device)
+        seen = self._input(lists)
+        net = ScoreNet(seen.columns, self.hidden, seed=self.seed, device=device)
         learner = DualLearner(
             net,
-            torch.from_numpy(net_input(dataset.features)).to(device),
+            torch.from_numpy(seen(lists.features)).to(device),
             shown,
             learning_rate=self.learning_rate,
             propensity_rate=self.propensity_rate,
@@ -165,16 +169,17 @@ class DLA(NetRanker):
             batch=self.batch_rankings or default_batch(len(shown.offsets) - 1),
             seed=self.seed,
         )
-        measure = validation_measure(validation, net, net_input)
-        progress, state = Progress(self.patience), [net.weights, learner.logits]
-        for _ in range(self.epochs):
-            if not progress.add(learner.epoch(), measure(), state):
-                break
-        progress.restore(state)
-        self.net_, self.input_, self.feature_names_ = net, net_input, dataset.feature_names
-        self.history_, self.best_epoch_ = progress.history, progress.best_epoch
-        self.propensities_ = learner.propensities()
+        state = [net.weights, learner.logits]
+        self._train(net, seen, learner.epoch, state, validation, progress)
+        self.feature_names_, self.propensities_ = lists.feature_names, learner.propensities()
         return self
+
+    def propensities(self) -> "Propensities":
+        """Return g as a curve, to draw or to save; it has no intervals."""
+        from prsrank.propensity.curve import learned_curve
+
+        self.check_fitted()
+        return learned_curve(self.propensities_, None, self.name)
 
     def _check(self) -> None:
         if self.max_positions is not None and self.max_positions < 2:

@@ -1,23 +1,17 @@
 """The neural ranker: a fully connected net on weighted pairs, on the CPU or a GPU."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
-from prsrank.rankers.net_ranker import (
-    FeatureInput,
-    NetRanker,
-    check_net_parameters,
-    default_batch,
-)
+from prsrank.rankers.base import Progress, Validation
+from prsrank.rankers.net_ranker import NetRanker, check_net_parameters, default_batch
 
 if TYPE_CHECKING:
     from prsrank.pairs.pair_set import PairSet
-    from prsrank.rankers.neural_validation import Quality
 
 _RATES = {"sgd": 0.03, "adamw": 0.001}
 
@@ -55,7 +49,12 @@ class NeuralRanker(NetRanker):
     True
     """
 
-    name = "dnn"
+    name: ClassVar[str] = "dnn"
+    search_grid: ClassVar[Sequence[Mapping[str, Any]]] = [
+        {"hidden": hidden, "learning_rate": rate, "missing": "impute"}
+        for rate in (0.03, 0.01)
+        for hidden in ((256, 256, 256), (64, 64), (32,))
+    ]
 
     def __init__(
         self,
@@ -88,56 +87,54 @@ class NeuralRanker(NetRanker):
 
     def fit(
         self,
-        dataset: RankingDataset,
-        pairs: "PairSet",
+        lists: RankingDataset,
+        what: "PairSet",
         *,
-        validation: "RankingDataset | tuple[RankingDataset, PairSet | Quality] | None" = None,
+        validation: "Validation | tuple[RankingDataset, PairSet] | None" = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Train; with `validation` keep the best epoch's weights and stop early.
 
         Args:
-            dataset: the lists.
-            pairs: their weighted pairs.
-            validation: lists with labels, to stop by NDCG@10 of the relevance; lists and a
-                function of their scores (higher is better), such as a `CounterfactualMetric`;
-                or held-out lists and their pairs, to stop by the pair loss.
+            lists: the lists.
+            what: their weighted pairs.
+            validation: also held-out lists and their pairs, to stop by the pair loss.
+            progress: is told the number of epochs and the validation value after each.
         """
         from prsrank.rankers.neural_batches import training_lists
         from prsrank.rankers.neural_net import ScoreNet
-        from prsrank.rankers.neural_training import OPTIMISERS, Progress, Trainer
-        from prsrank.rankers.neural_validation import validation_measure
+        from prsrank.rankers.neural_training import OPTIMISERS, Trainer
         from prsrank.rankers.torch_library import find_device, find_precision
 
         check_net_parameters(self.hidden, self.epochs, self.batch_lists)
         if self.optimiser not in OPTIMISERS:
-            raise InputError(f"no optimiser '{self.optimiser}': one of {', '.join(OPTIMISERS)}")
+            raise InputError(
+                f"there is no optimiser '{self.optimiser}'; there are: {', '.join(OPTIMISERS)}"
+            )
         device = find_device(self.device)
         dtype = find_precision(self.precision, device)
-        scaling = FeatureScaling.fit(dataset.features, missing=self.missing)
-        net_input = FeatureInput(scaling, log_tails=self.log_tails)
+        seen = self._input(lists)
         source = training_lists(
-            dataset, pairs, net_input, net_input.columns, device=device, dtype=dtype, seed=self.seed
+            lists, what, seen, seen.columns, device=device, dtype=dtype, seed=self.seed
         )
-        net = ScoreNet(net_input.columns, self.hidden, seed=self.seed, device=device, dtype=dtype)
-        rate = _RATES[self.optimiser] if self.learning_rate is None else self.learning_rate
-        decay = self.weight_decay
-        if decay is None:
-            decay = 2 / source.lists if self.optimiser == "sgd" else 0.01
+        net = ScoreNet(seen.columns, self.hidden, seed=self.seed, device=device, dtype=dtype)
         size = min(self.batch_lists or default_batch(source.lists), source.lists)
         trainer = Trainer(
             net,
-            OPTIMISERS[self.optimiser](net, rate, decay),
+            OPTIMISERS[self.optimiser](net, *self._rate_and_decay(source.lists)),
             source,
             batch_lists=size,
-            scale=source.lists / (float(pairs.weights.sum(dtype=np.float64)) * size),
+            scale=source.lists / (float(what.weights.sum(dtype=np.float64)) * size),
             seed=self.seed,
         )
-        measure = validation_measure(validation, net, net_input)
-        progress = Progress(self.patience)
-        for _ in range(self.epochs):
-            if not progress.add(trainer.epoch(), measure(), [net.weights]):
-                break
-        progress.restore([net.weights])
-        self.net_, self.input_, self.feature_names_ = net, net_input, dataset.feature_names
-        self.history_, self.best_epoch_ = progress.history, progress.best_epoch
+        self._train(net, seen, trainer.epoch, [net.weights], validation, progress)
+        self.feature_names_ = lists.feature_names
         return self
+
+    def _rate_and_decay(self, lists: int) -> tuple[float, float]:
+        rate, decay = self.learning_rate, self.weight_decay
+        if rate is None:
+            rate = _RATES[self.optimiser]
+        if decay is None:
+            decay = 2 / lists if self.optimiser == "sgd" else 0.01
+        return rate, decay

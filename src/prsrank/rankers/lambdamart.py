@@ -1,7 +1,7 @@
 """LambdaMART: gradient boosted trees on lambda gradients of weighted pairs, grown by LightGBM."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
-from prsrank.rankers.base import Ranker, checked_features
+from prsrank.rankers.base import Progress, Quality, Ranker, Validation, checked_features
 from prsrank.rankers.lightgbm_library import import_lightgbm
+from prsrank.rankers.trees import TreeEnsemble
 from prsrank.threads import thread_count
 from prsrank.types import Floats
 
@@ -24,10 +25,6 @@ SET_METRICS = ("map", "mrr")
 
 # Below so many feature values LightGBM's threads cost more than they save.
 _VALUES_FOR_THREADS = 1_000_000
-
-Quality = Callable[[Floats], float]
-Validation = RankingDataset | tuple[RankingDataset, Quality]
-Progress = Callable[[int, float | None], object]
 
 
 class LambdaMART(Ranker):
@@ -67,6 +64,20 @@ class LambdaMART(Ranker):
     """
 
     name: ClassVar[str] = "lambdamart"
+    stops_early: ClassVar[bool] = True
+    search_grid: ClassVar[Sequence[Mapping[str, Any]]] = [
+        {"leaves": leaves, "min_docs_in_leaf": docs, "learning_rate": rate}
+        for rate in (0.1, 0.05)
+        for leaves in (7, 31, 15)
+        for docs in (20, 100)
+    ]
+    quick_settings: ClassVar[Mapping[str, Any]] = {
+        "trees": 150,
+        "learning_rate": 0.1,
+        "patience": 20,
+    }
+    importance_measure: ClassVar[str] = "share of the gain of all splits"
+    on_spark: ClassVar[str] = "trees"
     booster_: Any
 
     def __init__(
@@ -97,6 +108,21 @@ class LambdaMART(Ranker):
         self.parameters = parameters
 
     @property
+    def takes(self) -> str:
+        """Weighted pairs, or for MAP and MRR sets of clicks."""
+        return "click sets" if self.metric in SET_METRICS else "pairs"
+
+    @property
+    def trees_(self) -> int | None:
+        """How many trees were grown and kept."""
+        return int(self.booster_.num_trees())
+
+    def scorer(self) -> TreeEnsemble:
+        """Return the trees."""
+        self.check_fitted()
+        return TreeEnsemble(self.booster_.model_to_string())
+
+    @property
     def pair_options(self) -> dict[str, Any]:
         """Options for `PairSet.from_log` and `from_labels`: the session constant of the metric."""
         return {"normalise": self.metric, "truncation": self.truncation, "dtype": np.float32}
@@ -120,8 +146,8 @@ class LambdaMART(Ranker):
 
     def fit(
         self,
-        dataset: RankingDataset,
-        pairs: "PairSet | ClickSets",
+        lists: RankingDataset,
+        what: "PairSet | ClickSets",
         *,
         validation: Validation | None = None,
         init_model: "LambdaMART | None" = None,
@@ -130,8 +156,8 @@ class LambdaMART(Ranker):
         """Grow the trees.
 
         Args:
-            dataset: the lists that the pairs are of.
-            pairs: weighted pairs made with this ranker's `pair_options`, or ClickSets.
+            lists: the lists that the pairs are of.
+            what: weighted pairs made with this ranker's `pair_options`, or ClickSets.
             validation: lists with labels, for early stopping by NDCG@10 on relevance; or lists
                 and a function of their scores (higher is better), such as a
                 `CounterfactualMetric` on held-out clicks.
@@ -139,10 +165,10 @@ class LambdaMART(Ranker):
             progress: is told the number of trees and the validation value after each tree.
         """
         lightgbm = import_lightgbm()
-        self._check(dataset, pairs)
-        objective = self._objective(pairs)
-        training = lightgbm.Dataset(dataset.features, free_raw_data=False)
-        options = self._options(dataset.features.size) | {
+        self._check(lists, what)
+        objective = self._objective(what)
+        training = lightgbm.Dataset(lists.features, free_raw_data=False)
+        options = self._options(lists.features.size) | {
             "objective": lambda scores, _: objective(scores)
         }
         history: list[float] = []
@@ -163,7 +189,7 @@ class LambdaMART(Ranker):
         self.best_value_ = max(history) if history else None
         text = booster.model_to_string(num_iteration=booster.best_iteration or -1)
         self.booster_ = lightgbm.Booster(model_str=text)
-        self.feature_names_ = dataset.feature_names
+        self.feature_names_ = lists.feature_names
         return self
 
     def score(self, features: npt.ArrayLike) -> Floats:

@@ -1,7 +1,8 @@
 """The linear ranker: pairwise logistic loss, solved to a stated accuracy."""
 
 import warnings
-from typing import Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning
 from prsrank.losses.logistic import logistic_hessian_product, logistic_loss
 from prsrank.pairs.pair_set import PairSet
+from prsrank.rankers.base import Progress, Validation
 from prsrank.rankers.linear_scores import LinearScores, check_positive
 from prsrank.rankers.newton import NewtonSolver
 from prsrank.rankers.pair_matrix import PairMatrix
@@ -49,7 +51,12 @@ class LinearRanker(LinearScores):
     (True, True)
     """
 
-    name = "linear"
+    name: ClassVar[str] = "linear"
+    search_grid: ClassVar[Sequence[Mapping[str, Any]]] = [
+        {"l2": l2, "missing": "impute"}
+        for l2 in (1e-2, 1e-1, 1e-3, 1.0, 1e-4, 3e-2, 3e-1, 3e-3, 3.0, 3e-4, 10.0, 1e-5)
+    ]
+    on_spark: ClassVar[str] = "sums"
 
     def __init__(
         self,
@@ -66,15 +73,24 @@ class LinearRanker(LinearScores):
         self.max_iterations = max_iterations
         self.threads = threads
 
-    def fit(self, dataset: RankingDataset, pairs: PairSet) -> Self:
+    def fit(
+        self,
+        lists: RankingDataset,
+        what: PairSet,
+        *,
+        validation: Validation | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
         """Fit the weights; a DataWarning if the tolerance is not reached.
 
         Args:
-            dataset: the lists.
-            pairs: the pairs, made of the same data set.
+            lists: the lists.
+            what: the pairs, made of the same data set.
+            validation: not needed: the solver knows when it is done.
+            progress: told nothing.
         """
         check_positive(l2=self.l2, tolerance=self.tolerance, max_iterations=self.max_iterations)
-        matrix = self._standardise(dataset, pairs)
+        matrix = self._standardise(lists, what)
         self._solve(NewtonSolver(matrix, self.l2, curvature=0.25), _MeanLogisticLoss(matrix))
         return self
 

@@ -1,7 +1,7 @@
 """What the linear rankers share: standardised features, their weights, and how to score."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from prsrank.errors import InputError
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.base import Ranker, checked_features
 from prsrank.rankers.pair_matrix import PairMatrix
+from prsrank.rankers.scorers import LinearSum
 from prsrank.types import Floats
 
 
@@ -27,6 +28,8 @@ class LinearScores(Ranker):
         iterations_: steps of the solver.
     """
 
+    quick_settings: ClassVar[Mapping[str, Any]] = {"missing": "impute"}
+    importance_measure: ClassVar[str] = "share of the absolute weights"
     missing: str
     threads: int | None
     weights_: Floats
@@ -64,6 +67,18 @@ class LinearScores(Ranker):
         self.check_fitted()
         values = checked_features(features, len(self.scaling_.mean))
         return np.asarray(self.scaling_.transform(values) @ self.weights_)
+
+    def feature_importance(self) -> dict[str, float]:
+        """Return each feature's absolute weight on the standardised scale, largest first."""
+        self.check_fitted()
+        size = np.abs(self.weights_[: len(self.feature_names_)])
+        order = np.argsort(-size, kind="stable")
+        return {self.feature_names_[i]: float(size[i]) for i in order}
+
+    def scorer(self) -> LinearSum:
+        """Return the weights and the standardisation."""
+        self.check_fitted()
+        return LinearSum(self.weights_, self.scaling_)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         learned: dict[str, Any] = {

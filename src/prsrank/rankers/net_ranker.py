@@ -1,17 +1,22 @@
 """What the rankers with a scoring net share: the net's input, scores, files."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
-from prsrank.rankers.base import Ranker, checked_features
+from prsrank.rankers.base import Progress, Ranker, Validation, checked_features
+from prsrank.rankers.scorers import ScoreLayers
 from prsrank.types import Floats, Reals
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from prsrank.pairs.pair_set import PairSet
     from prsrank.rankers.neural_net import ScoreNet
 
 _ROWS = 1 << 16
@@ -57,13 +62,71 @@ class NetRanker(Ranker):
         best_epoch_: index of the epoch whose weights are kept.
     """
 
+    stops_early: ClassVar[bool] = True
+    quick_settings: ClassVar[Mapping[str, Any]] = {"hidden": (64,), "missing": "impute"}
+    uses_torch: ClassVar[bool] = True
     hidden: Sequence[int]
+    epochs: int
+    patience: int | None
     device: str
+    missing: str
+    log_tails: bool
     net_: "ScoreNet"
     input_: FeatureInput
     feature_names_: tuple[str, ...]
     history_: list[dict[str, float]]
     best_epoch_: int
+
+    def _input(self, lists: RankingDataset) -> FeatureInput:
+        """Fit what the net is to see of the features."""
+        scaling = FeatureScaling.fit(lists.features, missing=self.missing)
+        return FeatureInput(scaling, log_tails=self.log_tails)
+
+    def _train(
+        self,
+        net: "ScoreNet",
+        net_input: FeatureInput,
+        epoch: Callable[[], float],
+        state: "Sequence[Tensor]",
+        validation: "Validation | tuple[RankingDataset, PairSet] | None",
+        progress: Progress | None,
+    ) -> None:
+        """Run epochs until they do not help any more; keep the state of the best one.
+
+        Args:
+            net: the net that is trained.
+            net_input: what it sees.
+            epoch: runs one epoch and returns its loss.
+            state: the tensors that are learned.
+            validation: see `fit`.
+            progress: see `fit`.
+        """
+        from prsrank.rankers.neural_training import BestEpoch
+        from prsrank.rankers.neural_validation import validation_measure
+
+        measure, best = validation_measure(validation, net, net_input), BestEpoch(self.patience)
+        for number in range(1, self.epochs + 1):
+            loss, value = epoch(), measure()
+            if progress is not None:
+                progress(number, value)
+            if not best.add(loss, value, state):
+                break
+        best.restore(state)
+        self.net_, self.input_ = net, net_input
+        self.history_, self.best_epoch_ = best.history, best.best_epoch
+
+    def scorer(self) -> ScoreLayers:
+        """Return the layers and the transformation of features."""
+        self.check_fitted()
+        named = self.net_.named_weights()
+        layers = [
+            (named[f"layer{number}.weight"], named[f"layer{number}.bias"])
+            for number in range(1, len(named) // 2 + 1)
+        ]
+        scaling = self.input_.scaling
+        # The columns behind the features only fill up to a multiple of 8: they are always 0.
+        layers[0] = (layers[0][0][:, : scaling.columns], layers[0][1])
+        return ScoreLayers(tuple(layers), scaling, signed_log=self.input_.log_tails)
 
     def score(self, features: npt.ArrayLike) -> Floats:
         """Return the score of each doc, computed in float32."""

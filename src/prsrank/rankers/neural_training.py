@@ -1,7 +1,7 @@
 """The training loop of the neural rankers: epochs over batches of whole lists."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -188,7 +188,7 @@ def _no_collection() -> Iterator[None]:
 
 
 @dataclass
-class Progress:
+class BestEpoch:
     """Epochs so far and the best of them; early stopping.
 
     Attributes:
@@ -203,7 +203,7 @@ class Progress:
     _best: float = -np.inf
     _weights: list[Tensor] = field(default_factory=list)
 
-    def add(self, loss: float, value: float | None, weights: list[Tensor]) -> bool:
+    def add(self, loss: float, value: float | None, weights: Sequence[Tensor]) -> bool:
         """Note an epoch; tell whether to go on."""
         if not np.isfinite(loss):
             raise InputError(
@@ -218,7 +218,7 @@ class Progress:
         waited = len(self.history) - 1 - self.best_epoch
         return value is None or self.patience is None or waited < self.patience
 
-    def restore(self, weights: list[Tensor]) -> None:
+    def restore(self, weights: Sequence[Tensor]) -> None:
         """Put the weights of the best epoch back."""
         for part, best in zip(weights, self._weights, strict=False):
             part.copy_(best)

@@ -8,17 +8,16 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.rankers.base import Quality
 from prsrank.rankers.net_ranker import FeatureInput
 from prsrank.rankers.neural_batches import ResidentLists, training_lists
 from prsrank.rankers.neural_loss import pair_loss
 from prsrank.rankers.neural_net import ScoreNet
 from prsrank.rankers.torch_library import torch
-from prsrank.types import Floats, Longs
+from prsrank.types import Longs
 
 if TYPE_CHECKING:
     from prsrank.pairs.pair_set import PairSet
-
-Quality = Callable[[Floats], float]
 
 _ROWS = 1 << 16
 _LISTS = 256

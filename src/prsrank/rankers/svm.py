@@ -1,8 +1,9 @@
 """Propensity SVM-Rank: each clicked doc against all others of its list, hinge loss."""
 
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning
 from prsrank.losses.hinge import HingeLoss, HingeValue
 from prsrank.pairs.pair_set import PairSet
+from prsrank.rankers.base import Progress, Validation
 from prsrank.rankers.linear_scores import LinearScores, check_positive
 from prsrank.rankers.newton import NewtonSolver, Point
 from prsrank.rankers.pair_matrix import PairMatrix
@@ -59,8 +61,12 @@ class SVMRanker(LinearScores):
     (True, True)
     """
 
-    name = "svm"
-    default_weighting = "ips_all"
+    name: ClassVar[str] = "svm"
+    default_weighting: ClassVar[str] = "ips_all"
+    search_grid: ClassVar[Sequence[Mapping[str, Any]]] = [
+        {"C": C, "missing": "impute"} for C in (10.0, 1.0, 100.0, 3.0, 30.0, 0.3, 300.0, 0.1)
+    ]
+    chart_style: ClassVar[int | None] = 7
     gap_: float
     weight_sum_: float
 
@@ -79,15 +85,24 @@ class SVMRanker(LinearScores):
         self.max_iterations = max_iterations
         self.threads = threads
 
-    def fit(self, dataset: RankingDataset, pairs: PairSet) -> Self:
+    def fit(
+        self,
+        lists: RankingDataset,
+        what: PairSet,
+        *,
+        validation: Validation | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
         """Fit the weights; a DataWarning if the gap stays above the tolerance.
 
         Args:
-            dataset: the lists.
-            pairs: the pairs, made of the same data set, as a rule by "ips_all".
+            lists: the lists.
+            what: the pairs, made of the same data set, as a rule by "ips_all".
+            validation: not needed: the solver knows when it is done.
+            progress: told nothing.
         """
         check_positive(C=self.C, tolerance=self.tolerance, max_iterations=self.max_iterations)
-        matrix = self._standardise(dataset, pairs)
+        matrix = self._standardise(lists, what)
         self.weight_sum_ = matrix.weight_sum
         loss = _SmoothedHingeLoss(matrix, self.C)
         self._solve(NewtonSolver(matrix, 1.0, curvature=self.C / _FIRST_SMOOTHING), loss)

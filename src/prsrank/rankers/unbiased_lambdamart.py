@@ -9,7 +9,8 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.rankers.lambdamart import LambdaMART, Progress, Validation
+from prsrank.rankers.base import Progress, Validation
+from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.types import Floats
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class UnbiasedLambdaMART(LambdaMART):
 
     name: ClassVar[str] = "unbiased_lambdamart"
     takes_propensities: ClassVar[bool] = False
+    on_spark: ClassVar[str] = ""
+    chart_style: ClassVar[int | None] = 8
     click_propensities_: Floats
     non_click_propensities_: Floats
 
@@ -96,6 +99,11 @@ class UnbiasedLambdaMART(LambdaMART):
         self.positions = positions
         self.per_showing = per_showing
 
+    @property
+    def takes(self) -> str:
+        """The log itself: weights are learned."""
+        return "log"
+
     def pairs(
         self,
         log: ClickLog,
@@ -117,8 +125,8 @@ class UnbiasedLambdaMART(LambdaMART):
 
     def fit(  # type: ignore[override]  # a log, where LambdaMART takes weighted pairs
         self,
-        dataset: RankingDataset,
-        log: "ClickLog | ClickCounts",
+        lists: RankingDataset,
+        what: "ClickLog | ClickCounts",
         *,
         validation: Validation | None = None,
         init_model: "UnbiasedLambdaMART | None" = None,
@@ -127,15 +135,15 @@ class UnbiasedLambdaMART(LambdaMART):
         """Grow the trees and learn the biases.
 
         Args:
-            dataset: the lists that the log shows.
-            log: the clicks, or what `pairs` made of them.
+            lists: the lists that the log shows.
+            what: the clicks, or what `pairs` made of them.
             validation: as in LambdaMART.
             init_model: a fitted UnbiasedLambdaMART to grow further trees on, from its biases.
             progress: is told the number of trees and the validation value after each tree.
         """
         from prsrank.losses.unbiased_lambdas import UnbiasedObjective
 
-        counts = self.pairs(log, dataset) if isinstance(log, ClickLog) else log
+        counts = self.pairs(what, lists) if isinstance(what, ClickLog) else what
         if not len(counts.shown.winner_slots):
             raise InputError("the log has no clicks to learn from")
         objective = UnbiasedObjective(
@@ -155,7 +163,7 @@ class UnbiasedLambdaMART(LambdaMART):
             grown = init_model.booster_.current_iteration()
             objective.start(init_model.click_propensities_, init_model.non_click_propensities_)
         super().fit(
-            dataset,
+            lists,
             objective,  # type: ignore[arg-type]  # `_objective` gives it back
             validation=validation,
             init_model=init_model,
@@ -169,18 +177,10 @@ class UnbiasedLambdaMART(LambdaMART):
 
     def propensities(self) -> "Propensities":
         """Return t+ as a curve, to draw or to save; it has no intervals."""
-        from prsrank.propensity.curve import Propensities
+        from prsrank.propensity.curve import learned_curve
 
         self.check_fitted()
-        unknown = np.full(len(self.click_propensities_), np.nan)
-        return Propensities(
-            self.click_propensities_,
-            unknown,
-            unknown,
-            self.position_clicks_,
-            "weak: learned together with the ranker, without intervals",
-            self.name,
-        )
+        return learned_curve(self.click_propensities_, self.position_clicks_, self.name)
 
     def _objective(self, pairs: Any) -> Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]]:
         objective: Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]] = pairs

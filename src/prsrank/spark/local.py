@@ -140,7 +140,7 @@ class LocalEngine:
     ) -> Ranker:
         """Fit a ranker."""
         options = {} if validation is None else {"validation": validation}
-        fitted: Ranker = ranker.fit(dataset, pairs, **options)  # type: ignore[attr-defined]
+        fitted: Ranker = ranker.fit(dataset, pairs, **options)
         return fitted
 
     def train_on_log(

@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 
 from prsrank.errors import InputError
 from prsrank.export.solr import less_slack
-from prsrank.export.trees import TreeEnsemble, exact, float32_above, float32_at_most
+from prsrank.rankers.trees import TreeEnsemble, exact, float32_above, float32_at_most
 
 doubles = st.floats(allow_nan=False, width=64)
 finite32 = st.floats(allow_nan=False, allow_infinity=False, width=32)

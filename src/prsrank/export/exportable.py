@@ -3,66 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
-from prsrank.export.trees import TreeEnsemble
 from prsrank.rankers.base import Ranker
-from prsrank.types import Floats, Reals
-
-if TYPE_CHECKING:
-    from prsrank.rankers.net_ranker import NetRanker
-
-
-@dataclass(frozen=True, eq=False)
-class LinearSum:
-    r"""$s = w \cdot x'$ over standardised features and indicators of missing values.
-
-    Attributes:
-        weights: w, one per feature, then one per indicator.
-        scaling: x' of x.
-    """
-
-    weights: Floats
-    scaling: FeatureScaling
-
-    @property
-    def columns(self) -> int:
-        """Number of features the model takes."""
-        return len(self.scaling.mean)
-
-    @property
-    def raw_weights(self) -> Floats:
-        """Weights of the raw features."""
-        return np.asarray(self.weights[: self.columns] / self.scaling.scale)
-
-    @property
-    def intercept(self) -> float:
-        """Score of a doc whose raw features are all 0."""
-        return float(-self.raw_weights @ self.scaling.mean)
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreLayers:
-    """A net on standardised features: ReLU layers and a last linear one.
-
-    Attributes:
-        layers: weight (outputs x inputs) and bias of each layer.
-        scaling: x' of x.
-        signed_log: the net sees sign(x') log(1 + |x'|) in place of x'.
-    """
-
-    layers: tuple[tuple[Reals, Reals], ...]
-    scaling: FeatureScaling
-    signed_log: bool
-
-    @property
-    def columns(self) -> int:
-        """Number of features the model takes."""
-        return len(self.scaling.mean)
+from prsrank.rankers.scorers import LinearSum, ScoreLayers, Scorer
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +24,7 @@ class Exportable:
 
     name: str
     ranker: str
-    scorer: TreeEnsemble | LinearSum | ScoreLayers
+    scorer: Scorer
     known_names: tuple[str, ...] | None
 
     @property
@@ -125,20 +71,7 @@ def exportable(
         name: name of the model in the search engine.
         feature_names: names of the features, in order; default those the ranker keeps.
     """
-    from prsrank.rankers.lambdamart import LambdaMART
-    from prsrank.rankers.linear_scores import LinearScores
-    from prsrank.rankers.net_ranker import NetRanker
-
-    ranker.check_fitted()
-    scorer: TreeEnsemble | LinearSum | ScoreLayers
-    if isinstance(ranker, LambdaMART):
-        scorer = TreeEnsemble(ranker.booster_.model_to_string())
-    elif isinstance(ranker, LinearScores):
-        scorer = LinearSum(ranker.weights_, ranker.scaling_)
-    elif isinstance(ranker, NetRanker):
-        scorer = _layers(ranker)
-    else:
-        raise InputError(f"a {ranker.name} ranker has no export")
+    scorer = ranker.scorer()
     kept = getattr(ranker, "feature_names_", None)
     names = kept if feature_names is None else feature_names
     if names is not None and len(names) != scorer.columns:
@@ -146,18 +79,6 @@ def exportable(
     if not name.strip():
         raise InputError("the model's name is empty")
     return Exportable(name, ranker.name, scorer, None if names is None else tuple(names))
-
-
-def _layers(ranker: "NetRanker") -> ScoreLayers:
-    named = ranker.net_.named_weights()
-    layers = [
-        (named[f"layer{number}.weight"], named[f"layer{number}.bias"])
-        for number in range(1, len(named) // 2 + 1)
-    ]
-    scaling = ranker.input_.scaling
-    # The columns behind the features only fill up to a multiple of 8: they are always 0.
-    layers[0] = (layers[0][0][:, : scaling.columns], layers[0][1])
-    return ScoreLayers(tuple(layers), scaling, signed_log=ranker.input_.log_tails)
 
 
 def refuse_unlike_zero(scorer: LinearSum | ScoreLayers, names: Sequence[str], engine: str) -> None:
