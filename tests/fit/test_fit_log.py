@@ -16,6 +16,8 @@ from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.evaluation.counterfactual import evaluate_counterfactual
 from prsrank.fit import fit_log, repeat_fit
+from prsrank.fit.propensities import covering
+from prsrank.logs import stored_pieces
 from prsrank.logs.click_log_files import read_click_log, write_events
 from prsrank.logs.mapping import LogMapping
 from prsrank.propensity.curve import PowerLaw, Propensities
@@ -82,16 +84,16 @@ def test_everything_is_written(fitted):
 
 def test_held_out_queries_are_not_learned_from(fitted):
     held_out = set(read_click_log(fitted.folder / "held_out" / "log.parquet").query_ids.tolist())
-    learned = set(fitted.parts.train.query_ids.tolist())
-    tuned = set(fitted.parts.validation.query_ids.tolist())
-    assert held_out == set(fitted.parts.held_out.query_ids.tolist())
+    learned = set(fitted.parts.train.lists.query_ids.tolist())
+    tuned = set(fitted.parts.validation.lists.query_ids.tolist())
+    assert held_out == set(fitted.parts.held_out.lists.query_ids.tolist())
     assert not held_out & (learned | tuned)
     assert not learned & tuned
 
 
 def test_held_out_clicks_change_neither_model_nor_propensities(folder, log, fitted):
     """Move the held-out clicks elsewhere: only the evaluation may change."""
-    held_out = ", ".join(map(str, fitted.parts.held_out.query_ids.tolist()))
+    held_out = ", ".join(map(str, fitted.parts.held_out.lists.query_ids.tolist()))
     changed = folder / "changed.parquet"
     with duckdb.connect() as connection:
         connection.sql(
@@ -262,20 +264,47 @@ def test_randomised_sessions_are_judged_with_the_other_half_s_curve(log, folder,
     made = fit_log(
         tmp_path / "log.parquet", data=DATA, out=tmp_path / "out", holdout="randomised", **QUICK
     )
-    assert made.parts.held_out.sessions == int((first & shuffled)[whole.session_ranking].sum())
+    held_out, _ = made.parts.held_out.in_memory()
+    assert held_out.sessions == int((first & shuffled)[whole.session_ranking].sum())
     assert made.parts.dropped_sessions == 0
     used = made.propensities
     assert used.context is not None
-    halves = used.held_out.contexts[used.context]
+    halves = held_out.contexts[used.context]
     for code, name in enumerate(halves.values):
-        other = used.held_out.select(halves.codes != code)
-        curve = RandomisedEstimator(shape="monotone").estimate(other)
-        assert used.judging.contexts[name].propensity[1] == curve.propensity[1]
-        own, its = (set(used.held_out.select(halves.codes == c).query_ids) for c in (0, 1))
+        other = held_out.select(halves.codes != code)
+        curve = covering(
+            RandomisedEstimator(shape="monotone").estimate(other), used.curve.positions
+        )
+        np.testing.assert_array_equal(used.judging.contexts[name].propensity, curve.propensity)
+        own, its = (set(held_out.select(halves.codes == c).query_ids) for c in (0, 1))
         assert not own & its
     check = made.evaluation.evaluation.difference("random", "dcg@10", against="logged")
     assert check.low < 0 < check.high
     assert "random order" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("holdout", ["query:0.2", "query:0.4"])
+def test_a_fit_in_pieces_is_the_fit_in_memory(folder, log, monkeypatch, holdout, tmp_path):
+    """A log that does not fit the memory given: same parts, curve, trees and estimates."""
+    whole = fit_log(log, data=DATA, out=tmp_path / "whole", holdout=holdout, **QUICK)
+    monkeypatch.setattr(stored_pieces, "BYTES_PER_EVENT", 3_000_000)
+    cut = fit_log(log, data=DATA, out=tmp_path / "cut", memory="1GB", holdout=holdout, **QUICK)
+    assert len(list(cut.parts.train.pieces)) > 3
+    assert cut.parts.counts() == whole.parts.counts()
+    lists = cut.parts.held_out.lists
+    for name in ("prs", "ips", "naive"):
+        one, other = (made.tuned[name].ranker.score(lists.features) for made in (cut, whole))
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+    np.testing.assert_allclose(
+        cut.propensities.curve.propensity, whole.propensities.curve.propensity, rtol=1e-9
+    )
+    estimates = zip(
+        cut.evaluation.evaluation.estimates, whole.evaluation.evaluation.estimates, strict=True
+    )
+    for one, other in estimates:
+        assert (one.value, one.low, one.high) == pytest.approx(
+            (other.value, other.low, other.high), rel=1e-9, nan_ok=True
+        )
 
 
 class Page(HTMLParser):

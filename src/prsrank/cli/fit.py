@@ -11,26 +11,21 @@ import typer
 from prsrank.cli.arguments import Json, Seed, print_json
 from prsrank.cli.log_options import (
     Column,
-    EngineName,
     Features,
     Lists,
     MappingFile,
-    Master,
     Memory,
+    Spark,
+    find_runner,
     log_mapping,
 )
 from prsrank.errors import InputError
 
 if TYPE_CHECKING:
     from prsrank.fit import FitResult
-    from prsrank.fit.fitted import Fitted
 
 
-_INPUTS = ("log", "data", "features", "propensity", "out", "from_", "json")
-_LOCAL = {
-    "data": "--data", "features": "--features", "lists": "--lists", "memory": "--memory",
-    "from_": "--from",
-}  # fmt: skip
+_INPUTS = ("log", "data", "features", "propensity", "out", "from_", "spark", "json")
 
 
 def fit(
@@ -80,8 +75,7 @@ def fit(
             "then say where the same inputs are now; other settings are the manifest's.",
         ),
     ] = None,
-    engine: EngineName = "local",
-    master: Master = None,
+    spark: Spark = None,
     json: Json = False,
 ) -> None:
     r"""Go the whole way from a click log to a ranker with an estimate of its gain.
@@ -90,33 +84,31 @@ def fit(
     beside it, evaluation against the logged ranking, report.html, model, and a manifest from
     which the same fit can be repeated. Nothing is written if the audit finds errors.
 
-    With --engine spark the log stays on the executors, which tune and evaluate too; the features
-    are columns of the log. There is no audit and no manifest, and nothing is held out by time.
+    With --spark the log stays on the executors, which count, tune and evaluate; parts, choices and
+    estimates are the same.
 
     \b
     Examples:
       prsrank fit log.parquet --data synthetic:web10k:500 --out fitted
       prsrank fit searches.parquet --mapping searches.toml --holdout randomised --out fitted
       prsrank fit --from fitted/manifest.json --out again
-      prsrank fit hdfs:///logs/ --mapping searches.toml --engine spark --out fitted
+      prsrank fit hdfs:///logs/ --mapping searches.toml --spark --out fitted
     """
     from prsrank.fit import fit_log, repeat_fit
 
-    if engine != "local" or master is not None:
-        _fit_on_engine(context, engine, master)
-        return
+    if from_ is not None:
+        _refuse_settings(context, from_)
     with _telling() as tell:
+        where: dict[str, Any] = {"out": out, "engine": find_runner(spark), "tell": tell}
         if from_ is not None:
-            _refuse_settings(context, from_)
             given = {"log": log, "data": data, "features": features, "propensity": propensity}
             moved = {role: path for role, path in given.items() if path is not None}
-            result = repeat_fit(from_, out=out, moved=moved, tell=tell)
+            result = repeat_fit(from_, moved=moved, **where)
         elif log is None:
             raise InputError("give a LOG to fit, or a manifest to repeat (--from)")
         else:
             result = fit_log(
                 log,
-                out=out,
                 data=data,
                 features=features,
                 mapping=log_mapping(column, mapping),
@@ -128,50 +120,13 @@ def fit(
                 trials=trials,
                 trees=trees,
                 seed=seed,
-                tell=tell,
+                **where,
             )
     if json:
         print_json(_summary(result))
         return
     for line in _lines(result, repeated=from_ is not None):
         typer.echo(line)
-
-
-def _fit_on_engine(context: typer.Context, name: str, master: str | None) -> None:
-    from prsrank.fit.on_engine import engine_plan, fit_on_engine
-    from prsrank.spark import find_engine
-
-    if name == "local":
-        raise InputError("--master is for --engine spark")
-    given = context.params
-    for option, label in _LOCAL.items():
-        source = context.get_parameter_source(option)
-        if source is not None and source.name == "COMMANDLINE":
-            raise InputError(f"{label} is for the local engine")
-    if given["log"] is None:
-        raise InputError("give a LOG to fit")
-    shared = ("out", "holdout", "ranker", "trials", "trees", "seed")
-    plan = engine_plan(
-        given["log"],
-        mapping=log_mapping(given["column"], given["mapping"]),
-        propensity=given["propensity"] or "auto",
-        **{option: given[option] for option in shared},
-    )
-    with find_engine(name, master=master) as engine, _telling() as tell:
-        result = fit_on_engine(engine, plan, out=given["out"], tell=tell)
-    if given["json"]:
-        told = {
-            "folder": str(result.folder),
-            **result.summary()["chosen"],
-            "conclusions": _conclusions(result),
-            "evaluation": result.evaluation.to_json_dict(),
-        }
-        print_json(told)
-        return
-    for line in _found(result):
-        typer.echo(line)
-    files = "report.html, model, evaluation.json, fit.json, ..."
-    typer.echo(f"written: {result.folder}/ ({files})")
 
 
 @contextmanager
@@ -205,7 +160,7 @@ def _summary(result: "FitResult") -> dict[str, Any]:
     }
 
 
-def _conclusions(result: "Fitted") -> list[str]:
+def _conclusions(result: "FitResult") -> list[str]:
     from prsrank.report.fit_report import conclusions
 
     return conclusions(result)
@@ -220,8 +175,8 @@ def _lines(result: "FitResult", *, repeated: bool) -> Iterator[str]:
     yield f"written: {result.folder}/ (report.html, model, evaluation.json, manifest.json, ...)"
 
 
-def _found(result: "Fitted") -> Iterator[str]:
-    """Yield what a fit found, on whatever engine."""
+def _found(result: "FitResult") -> Iterator[str]:
+    """Yield what a fit found."""
     for name, count in result.parts.counts().items():
         yield (
             f"{name + ':':<12} {count['sessions']:>9,} sessions {count['queries']:>9,} queries "
@@ -240,18 +195,15 @@ def _found(result: "Fitted") -> Iterator[str]:
     yield from (f"warning: {warning}" for warning in result.evaluation.warnings)
 
 
-def _settings(result: "Fitted") -> Iterator[str]:
+def _settings(result: "FitResult") -> Iterator[str]:
     for name, one in result.tuned.items():
-        values = {**one.chosen.settings, **one.chosen.weighting_parameters}
-        if one.chosen.trees is not None:
-            values["trees"] = one.chosen.trees
-        words = ", ".join(f"{key} {value}" for key, value in values.items())
-        yield f"{name}: {words} (best of {len(one.trials)})"
+        trees = "" if one.ranker.trees_ is None else f", trees {one.ranker.trees_}"
+        yield f"{name}: {one.chosen.candidate}{trees} (best of {len(one.search.trials)})"
 
 
-def _estimates(result: "Fitted") -> Iterator[str]:
+def _estimates(result: "FitResult") -> Iterator[str]:
     from prsrank.evaluation.results import LOGGED
-    from prsrank.fit.tuning import METRIC
+    from prsrank.fit.engine import METRIC
 
     found = result.evaluation.evaluation
     base = result.baseline

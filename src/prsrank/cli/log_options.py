@@ -1,8 +1,8 @@
 """Options that the commands which read a log share."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +12,7 @@ from prsrank.cli.arguments import working
 
 if TYPE_CHECKING:
     from prsrank.data.dataset import RankingDataset
+    from prsrank.fit.engine import Engine
     from prsrank.logs.click_log import ClickLog
     from prsrank.logs.mapping import LogMapping
     from prsrank.logs.sources import LogSource
@@ -70,6 +71,45 @@ Master = Annotated[
         help="Spark's master, such as local[4] or spark://host:7077; for --engine spark.",
     ),
 ]
+DEFAULT_SPARK = "default"
+_MASTER = re.compile(rf"{DEFAULT_SPARK}|local([\[-].*)?|yarn|(spark|k8s|mesos)://.*")
+Spark = Annotated[
+    str | None,
+    typer.Option(
+        "--spark",
+        metavar="[URL]",
+        help="Run on Spark (extra 'spark'): its master, such as local[4] or spark://host:7077; "
+        "without URL, what Spark's own configuration says, else all local cores.",
+    ),
+]
+
+
+def with_spark_value(arguments: Sequence[str]) -> list[str]:
+    """Return arguments in which every --spark has a value: typer knows no optional ones.
+
+    >>> with_spark_value(["audit", "--spark", "log.parquet"])
+    ['audit', '--spark', 'default', 'log.parquet']
+    >>> with_spark_value(["audit", "log.parquet", "--spark", "local[2]"])
+    ['audit', 'log.parquet', '--spark', 'local[2]']
+    """
+    given: list[str] = []
+    for index, argument in enumerate(arguments):
+        given.append(argument)
+        after = arguments[index + 1] if index + 1 < len(arguments) else ""
+        if argument == "--spark" and not _MASTER.fullmatch(after):
+            given.append(DEFAULT_SPARK)
+    return given
+
+
+def find_runner(spark: str | None) -> "Engine":
+    """Return the engine that --spark names: the local one where it is not given."""
+    if spark is None:
+        from prsrank.fit.local import LocalEngine
+
+        return LocalEngine()
+    from prsrank.spark import SparkEngine
+
+    return SparkEngine(master=None if spark == DEFAULT_SPARK else spark)
 
 
 def log_mapping(column: Sequence[str] | None, mapping: Path | None) -> "LogMapping":
@@ -104,17 +144,13 @@ def load_clicks(
     contexts: Sequence[str] | None = None,
 ) -> "ClickLog":
     """Read the sessions of a log, as the shared options describe it, without features."""
-    from prsrank.logs.click_log_files import is_compact, read_click_log
-    from prsrank.logs.reading import click_log
-    from prsrank.logs.sources import open_events
+    from prsrank.logs.reading import read_click_log
 
+    known = log_mapping(column, mapping)
+    if contexts is not None:
+        contexts = list(dict.fromkeys([*known.contexts, *contexts]))
     with working(f"reading {log}"):
-        if is_compact(Path(log)):
-            return read_click_log(log, contexts=contexts)
-        known = log_mapping(column, mapping)
-        known = replace(known, contexts=tuple(dict.fromkeys([*known.contexts, *(contexts or ())])))
-        with open_events(log, mapping=known, memory=memory) as source:
-            return click_log(source)
+        return read_click_log(log, mapping=known, contexts=contexts, memory=memory)
 
 
 def load_log(

@@ -132,8 +132,6 @@ class ClickStatistics:
         context: str | None = None,
     ) -> "ClickStatistics":
         """Lay a log over a data set; see `prsrank.evaluation.counterfactual` for the arguments."""
-        if log.sessions == 0 or len(log.clicks) == 0:
-            raise InputError(f"the log has no clicks in {log.sessions} sessions to estimate from")
         data = log_docs(log) if dataset is None else dataset
         placed = LogOnLists(log, data, propensities, WEIGHTINGS["ips"], context)
         showing = log.session_ranking.astype(np.int64)
@@ -177,7 +175,7 @@ class ClickStatistics:
 def _distinct_slots(clicked_at: Longs, weights: Floats | None) -> tuple[Longs, Floats, Longs]:
     """Return the distinct (slot, weight) of clicks: slots, weights, and which each click is."""
     if weights is None:
-        marked = np.zeros(clicked_at.max() + 1, bool)
+        marked = np.zeros(clicked_at.max(initial=-1) + 1, bool)
         marked[clicked_at] = True
         slots = np.flatnonzero(marked)
         return slots, np.ones(len(slots)), (np.cumsum(marked) - 1)[clicked_at]

@@ -99,6 +99,7 @@ class CounterfactualMetric:
     ) -> None:
         form = find_rank_value(metric)
         _check_estimators([estimator])
+        _check_clicks(len(log.clicks), log.sessions)
         statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
         clicks, sessions = statistics.counts()
         pools, weights = statistics.pools, statistics.weights * clicks
@@ -203,6 +204,7 @@ def evaluation_of_sums(
 def _evaluation(
     comparison: "_Comparison", sums: ClickSums, *, samples: int, seed: int, confidence: float
 ) -> CounterfactualEvaluation:
+    _check_clicks(int(sums.position_clicks.sum()), sums.sessions)
     estimates: list[Estimate] = []
     differences: list[Difference] = []
     for part in sums.parts:
@@ -308,6 +310,11 @@ def _less(one: Floats, other: Floats) -> Floats:
     difference = one - other
     difference[np.abs(difference) <= _ROUNDING * np.maximum(np.abs(one), np.abs(other))] = 0.0
     return difference
+
+
+def _check_clicks(clicks: int, sessions: int) -> None:
+    if not clicks:
+        raise InputError(f"the log has no clicks in {sessions} sessions to estimate from")
 
 
 def _check_estimators(estimators: Sequence[str]) -> None:

@@ -11,17 +11,23 @@ from typing import Any
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file, read_json
 from prsrank.fit.plan import Plan
+from prsrank.logs.tables import find_files
 from prsrank.rankers.base import library_versions
 
 MANIFEST = "manifest.json"
 FORMAT = "prsrank fit 1"
-_FURTHER_LIBRARIES = ("duckdb", "scipy")
+_FURTHER_LIBRARIES = ("duckdb", "scipy", "pyspark")
 _BLOCK = 1 << 20
 
 
 def hashed_inputs(plan: Plan) -> dict[str, list[dict[str, Any]]]:
-    """Return name, size and SHA-256 of every file that a plan reads, by what it is."""
-    return {role: hashed_files(path) for role, path in plan.inputs().items()}
+    """Return name, size and SHA-256 of every file that a plan reads, by what it is.
+
+    What a cluster reads by a URL has no hash: that it is still the same is for others to know.
+    """
+    return {
+        role: [] if "://" in path else hashed_files(path) for role, path in plan.inputs().items()
+    }
 
 
 def hashed_files(path: FileName) -> list[dict[str, Any]]:
@@ -53,6 +59,7 @@ def make_manifest(
     plan: Plan,
     inputs: Mapping[str, Any],
     chosen: Mapping[str, Any],
+    engine: Mapping[str, Any],
     outputs: Path,
 ) -> dict[str, Any]:
     """Return the manifest of a fit.
@@ -61,6 +68,7 @@ def make_manifest(
         plan: the settings given.
         inputs: as `hashed_inputs` returned them before they were read.
         chosen: the settings found.
+        engine: where it ran: name, and workers that trained together (trees may depend on it).
         outputs: the folder with what was made.
     """
     made = [one for one in hashed_files(outputs) if _is_result(one["file"])]
@@ -69,6 +77,7 @@ def make_manifest(
         "settings": plan.to_json_dict(),
         "inputs": dict(inputs),
         "versions": versions(),
+        "engine": dict(engine),
         "chosen": dict(chosen),
         "outputs": {one["file"]: one["sha256"] for one in made},
     }
@@ -143,8 +152,6 @@ def _difference(before: str | None, after: str | None) -> str:
 
 
 def _files(path: FileName) -> Iterator[Path]:
-    from prsrank.logs.tables import find_files
-
     place = Path(path)
     if place.is_dir():
         yield from sorted(file for file in place.rglob("*") if file.is_file())

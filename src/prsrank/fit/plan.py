@@ -7,11 +7,12 @@ from typing import Any
 
 from prsrank.errors import InputError
 from prsrank.files import FileName
-from prsrank.fit.tuning import GRIDS
-from prsrank.logs.held_out import GroupOf, parse_hold_out
+from prsrank.fit.parts import RANDOMISED, Split
+from prsrank.logs.held_out import parse_hold_out
 from prsrank.logs.mapping import LogMapping
+from prsrank.propensity.estimators import ESTIMATORS
+from prsrank.rankers.base import ranker_class
 
-RANDOMISED = "randomised"
 _SYNTHETIC = "synthetic:"
 
 
@@ -19,8 +20,8 @@ _SYNTHETIC = "synthetic:"
 class Plan:
     """The settings of a fit; see `prsrank.fit.fit_log`.
 
-    >>> Plan("log.parquet", data="synthetic:mq2007:50").hold_out_by
-    ('query', 0.2)
+    >>> Plan("log.parquet", data="synthetic:mq2007:50").split
+    Split(way='query', share=0.2, seed=0)
     >>> Plan("log.parquet", data="synthetic:mq2007:50", holdout="half")
     Traceback (most recent call last):
     prsrank.errors.InputError: 'half' does not say what to hold out: query:SHARE, time:SHARE (SHARE between 0 and 1) or randomised
@@ -47,12 +48,12 @@ class Plan:
                 "no features: give --data DATA, --features TABLE, or [features] columns in the "
                 "mapping"
             )
-        if self.ranker not in GRIDS:
-            raise InputError(f"fit trains one of {', '.join(GRIDS)}, not '{self.ranker}'")
+        if ranker_class(self.ranker)().takes != "pairs":
+            raise InputError(f"fit trains rankers of weighted pairs, which {self.ranker} is not")
         for name in ("trials", "trees"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
-        self.hold_out_by  # noqa: B018 - raises where the text means nothing
+        self.split  # noqa: B018 - raises where the text means nothing
 
     @property
     def table(self) -> str | None:
@@ -60,12 +61,12 @@ class Plan:
         return self.features if self.features is not None else self.mapping.feature_table
 
     @property
-    def hold_out_by(self) -> tuple[str, float]:
-        """How to hold out, and which share."""
+    def split(self) -> Split:
+        """How to split the log."""
         if self.holdout == RANDOMISED:
-            return RANDOMISED, 1.0
+            return Split(RANDOMISED, 1.0, self.seed)
         try:
-            return parse_hold_out(self.holdout)
+            return Split(*parse_hold_out(self.holdout), self.seed)
         except InputError as error:
             raise InputError(
                 f"'{self.holdout}' does not say what to hold out: query:SHARE, time:SHARE (SHARE "
@@ -73,17 +74,8 @@ class Plan:
             ) from error
 
     @property
-    def group_of(self) -> GroupOf | None:
-        """Which queries stay together in a split: those that were one query in the log."""
-        from prsrank.logs.features import original_queries
-
-        return original_queries if self.lists == "session" and self.table is None else None
-
-    @property
     def propensity_file(self) -> str | None:
         """The file of propensities, if they come in one."""
-        from prsrank.propensity.estimators import ESTIMATORS
-
         named = (*ESTIMATORS, "auto", "log")
         given = self.propensity in named or self.propensity.startswith("power:")
         return None if given else self.propensity
@@ -103,7 +95,8 @@ class Plan:
         """Return plain lists and dicts; paths start at the root, so that they hold anywhere."""
         value = asdict(self)
         for role, path in self.inputs().items():
-            value[role] = os.path.abspath(path)
+            # a URL of the cluster's needs no folder to start at
+            value[role] = path if "://" in path else os.path.abspath(path)
         value["mapping"]["feature_table"] = None  # now under features
         return value
 

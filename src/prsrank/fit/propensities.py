@@ -1,24 +1,24 @@
 """The propensities of a fit: given, logged, or estimated by the best method that there is."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prsrank.audit.findings import Audit
-from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.fit.log_parts import LogParts
-from prsrank.fit.plan import RANDOMISED, Plan
-from prsrank.logs.click_log import ClickLog, Context
-from prsrank.logs.held_out import split_by_group
-from prsrank.logs.log_split import HALF
+from prsrank.fit.parts import HALF, HELD_OUT, TRAIN, VALIDATION, LogParts
+from prsrank.fit.plan import Plan
 from prsrank.propensity.curve import PowerLaw, Propensities, parse_propensity
 from prsrank.propensity.estimators import ESTIMATORS, estimator
 from prsrank.propensity.known import KnownPropensity
 from prsrank.propensity.verdict import in_words
 from prsrank.types import Longs
+
+if TYPE_CHECKING:
+    from prsrank.fit.engine import EngineLog
 
 FEWEST_CLICKS = 10
 FROM_RANDOMISED = ("randomised", "swap")
@@ -41,63 +41,81 @@ class FitCurves:
 
     @property
     def context(self) -> str | None:
-        """The column with the halves of the held-out part that have curves of their own."""
+        """The context with the halves of the held-out part that have curves of their own."""
         return HALF if self.judging is not None and self.judging.contexts else None
 
 
-@dataclass(frozen=True, eq=False)
-class FitPropensities(FitCurves):
-    """The curves of a fit, and the sessions that they judge.
-
-    Attributes:
-        held_out: the held-out part, with a column of the halves where there are.
-    """
-
-    held_out: ClickLog
-
-
-def find_propensities(
-    plan: Plan, audit: Audit, log: ClickLog, parts: LogParts, lists: RankingDataset
-) -> FitPropensities:
+def find_propensities(plan: Plan, audit: Audit, log: "EngineLog", parts: LogParts) -> FitCurves:
     """Return the propensities that the plan names, or estimate them.
 
     Estimates come from the sessions that are not held out. Where the randomised sessions are
     the held-out part, they are also what identifies the propensities. Then each half of their
     queries is judged with a curve of the other half, and the training curve is that of both:
     what a ranker can know of a held-out click is one number per position. Regression EM uses
-    the features only where the plan names it: docs/propensities.md says how far off it may be.
+    no features, unless the plan names it: docs/propensities.md says how far off it may be.
 
     Raises:
         InputError: if the log identifies nothing and nothing is given.
     """
-    depth = log.max_position
-    if plan.propensity == "log" or (plan.propensity == "auto" and _has_own(log)):
-        if not _has_own(log):
+    if plan.propensity == "log" or (plan.propensity == "auto" and log.has_propensities):
+        if not log.has_propensities:
             raise InputError(f"{plan.log}: the log has no propensities")
-        return FitPropensities(None, None, "those in the log", parts.held_out)
-    if plan.propensity == "auto":
-        methods = [
-            one.method
-            for status in ("identified", "weak")
-            for one in audit.estimators
-            if one.status == status
-        ]
-    elif plan.propensity in ESTIMATORS and plan.propensity != "known":
-        methods = [plan.propensity]
-    else:
+        return FitCurves(None, None, "those in the log")
+    depth = max(extent.depth for extent in parts.extents.values())
+    if plan.propensity != "auto" and not _is_method(plan.propensity):
         curve = given_curve(plan.propensity, depth)
-        curve.at(np.unique(log.ranking_positions))  # names a position that it lacks
-        return FitPropensities(curve, curve, f"given: {plan.propensity}", parts.held_out)
-    sources = {method: _sessions(method, parts) for method in methods}
-    named = plan.propensity != "auto"
-    found = _first_identified(sources.items(), lists if named else None, depth, plan.seed)
-    if found is None:
-        raise InputError(f"{plan.log}: {_nothing(audit, methods, named)}")
-    source = sources[found.method]
-    if source is not parts.held_out:
-        how = f"{found.method}, from the {source.sessions:,} sessions that are not held out"
-        return FitPropensities(found, found, how, parts.held_out)
-    return _cross_fitted(found, parts.held_out, plan)
+        shown = log.pieces.total(lambda piece: Counter(np.unique(piece.ranking_positions).tolist()))
+        curve.at(sorted(shown))  # names a position that it lacks
+        return FitCurves(curve, curve, f"given: {plan.propensity}")
+    methods = _methods(plan, audit)
+    for method in methods:
+        held_out = parts.halves is not None and method in FROM_RANDOMISED
+        source = parts.held_out if held_out else parts.learning
+        found = monotone_curve(method, source, plan)
+        if found is not None:
+            found = covering(found, depth)
+            return _halved(found, parts, plan) if held_out else _whole(found, parts)
+    raise InputError(f"{plan.log}: {_nothing(plan, audit, methods)}")
+
+
+def _is_method(text: str) -> bool:
+    return text in ESTIMATORS and text != "known"
+
+
+def _methods(plan: Plan, audit: Audit) -> Sequence[str]:
+    """Return the methods to try: the one that is named, or those the audit trusts, best first."""
+    if plan.propensity != "auto":
+        return (plan.propensity,)
+    return [
+        one.method
+        for status in ("identified", "weak")
+        for one in audit.estimators
+        if one.status == status
+    ]
+
+
+def _whole(curve: Propensities, parts: LogParts) -> FitCurves:
+    sessions = sum(parts.extents[name].sessions for name in (TRAIN, VALIDATION))
+    how = f"{curve.method}, from the {sessions:,} sessions that are not held out"
+    return FitCurves(curve, curve, how)
+
+
+def _halved(whole: Propensities, parts: LogParts, plan: Plan) -> FitCurves:
+    sessions = parts.extents[HELD_OUT].sessions
+    how = (
+        f"{whole.method}, from the {sessions:,} randomised sessions, which are also the held-out "
+        "part"
+    )
+    curves = [monotone_curve(whole.method, half, plan) for half in parts.halves or ()]
+    if curves[0] is None or curves[1] is None:
+        return FitCurves(whole, whole, f"{how}: too few for a curve from each half")
+    # each half is judged by the curve of the other
+    others = {
+        "1": covering(curves[1], whole.positions),
+        "2": covering(curves[0], whole.positions),
+    }
+    how = f"{how}; each half of it is judged with a curve of the other"
+    return FitCurves(whole, replace(whole, contexts=others), how)
 
 
 def covering(curve: Propensities, depth: int, *, fewest: int = FEWEST_CLICKS) -> Propensities:
@@ -139,10 +157,6 @@ def _clicks_of_steps(curve: Propensities) -> Longs:
     return np.asarray(totals[step])
 
 
-def _has_own(log: ClickLog) -> bool:
-    return log.ranking_propensities is not None
-
-
 def given_curve(text: str, depth: int) -> Propensities:
     """Return the curve of a file, or of "power:ETA" down to a depth."""
     curve = parse_propensity(text)
@@ -151,34 +165,20 @@ def given_curve(text: str, depth: int) -> Propensities:
     return curve
 
 
-def _sessions(method: str, parts: LogParts) -> ClickLog:
-    held_out = parts.way == RANDOMISED and method in FROM_RANDOMISED
-    return parts.held_out if held_out else parts.learning
+def monotone_curve(method: str, log: "EngineLog", plan: Plan) -> Propensities | None:
+    """Return a monotone curve, or None where the sessions do not identify one.
 
-
-def _first_identified(
-    sources: Iterable[tuple[str, ClickLog]], lists: RankingDataset | None, depth: int, seed: int
-) -> Propensities | None:
-    for method, log in sources:
-        curve = falling_curve(method, log, lists, seed)
-        if curve is not None:
-            return covering(curve, depth)
-    return None
-
-
-def falling_curve(
-    method: str, log: ClickLog, lists: RankingDataset | None, seed: int
-) -> Propensities | None:
-    """Return a falling curve, or None where the sessions do not identify one.
-
-    With lists, regression EM takes relevance from their features if it cannot do without.
+    Where the plan names regression EM, it takes relevance from the features if it cannot do
+    without, and the engine holds them.
     """
-    if not len(log.clicks):
+    if not log.extent().clicks:
         return None
     chosen: Any = replace(estimator(method), shape="monotone")  # type: ignore[type-var]
-    curve: Propensities = chosen.estimate(log, seed=seed)
-    if lists is not None and _is_unknown(curve) and method == "regression-em":
-        curve = chosen.estimate(log, dataset=lists, seed=seed)
+    curve: Propensities = chosen.estimate_pieces(log.pieces, seed=plan.seed)
+    if method == "regression-em" == plan.propensity and _is_unknown(curve):
+        held = log.in_memory()
+        if held is not None:
+            curve = chosen.estimate(held[0], dataset=held[1], seed=plan.seed)
     with np.errstate(invalid="ignore"):
         known = (curve.propensity[1:] > 0).any()
     return curve if known and not _is_unknown(curve) else None
@@ -188,28 +188,9 @@ def _is_unknown(curve: Propensities) -> bool:
     return curve.verdict.startswith("not identified")
 
 
-def _cross_fitted(whole: Propensities, held_out: ClickLog, plan: Plan) -> FitPropensities:
-    count = f"{held_out.sessions:,} randomised sessions, which are also the held-out part"
-    halves = split_by_group(held_out, 0.5, seed=plan.seed, group_of=plan.group_of)
-    curves = [falling_curve(whole.method, half, None, plan.seed) for half in halves]
-    if curves[0] is None or curves[1] is None:
-        how = f"{whole.method}, from the {count}: too few for a curve from each half"
-        return FitPropensities(whole, whole, how, held_out)
-    second = ~np.isin(held_out.query_ids, halves[0].query_ids)
-    codes = second[held_out.ranking_query][held_out.session_ranking].astype(np.int32)
-    marked = replace(held_out, contexts={**held_out.contexts, HALF: Context(("1", "2"), codes)})
-    others = {
-        name: covering(curve, whole.positions)
-        for name, curve in zip(("1", "2"), reversed(curves), strict=True)
-        if curve is not None
-    }
-    how = f"{whole.method}, from the {count}; each half of it is judged with a curve of the other"
-    return FitPropensities(whole, replace(whole, contexts=others), how, marked)
-
-
-def _nothing(audit: Audit, methods: list[str], named: bool) -> str:
+def _nothing(plan: Plan, audit: Audit, methods: Sequence[str]) -> str:
     give = "give --propensity FILE or power:ETA (an assumption)"
-    if not named:
+    if plan.propensity == "auto":
         give += ", or regression-em (which assumes that the features explain relevance)"
     if methods:
         return (

@@ -1,20 +1,22 @@
-"""The whole path from a log to a ranker and an estimate of its gain."""
+"""The whole path from a log to a ranker and an estimate of its gain, on any engine."""
 
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from prsrank.audit import audit
+from prsrank.audit.feature_table import with_feature_table
 from prsrank.audit.findings import Audit
-from prsrank.data.dataset import RankingDataset
-from prsrank.errors import InputError
+from prsrank.data.collections import open_collection
+from prsrank.errors import DataWarning, InputError
 from prsrank.evaluation.log_evaluation import LogEvaluation
 from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, atomic_output, write_json
-from prsrank.fit.log_parts import LogParts, split_log
+from prsrank.fit.engine import Engine, EngineLog
+from prsrank.fit.local import LocalEngine
 from prsrank.fit.manifest import (
     MANIFEST,
     check_inputs,
@@ -26,13 +28,16 @@ from prsrank.fit.manifest import (
     version_differences,
 )
 from prsrank.fit.outputs import BEST, chosen_settings, write_results
-from prsrank.fit.plan import RANDOMISED, Plan
-from prsrank.fit.propensities import FitPropensities, find_propensities
-from prsrank.fit.reading import read_inputs, warn
-from prsrank.fit.tuning import METRIC, VALIDATION_TAU, WEIGHTINGS, Tell, Tuned, tune
-from prsrank.logs.coverage import known_lists
+from prsrank.fit.parts import RANDOMISED, LogParts
+from prsrank.fit.plan import Plan
+from prsrank.fit.propensities import FitCurves, find_propensities
+from prsrank.fit.tuning import WEIGHTINGS, Tell, Tuned, tune
 from prsrank.logs.mapping import LogMapping
-from prsrank.types import Floats
+from prsrank.rankers.base import Ranker
+from prsrank.report.audit_section import section
+from prsrank.report.fit_report import fit_report
+from prsrank.report.html import write_report
+from prsrank.report.parts import about_rows
 
 RANDOM = "random"
 """The ranker that puts docs in random order, where it is judged too."""
@@ -45,6 +50,7 @@ class FitResult:
     Attributes:
         folder: where it was written.
         plan: the settings given.
+        engine: name of the engine that it ran on.
         audit: of the log.
         parts: the sessions trained on, tuned on and held out.
         left_out: sessions that show docs without features; in no part.
@@ -58,10 +64,11 @@ class FitResult:
 
     folder: Path
     plan: Plan
+    engine: str
     audit: Audit
     parts: LogParts
     left_out: int
-    propensities: FitPropensities
+    propensities: FitCurves
     tuned: Mapping[str, Tuned]
     evaluation: LogEvaluation
     manifest: Mapping[str, Any]
@@ -88,6 +95,7 @@ def fit_log(
     trials: int = 12,
     trees: int = 300,
     seed: int = 0,
+    engine: Engine | None = None,
     tell: Tell | None = None,
 ) -> FitResult:
     """Audit a log, train a ranker on it by PRS, and estimate its gain on held-out clicks.
@@ -112,6 +120,7 @@ def fit_log(
         trials: settings to try for each weighting, at most.
         trees: the most trees of lambdamart.
         seed: of every draw.
+        engine: where it runs, such as `prsrank.spark.SparkEngine`; default: this process.
         tell: is told what is going on.
 
     Raises:
@@ -131,7 +140,7 @@ def fit_log(
         trees=trees,
         seed=seed,
     )
-    return _run(plan, out, tell or _silent)
+    return _run(plan, out, engine, tell)
 
 
 def repeat_fit(
@@ -139,6 +148,7 @@ def repeat_fit(
     *,
     out: FileName,
     moved: Mapping[str, str] | None = None,
+    engine: Engine | None = None,
     tell: Tell | None = None,
 ) -> FitResult:
     """Repeat a fit from its manifest; with the same versions the result is the same bit for bit.
@@ -149,6 +159,7 @@ def repeat_fit(
         manifest: the file, or the folder that the fit wrote.
         out: the folder to write.
         moved: where inputs ("log", "data", "features", "propensity") are now, if elsewhere.
+        engine: where it runs; default: this process.
         tell: is told what is going on.
 
     Raises:
@@ -163,53 +174,83 @@ def repeat_fit(
     differences = version_differences(recorded["versions"])
     if differences:
         warn(f"versions differ from those of the fit: {'; '.join(differences)}")
-    return _run(plan, out, tell or _silent, recorded)
+    return _run(plan, out, engine, tell, recorded)
 
 
 def _run(
-    plan: Plan, out: FileName, tell: Tell, recorded: Mapping[str, Any] | None = None
+    plan: Plan,
+    out: FileName,
+    engine: Engine | None,
+    tell: Tell | None,
+    recorded: Mapping[str, Any] | None = None,
 ) -> FitResult:
     started = time.perf_counter()
+    tell = tell or (lambda _: None)
     folder = Path(out)
     _check_free(folder)
-    tell("hashing the inputs")
-    inputs = hashed_inputs(plan)
-    if recorded is not None:
-        check_inputs(recorded["inputs"], inputs, plan)
-    read = read_inputs(plan, tell)
-    lists = read.lists
-    parts = split_log(read.log, plan)
-    tell("estimating propensities")
-    propensities = find_propensities(plan, read.audit, read.log, parts, lists)
-    tuned = _tuned(plan, parts, lists, propensities, tell)
-    tell("evaluating")
-    evaluation = _evaluated(plan, lists, propensities, tuned)
-    with atomic_output(folder, folder=True) as draft:
-        tell("writing")
-        write_results(draft, plan, parts, lists, propensities, tuned, evaluation)
-        manifest = make_manifest(plan, inputs, chosen_settings(propensities, tuned, parts), draft)
-        differs = () if recorded is None else tuple(output_differences(recorded, manifest))
-        result = FitResult(
-            folder,
-            plan,
-            read.audit,
-            parts,
-            read.left_out,
-            propensities,
-            tuned,
-            evaluation,
-            manifest,
-            differs,
-        )
-        _write_report(draft, result, started)
-        write_json(draft / MANIFEST, manifest)
+    with engine or LocalEngine() as runner:
+        runner.check(plan)
+        tell("hashing the inputs")
+        inputs = hashed_inputs(plan)
+        if recorded is not None:
+            check_inputs(recorded["inputs"], inputs, plan)
+        with runner.open_log(plan.log, mapping=plan.mapping, memory=plan.memory) as source:
+            found = _audited(source, plan, tell)
+            tell(f"reading {plan.log}")
+            log = _loaded(runner, source, plan)
+            parts = log.split(plan.split)
+            tell("estimating propensities")
+            propensities = find_propensities(plan, found, log, parts)
+            tuned = {
+                weighting: tune(weighting, parts, propensities.curve, plan, tell)
+                for weighting in WEIGHTINGS
+            }
+            tell("evaluating")
+            evaluation = _evaluated(plan, parts, propensities, tuned)
+            with atomic_output(folder, folder=True) as draft:
+                tell("writing")
+                write_results(draft, plan, parts, propensities, tuned, evaluation)
+                chosen = chosen_settings(propensities, tuned, parts)
+                where = {"name": runner.name, "workers": runner.workers}
+                manifest = make_manifest(plan, inputs, chosen, where, draft)
+                differs = () if recorded is None else tuple(output_differences(recorded, manifest))
+                result = FitResult(
+                    folder, plan, runner.name, found, parts, log.left_out, propensities, tuned,
+                    evaluation, manifest, differs,
+                )  # fmt: skip
+                _write_report(draft, result, started)
+                write_json(draft / MANIFEST, manifest)
     if differs:
         warn(f"not the same as the fit that was repeated: {', '.join(differs)}")
     return result
 
 
-def _silent(_: str) -> None:
-    pass
+def _audited(source: Any, plan: Plan, tell: Tell) -> Audit:
+    """Return the audit of a log; an InputError that names the worst of its errors."""
+    tell(f"auditing {plan.log}")
+    found = audit(source)
+    if plan.table is not None:
+        found = with_feature_table(found, source, plan.table, mapping=plan.mapping)
+    if found.errors:
+        worst = found.errors[0]
+        where = f", such as {worst.where}" if worst.where else ""
+        more = f" ({len(found.errors)} errors in all)" if len(found.errors) > 1 else ""
+        raise InputError(
+            f"{plan.log}: not usable: {worst.code}: {worst.what}{where}{more}; "
+            "'prsrank audit' says what to do"
+        )
+    return found
+
+
+def _loaded(engine: Engine, source: Any, plan: Plan) -> EngineLog:
+    data = None if plan.data is None else open_collection(plan.data).everything()
+    log = engine.load(source, mapping=plan.mapping, data=data, table=plan.table, lists=plan.lists)
+    if log.left_out:
+        warn(
+            f"{log.left_out} sessions show docs that {plan.data or plan.table} does not have: they "
+            "are left out"
+        )
+    return log
 
 
 def _check_free(folder: Path) -> None:
@@ -219,69 +260,28 @@ def _check_free(folder: Path) -> None:
         raise InputError(f"{folder}: exists and is not a folder")
 
 
-def _tuned(
-    plan: Plan,
-    parts: LogParts,
-    lists: RankingDataset,
-    propensities: FitPropensities,
-    tell: Tell,
-) -> dict[str, Tuned]:
-    from prsrank.evaluation.counterfactual import CounterfactualMetric
-
-    judged = known_lists(parts.validation, lists)
-    metric = CounterfactualMetric(
-        parts.validation, judged, propensities.curve, metric=METRIC, tau=VALIDATION_TAU
-    )
-    learned = known_lists(parts.train, lists)
-    return {
-        weighting: tune(
-            weighting,
-            parts.train,
-            learned,
-            propensities.curve,
-            (judged, metric),
-            ranker=plan.ranker,
-            trials=plan.trials,
-            trees=plan.trees,
-            seed=plan.seed,
-            tell=tell,
-        )
-        for weighting in WEIGHTINGS
-    }
-
-
 def _evaluated(
-    plan: Plan,
-    lists: RankingDataset,
-    propensities: FitPropensities,
-    tuned: Mapping[str, Tuned],
+    plan: Plan, parts: LogParts, propensities: FitCurves, tuned: Mapping[str, Tuned]
 ) -> LogEvaluation:
-    from prsrank.evaluation.log_evaluation import evaluate_on_log
-
-    judged = known_lists(propensities.held_out, lists)
-    scores: dict[str, Floats] = {
-        name: one.ranker.score(judged.features) for name, one in tuned.items()
-    }
-    if plan.holdout == RANDOMISED:  # equal scores count by the expectation over all orders
-        scores[RANDOM] = np.zeros(judged.docs)
-    return evaluate_on_log(
-        propensities.held_out,
-        judged,
+    rankers: dict[str, Ranker | None] = {name: one.ranker for name, one in tuned.items()}
+    if plan.holdout == RANDOMISED:
+        rankers[RANDOM] = None
+    return parts.held_out.evaluate(
         propensities.judging,
-        scores,
-        against=[LOGGED, *(name for name in scores if name != BEST)],
+        rankers,
+        against=[LOGGED, *(name for name in rankers if name != BEST)],
         context=propensities.context,
         seed=plan.seed,
     )
 
 
 def _write_report(draft: Path, result: FitResult, started: float) -> None:
-    from prsrank.report.audit_section import section
-    from prsrank.report.fit_report import fit_report
-    from prsrank.report.html import write_report
-    from prsrank.report.parts import about_rows
-
     command = f"prsrank fit --from {result.folder / MANIFEST} --out DIR"
     about = about_rows(seed=result.plan.seed, started=started, command=command)
     page = fit_report(result, log=section(result.audit), about=about)
     write_report(page, draft / "report.html")
+
+
+def warn(message: str) -> None:
+    """Warn of a reservation about the input."""
+    warnings.warn(DataWarning(message), stacklevel=3)

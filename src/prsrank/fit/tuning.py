@@ -1,49 +1,38 @@
 """Rankers of each weighting, tuned on held-out clicks with the same number of trials each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from prsrank.data.dataset import RankingDataset
+from prsrank.fit.engine import Weighed
+from prsrank.fit.parts import LogParts
+from prsrank.fit.plan import Plan
+from prsrank.pairs.pair_set import PairDiagnostics
+from prsrank.propensity.curve import PropensityCurve
 from prsrank.rankers.base import Ranker, ranker_class
-
-if TYPE_CHECKING:
-    from prsrank.evaluation.counterfactual import CounterfactualMetric
-    from prsrank.logs.click_log import ClickLog
-    from prsrank.pairs.pair_set import PairDiagnostics
-    from prsrank.propensity.curve import PropensityCurve
+from prsrank.rankers.search import Search, Trial, best_of
 
 WEIGHTINGS = ("prs", "ips", "naive")
-METRIC = "dcg@10"
 VALIDATION_TAU = 0.05
 
-_TAUS = (0.0, 0.05, 0.2)
-
-GRIDS: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "lambdamart": [
-        {"leaves": leaves, "min_docs_in_leaf": docs, "learning_rate": rate}
-        for rate in (0.1, 0.05)
-        for leaves in (7, 31, 15)
-        for docs in (20, 100)
-    ],
-    "linear": [
-        {"l2": l2, "missing": "impute"}
-        for l2 in (1e-2, 1e-1, 1e-3, 1.0, 1e-4, 3e-2, 3e-1, 3e-3, 3.0, 3e-4, 10.0, 1e-5)
-    ],
+# Only what is compared with the model has clips to choose from.
+_CLIPS: Mapping[str, tuple[dict[str, float], ...]] = {
+    "ips": ({"tau": 0.0}, {"tau": 0.05}, {"tau": 0.2})
 }
-"""Settings to try, by ranker, the likeliest first."""
 
 Tell = Callable[[str], object]
 
 
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """Settings that were tried, and the estimate on the validation part."""
+@dataclass(frozen=True)
+class Candidate:
+    """Settings of a ranker, and parameters of its weighting, to try."""
 
     settings: Mapping[str, Any]
-    weighting_parameters: Mapping[str, float]
-    value: float
-    trees: int | None
+    parameters: Mapping[str, float]
+
+    def __str__(self) -> str:
+        values = {**self.settings, **self.parameters}
+        return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,23 +40,27 @@ class Tuned:
     """The best ranker of a weighting.
 
     Attributes:
-        weighting: "prs", "ips" or "naive".
-        ranker: the ranker.
-        trials: all that were tried.
-        chosen: the best of them.
-        diagnostics: of the weights that it was trained with; None where they are elsewhere.
+        weighting: of the pairs.
+        search: all that was tried, and the best: METRIC on the validation part, and the ranker.
+        diagnostics: of the weights that the best was trained with, where they are known.
     """
 
     weighting: str
-    ranker: Ranker
-    trials: tuple[Trial, ...]
-    chosen: Trial
-    diagnostics: "PairDiagnostics | None" = None
+    search: Search[Candidate, Ranker]
+    diagnostics: PairDiagnostics | None = None
+
+    @property
+    def chosen(self) -> Trial[Candidate, Ranker]:
+        """The best of the trials."""
+        return self.search.best
+
+    @property
+    def ranker(self) -> Ranker:
+        """The best ranker."""
+        return self.search.best.result
 
 
-def candidates(
-    ranker: str, weighting: str, trials: int
-) -> list[tuple[Mapping[str, Any], dict[str, float]]]:
+def candidates(ranker: str, weighting: str, trials: int) -> list[Candidate]:
     """Return what to try: settings of the ranker, and for ips its clip tau too.
 
     Every weighting has the same number of trials: ips, which has a clip to tune, tries fewer
@@ -76,54 +69,38 @@ def candidates(
     >>> len(candidates("lambdamart", "ips", 12)), len(candidates("lambdamart", "prs", 12))
     (12, 12)
     """
-    parameters: list[dict[str, float]] = [{}]
-    if weighting == "ips":
-        parameters = [{"tau": tau} for tau in _TAUS]
-    return [(one, more) for one in GRIDS[ranker] for more in parameters][:trials]
+    clips = _CLIPS.get(weighting, ({},))
+    grid = ranker_class(ranker).search_grid
+    return [Candidate(settings, clip) for settings in grid for clip in clips][:trials]
 
 
 def tune(
-    weighting: str,
-    train: "ClickLog",
-    lists: RankingDataset,
-    curve: "PropensityCurve | None",
-    validation: tuple[RankingDataset, "CounterfactualMetric"],
-    *,
-    ranker: str,
-    trials: int,
-    trees: int,
-    seed: int,
-    tell: Tell,
+    weighting: str, parts: LogParts, curve: PropensityCurve | None, plan: Plan, tell: Tell
 ) -> Tuned:
     """Train a ranker with each of the candidates; keep the best on the validation part.
 
+    Candidates that differ in the ranker's settings alone are trained on the same pairs.
+
     Args:
         weighting: of the pairs.
-        train: the sessions to learn from.
-        lists: their lists.
+        parts: sessions to learn from, and to choose by.
         curve: the propensities; None for those in the log.
-        validation: lists, and an estimate from clicks on them.
-        ranker: "lambdamart", which stops early on the estimate too, or "linear".
-        trials: number of candidates.
-        trees: the most trees of lambdamart.
-        seed: of the ranker.
+        plan: ranker, number of trials, most trees, seed.
         tell: is told what is going on.
     """
-    fixed = {"trees": trees, "seed": seed} if ranker == "lambdamart" else {}
-    folded: dict[float | None, Any] = {}
-    found: list[tuple[Trial, Ranker, Any]] = []
-    tried = candidates(ranker, weighting, trials)
-    for number, (settings, parameters) in enumerate(tried, 1):
-        tell(f"training {weighting}, {number} of {len(tried)}")
-        model: Any = ranker_class(ranker)()
-        model.set_params(**settings, **fixed)
-        tau = parameters.get("tau")
-        if tau not in folded:
-            folded[tau] = model.pairs(train, lists, curve, weighting, parameters=parameters)
-        options = {"validation": validation} if ranker == "lambdamart" else {}
-        model.fit(lists, folded[tau], **options)
-        value = validation[1](model.score(validation[0].features))
-        grown = model.booster_.num_trees() if ranker == "lambdamart" else None
-        found.append((Trial(settings, parameters, value, grown), model, folded[tau]))
-    chosen, model, pairs = max(found, key=lambda one: one[0].value)
-    return Tuned(weighting, model, tuple(one[0] for one in found), chosen, pairs.diagnostics())
+    tried = candidates(plan.ranker, weighting, plan.trials)
+    kind = ranker_class(plan.ranker)
+    fixed = kind.accepted(trees=plan.trees, seed=plan.seed)
+    rankers = [kind().set_params(**one.settings, **fixed) for one in tried]
+    values: dict[int, float] = {}
+    weights: dict[int, PairDiagnostics | None] = {}
+    for clip in {id(one.parameters): one.parameters for one in tried}.values():
+        same = [n for n, one in enumerate(tried) if one.parameters is clip]
+        tell(f"training {weighting}, {len(values) + len(same)} of {len(tried)}")
+        how = Weighed(curve, weighting, clip, VALIDATION_TAU)
+        found = parts.train.train([rankers[n] for n in same], how, validation=parts.validation)
+        values |= dict(zip(same, found.values, strict=True))
+        weights |= dict.fromkeys(same, found.diagnostics)
+    numbers = {id(one): n for n, one in enumerate(tried)}
+    search = best_of(tried, lambda one: (values[numbers[id(one)]], rankers[numbers[id(one)]]))
+    return Tuned(weighting, search, weights[numbers[id(search.best.candidate)]])

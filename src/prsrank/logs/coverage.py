@@ -32,7 +32,12 @@ def covered_sessions(log: ClickLog, dataset: RankingDataset) -> Marks:
 
 def known_lists(log: ClickLog, dataset: RankingDataset) -> RankingDataset:
     """Return the lists of the log's queries only, in the data set's order."""
-    return dataset.select(_isin(dataset.query_ids, log.query_ids))
+    return lists_of_queries(log.query_ids, dataset)
+
+
+def lists_of_queries(query_ids: IdArray, dataset: RankingDataset) -> RankingDataset:
+    """Return the lists of some queries only, in the data set's order."""
+    return dataset.select(_isin(dataset.query_ids, query_ids))
 
 
 def _known_docs(log: ClickLog, dataset: RankingDataset) -> Marks:

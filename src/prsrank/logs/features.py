@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _LIST = "query_id, doc_id"
 _NUMBERED = "#[0-9]+"
+ORIGINAL_QUERY = f"regexp_replace(query_id::VARCHAR, '{_NUMBERED}$', '')"
+"""SQL of what `original_queries` returns."""
 
 
 def lists_of_log(source: LogSource) -> RankingDataset:

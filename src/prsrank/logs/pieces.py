@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from prsrank.logs.click_log import ClickLog
 
@@ -45,9 +45,27 @@ class LocalPieces(Pieces[T]):
         """Return what a function makes of each piece."""
         return LocalPieces([function(piece) for piece in self])
 
+    def select(self, change: Callable[[ClickLog], ClickLog]) -> "LocalPieces[ClickLog]":
+        """Return what a change leaves of each click log, without those left empty.
+
+        Logs in memory are changed once; those that are read piece by piece each time.
+        """
+        logs = _Changed(self, change)
+        return LocalPieces(list(logs) if isinstance(self._pieces, list) else logs)
+
     def total(self, function: Callable[[T], U]) -> U:
         """Add up what a function makes of each piece."""
         return reduce(add, (function(piece) for piece in self))
+
+
+@dataclass(frozen=True, eq=False)
+class _Changed:
+    logs: Iterable[Any]
+    change: Callable[[ClickLog], ClickLog]
+
+    def __iter__(self) -> Iterator[ClickLog]:
+        changed = (self.change(log) for log in self.logs)
+        return (log for log in changed if log.sessions)
 
 
 @dataclass(frozen=True)

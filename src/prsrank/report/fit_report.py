@@ -3,18 +3,20 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, DEFAULT_TAU
 from prsrank.evaluation.log_evaluation import report_section as evaluation_section
 from prsrank.evaluation.results import LOGGED, Difference
-from prsrank.fit.fitted import Fitted
-from prsrank.fit.plan import RANDOMISED
-from prsrank.fit.tuning import METRIC, VALIDATION_TAU, Tuned
 from prsrank.propensity.curve import Propensities
 from prsrank.report.parts import feature_importance, importance_figure, section, weight_table
 from prsrank.report.propensity_figure import propensity_figure
 
+if TYPE_CHECKING:
+    from prsrank.fit.steps import FitResult
+
 Part = dict[str, Any]
+METRIC = DEFAULT_METRICS[0]
 
 _POSITIONS = 40
 RANDOM_ORDER = (
@@ -26,7 +28,7 @@ RANDOM_ORDER = (
 )
 
 
-def conclusions(result: Fitted) -> list[str]:
+def conclusions(result: "FitResult") -> list[str]:
     """Return what the evaluation says of the model, in plain sentences."""
     found = result.evaluation.evaluation
     names = {"naive": "naive training", "ips": "ips training"}
@@ -46,16 +48,13 @@ def conclusions(result: Fitted) -> list[str]:
 _BASELINES = {LOGGED: "the logged ranking", "random": "random order"}
 
 
-def fit_report(
-    result: Fitted, *, log: Part, about: Sequence[Sequence[Any]], notes: Sequence[str] = ()
-) -> Part:
+def fit_report(result: "FitResult", *, log: Part, about: Sequence[Sequence[Any]]) -> Part:
     """Return the report of a fit.
 
     Args:
         result: of the fit; it need not be on disk yet.
         log: the section about the log.
         about: rows of name and value: command, seed, wall time, versions.
-        notes: sentences about the parts of the log.
     """
     plan = result.plan
     settings = {k: v for k, v in plan.to_json_dict().items() if v not in (None, {}, [])}
@@ -67,7 +66,7 @@ def fit_report(
         "verdicts": [],
         "sections": [
             log,
-            _parts(result, notes),
+            _parts(result),
             _propensities(result),
             _training(result),
             _evaluation(result),
@@ -92,7 +91,7 @@ def _sentence(what: str, one: Difference, name: str) -> str:
     )
 
 
-def _parts(result: Fitted, notes: Sequence[str]) -> Part:
+def _parts(result: "FitResult") -> Part:
     counts = result.parts.counts()
     table = {
         "id": "parts", "title": "Parts of the log", "caption": "No query is in two of them.",
@@ -102,7 +101,7 @@ def _parts(result: Fitted, notes: Sequence[str]) -> Part:
     text = [
         f"Rankers learn from the training part, their settings are chosen by {METRIC} estimated "
         f"from the clicks of the validation part (propensities raised to at least "
-        f"{VALIDATION_TAU}), and they are judged by the held-out part ({result.plan.holdout}).",
+        f"{DEFAULT_TAU}), and they are judged by the held-out part ({result.plan.holdout}).",
         "Settings that are changed after a look at the held-out part make its estimate too good.",
     ]
     if result.parts.dropped_sessions:
@@ -111,10 +110,10 @@ def _parts(result: Fitted, notes: Sequence[str]) -> Part:
         )
     if result.left_out:
         text.append(f"{result.left_out:,} sessions show docs without features: left out.")
-    return section("parts", "Training, validation, held out", text=[*text, *notes], tables=[table])
+    return section("parts", "Training, validation, held out", text=text, tables=[table])
 
 
-def _propensities(result: Fitted) -> Part:
+def _propensities(result: "FitResult") -> Part:
     used = result.propensities
     text = [f"Propensities: {used.how}."]
     if used.curve is None:
@@ -143,15 +142,15 @@ def _curve_table(curve: Propensities) -> Part:
     }  # fmt: skip
 
 
-def _training(result: Fitted) -> Part:
+def _training(result: "FitResult") -> Part:
     tuned = result.tuned
     table = {
         "id": "chosen", "title": "Chosen settings",
-        "caption": f"The best of {len(tuned['prs'].trials)} trials each, by the estimate on the "
+        "caption": f"The best of {len(tuned['prs'].search.trials)} trials each, by the estimate on the "
         "validation part, which is too good by the choice.",
         "columns": ["weighting", "settings", "trees", f"validation {METRIC}"],
         "rows": [
-            [name, _words(one), one.chosen.trees, one.chosen.value] for name, one in tuned.items()
+            [name, str(one.chosen.candidate), one.ranker.trees_, one.chosen.value] for name, one in tuned.items()
         ],
     }  # fmt: skip
     importances: dict[str, Mapping[str, float]] = {}
@@ -166,28 +165,20 @@ def _training(result: Fitted) -> Part:
         "training", "Training",
         figures=[importance_figure(title, measure, importances)] if importances else [],
         tables=[table, *([weight_table(weights)] if weights else [])],
-        details=[{"title": f"Trials: {name}", "rows": _trial_rows(one)} for name, one in tuned.items()],
+        details=[
+            {
+                "title": f"Trials: {name}",
+                "rows": [[str(t.candidate), round(t.value, 5)] for t in one.search.trials],
+            }
+            for name, one in tuned.items()
+        ],
     )  # fmt: skip
 
 
-def _words(one: Tuned) -> str:
-    values = {**one.chosen.settings, **one.chosen.weighting_parameters}
-    return ", ".join(f"{name} {value}" for name, value in values.items())
-
-
-def _trial_rows(one: Tuned) -> list[list[Any]]:
-    rows = []
-    for trial in one.trials:
-        values = {**trial.settings, **trial.weighting_parameters}
-        words = ", ".join(f"{name} {value}" for name, value in values.items())
-        rows.append([words, round(trial.value, 5)])
-    return rows
-
-
-def _evaluation(result: Fitted) -> Part:
+def _evaluation(result: "FitResult") -> Part:
     part = evaluation_section(result.evaluation)
     part["text"] = [*part["text"], "The intervals take the propensities as given."]
-    if result.parts.way == RANDOMISED:
+    if result.baseline != LOGGED:
         part["text"] = [*part["text"], RANDOM_ORDER]
     return part
 

@@ -1,0 +1,359 @@
+"""The engine of one process: DuckDB for logs, this machine's cores for training."""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from prsrank.data.dataset import RankingDataset, id_array, joined_ids
+from prsrank.data.storage import EVERY_SPLIT, StoredCollection, write_stored
+from prsrank.errors import InputError
+from prsrank.evaluation.click_sums import ClickSums, sum_clicks
+from prsrank.evaluation.counterfactual import CounterfactualMetric
+from prsrank.evaluation.log_evaluation import (
+    DEFAULT_METRICS,
+    DEFAULT_TAU,
+    LogEvaluation,
+    evaluation_of,
+)
+from prsrank.files import FileName
+from prsrank.fit.engine import METRIC, Trained, Weighed
+from prsrank.fit.parts import (
+    BUCKETS,
+    HALF,
+    HELD_OUT,
+    QUERY,
+    RANDOMISED,
+    TIME,
+    TRAIN,
+    VALIDATION,
+    VALIDATION_SHARE,
+    LogParts,
+    Split,
+    bucket_limit,
+)
+from prsrank.fit.plan import Plan
+from prsrank.logs.click_log import ClickLog, Context
+from prsrank.logs.click_log_files import write_events
+from prsrank.logs.click_log_parts import merge
+from prsrank.logs.coverage import covered_sessions, lists_of_queries
+from prsrank.logs.features import lists_of_log, lists_of_table, original_queries, split_lists
+from prsrank.logs.mapping import LogMapping
+from prsrank.logs.pieces import Extent, LocalPieces, Sums
+from prsrank.logs.sources import LogSource, open_events
+from prsrank.logs.stored_pieces import read_in_pieces
+from prsrank.propensity.curve import PropensityCurve
+from prsrank.rankers.base import Ranker
+from prsrank.types import Floats, IdArray, Longs, Marks
+
+
+class LocalEngine:
+    """Runs every step in this process; see `prsrank.fit.engine.Engine`.
+
+    A log that does not fit the memory given is read, and gone through, piece by piece.
+
+    Args:
+        threads: default: the cores this process may use.
+    """
+
+    name = "local"
+    workers = 1
+
+    def __init__(self, *, threads: int | None = None) -> None:
+        self.threads = threads
+        self._folder = tempfile.TemporaryDirectory(prefix="prsrank-")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._folder.cleanup()
+
+    def check(self, plan: Plan) -> None:
+        """Refuse nothing: what a plan says can be done here."""
+
+    def open_log(
+        self, log: Any, *, mapping: LogMapping, memory: str | None = None
+    ) -> AbstractContextManager[LogSource]:
+        """Open a log out of core."""
+        return open_events(log, mapping=mapping, memory=memory, threads=self.threads)
+
+    def load(
+        self,
+        source: LogSource,
+        *,
+        mapping: LogMapping,
+        data: RankingDataset | None = None,
+        table: FileName | None = None,
+        lists: str = "query",
+    ) -> "LocalLog":
+        """Read an open log, in memory or in pieces, and the features of its docs."""
+        split = lists == "session" and table is None and data is None
+        source = split_lists(source) if split else source
+        pieces = read_in_pieces(source, Path(self._folder.name), by_original=split)
+        if table is not None:
+            data = lists_of_table(source, table, mapping=mapping)
+        features = lists_of_log(source) if data is None else data
+        return LocalLog(pieces, features, grouped=split).covered()
+
+
+@dataclass(frozen=True, eq=False)
+class LocalLog:
+    """Sessions that this process holds, or reads piece by piece, and the lists they show.
+
+    Attributes:
+        pieces: the sessions, in pieces without a common query.
+        lists: at least the lists of their queries.
+        left_out: sessions that show docs without features; in no part.
+        grouped: whether lists of one query have ids of their own, and stay together.
+    """
+
+    pieces: LocalPieces[ClickLog]
+    lists: RankingDataset
+    left_out: int = 0
+    grouped: bool = False
+
+    @property
+    def has_propensities(self) -> bool:
+        """Whether the log has propensities of its own."""
+        return all(log.ranking_propensities is not None for log in self.pieces)
+
+    def extent(self) -> Extent:
+        """Return how many sessions, queries, clicks and positions there are."""
+        return sum((Extent.of(log) for log in self.pieces), Extent(0, 0, 0, 0))
+
+    def covered(self) -> "LocalLog":
+        """Return the sessions all of whose docs have features, with their lists."""
+        missing = sum(int((~covered_sessions(log, self.lists)).sum()) for log in self.pieces)
+        if not missing:
+            return self._of(self.pieces)
+        if not any(covered_sessions(log, self.lists).any() for log in self.pieces):
+            next(iter(self.pieces)).doc_rows(self.lists)  # names a query or doc that is missing
+        kept = self._where(lambda log: covered_sessions(log, self.lists))
+        return replace(kept, left_out=missing)
+
+    def split(self, how: Split) -> LogParts:
+        """Split the log into parts without a common query."""
+        marks = _Marks.of(self, how)
+        held_out = self._where(marks.held_out)
+        if how.way == RANDOMISED:
+            held_out = replace(held_out, pieces=held_out.pieces.select(marks.with_halves))
+        dropped = self._where(lambda log: ~marks.held_out(log) & ~marks.learning(log))
+        parts = {
+            TRAIN: self._where(lambda log: marks.learning(log) & ~marks.validation(log)),
+            VALIDATION: self._where(lambda log: marks.learning(log) & marks.validation(log)),
+            HELD_OUT: held_out,
+        }
+        halves = None
+        if how.way == RANDOMISED:
+            halves = (
+                self._where(lambda log: marks.held_out(log) & marks.first_half(log)),
+                self._where(lambda log: marks.held_out(log) & ~marks.first_half(log)),
+            )
+        return LogParts(
+            parts[TRAIN],
+            parts[VALIDATION],
+            parts[HELD_OUT],
+            self._where(marks.learning),
+            how.way,
+            {name: part.extent() for name, part in parts.items()},
+            dropped.extent().sessions,
+            halves,
+        )
+
+    def train(
+        self, rankers: Sequence[Ranker], how: Weighed, *, validation: "LocalLog | None" = None
+    ) -> Trained:
+        """Fit rankers to the same pairs, in place."""
+        first = rankers[0]
+        folded = [
+            first.pairs(log, self.lists, how.curve, how.weighting, parameters=how.parameters)
+            for log in self.pieces
+        ]
+        pairs = folded[0] if len(folded) == 1 else type(folded[0]).merge(folded)
+        diagnostics = pairs.diagnostics() if hasattr(pairs, "diagnostics") else None
+        judge = None if validation is None else validation._quality(how)
+        values = []
+        for ranker in rankers:
+            ranker.fit(self.lists, pairs, validation=judge if ranker.stops_early else None)
+            values.append(
+                float("nan") if judge is None else judge[1](ranker.score(judge[0].features))
+            )
+        return Trained(tuple(values), diagnostics)
+
+    def evaluate(
+        self,
+        curve: PropensityCurve | None,
+        rankers: Mapping[str, Ranker | None],
+        *,
+        against: Sequence[str],
+        context: str | None = None,
+        seed: int = 0,
+    ) -> LogEvaluation:
+        """Estimate how good rankers are from the clicks."""
+        scores: dict[str, Floats] = {
+            # equal scores count by the expectation over all orders
+            name: np.zeros(self.lists.docs) if one is None else one.score(self.lists.features)
+            for name, one in rankers.items()
+        }
+
+        def sums(log: ClickLog, tau: float) -> ClickSums:
+            return sum_clicks(
+                log, self.lists, curve, scores,
+                metrics=DEFAULT_METRICS, tau=tau, context=context, by=context,
+            )  # fmt: skip
+
+        free, clipped = self.pieces.total(
+            lambda log: Sums((sums(log, 0.0), sums(log, DEFAULT_TAU)))
+        )
+        return evaluation_of(free, clipped, curve, against=against, seed=seed)
+
+    def in_memory(self) -> tuple[ClickLog, RankingDataset]:
+        """Return the sessions as one log, and their lists."""
+        logs = list(self.pieces)
+        return logs[0] if len(logs) == 1 else merge(logs), self.lists
+
+    def write(self, folder: Path) -> None:
+        """Write the sessions as events, and their lists."""
+        folder.mkdir()
+        log, _ = self.in_memory()
+        contexts = {name: one for name, one in log.contexts.items() if name != HALF}
+        write_events(replace(log, contexts=contexts), folder / "log.parquet")
+        splits = np.full((1, self.lists.lists), EVERY_SPLIT, np.int8)
+        write_stored(StoredCollection("held out", self.lists, splits), folder / "lists")
+
+    def _quality(self, how: Weighed) -> tuple[RankingDataset, Callable[[Floats], float]]:
+        """Return the lists, and what the clicks say of scores of their docs."""
+        sessions = float(self.extent().sessions)
+        metrics = [
+            CounterfactualMetric(log, self.lists, how.curve, metric=METRIC, tau=how.tau)
+            for log in self.pieces
+            if len(log.clicks)
+        ]
+
+        def quality(scores: Floats) -> float:
+            return sum(metric.sums(scores)[0] for metric in metrics) / sessions
+
+        return self.lists, quality
+
+    def _where(self, chosen: Callable[[ClickLog], Marks]) -> "LocalLog":
+        """Return the sessions that a function marks, and the lists of their queries."""
+        return self._of(self.pieces.select(lambda log: log.select(chosen(log))))
+
+    def _of(self, pieces: LocalPieces[ClickLog]) -> "LocalLog":
+        ids = [log.query_ids for log in pieces]
+        lists = lists_of_queries(joined_ids(ids), self.lists) if ids else self.lists
+        return replace(self, pieces=pieces, lists=lists)
+
+
+@dataclass(frozen=True, eq=False)
+class _Marks:
+    """Which sessions of a piece are in which part.
+
+    Attributes:
+        how: the log is split.
+        ids: all queries, rising.
+        buckets: of each of them.
+        grouped: whether lists of one query have ids of their own, and stay together.
+        held_limit: queries of buckets below it are held out, where queries are.
+        cut: sessions from this time on are held out, where the latest are.
+        validation_limit: learning queries of buckets below it validate.
+    """
+
+    how: Split
+    ids: IdArray
+    buckets: Longs
+    grouped: bool
+    held_limit: int = 0
+    cut: int = 0
+    validation_limit: int = 0
+
+    @classmethod
+    def of(cls, log: LocalLog, how: Split) -> "_Marks":
+        """Find the limits of a split: they take a look at the whole log."""
+        ids = id_array(np.sort(joined_ids([piece.query_ids for piece in log.pieces])))
+        groups = original_queries(ids) if log.grouped else ids
+        marks = cls(how, ids, how.buckets(groups), log.grouped)
+        if how.way == QUERY:
+            limit = bucket_limit(marks._histogram(np.ones(len(ids), bool)), how.share)
+            marks = replace(marks, held_limit=limit)
+        elif how.way == TIME:
+            marks = replace(marks, cut=_time_cut(log, how.share))
+        learning = np.zeros(len(ids), bool)
+        for piece in log.pieces:
+            sessions = marks.learning(piece)
+            used = np.unique(piece.ranking_query[piece.session_ranking[sessions]])
+            learning[marks._index(piece)[used]] = True
+        if not learning.any():
+            return marks  # the parts say what is wrong
+        limit = bucket_limit(marks._histogram(learning), VALIDATION_SHARE)
+        return replace(marks, validation_limit=limit)
+
+    def _histogram(self, queries: Marks) -> Longs:
+        """Count the queries of each bucket; lists of one query are one."""
+        chosen = self.buckets[queries]
+        if self.grouped:
+            chosen = chosen[np.unique(original_queries(self.ids[queries]), return_index=True)[1]]
+        return np.bincount(chosen, minlength=BUCKETS)
+
+    def _index(self, log: ClickLog) -> Longs:
+        return np.searchsorted(self.ids, log.query_ids)
+
+    def _bucket(self, log: ClickLog) -> Longs:
+        """Return the bucket of each session's query."""
+        return self.buckets[self._index(log)][log.ranking_query][log.session_ranking]
+
+    def held_out(self, log: ClickLog) -> Marks:
+        """Mark the sessions to judge by."""
+        if self.how.way == QUERY:
+            return self._bucket(log) < self.held_limit
+        if self.how.way == TIME:
+            assert log.session_times is not None  # noqa: S101 - the cut was made of them
+            return np.asarray(log.session_times >= self.cut)
+        randomised = np.array([design != "" for design in log.designs])
+        return randomised[log.ranking_design][log.session_ranking]
+
+    def learning(self, log: ClickLog) -> Marks:
+        """Mark the sessions of queries that have none to judge by."""
+        group = np.arange(log.queries)
+        if self.grouped:
+            group = np.unique(original_queries(log.query_ids), return_inverse=True)[1]
+        of_session = group[log.ranking_query][log.session_ranking]
+        shared = np.bincount(of_session, self.held_out(log), log.queries) > 0
+        return ~shared[of_session]
+
+    def validation(self, log: ClickLog) -> Marks:
+        """Mark the sessions whose queries validate, if they are to learn from."""
+        return self._bucket(log) < self.validation_limit
+
+    def first_half(self, log: ClickLog) -> Marks:
+        """Mark the sessions of one half of the queries."""
+        return np.asarray(self._bucket(log) % 2 == 0)
+
+    def with_halves(self, log: ClickLog) -> ClickLog:
+        """Return the log with the half of each session's query as a context."""
+        codes = (~self.first_half(log)).astype(np.int32)
+        return replace(log, contexts={**log.contexts, HALF: Context(("1", "2"), codes)})
+
+
+def _time_cut(log: LocalLog, share: float) -> int:
+    """Return the time from which on the latest share of the sessions begins."""
+    times = [piece.session_times for piece in log.pieces]
+    known = [one for one in times if one is not None]
+    if len(known) < len(times):
+        raise InputError("the log has no timestamps to split by")
+    ordered = np.sort(np.concatenate(known))
+    cut = int(ordered[min(round((1 - share) * len(ordered)), len(ordered) - 1)])
+    if cut == ordered[0]:
+        raise InputError(f"a split at {np.datetime64(cut, 'us')} leaves one part without sessions")
+    return cut

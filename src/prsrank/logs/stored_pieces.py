@@ -1,0 +1,134 @@
+"""Logs that do not fit the memory given: read in pieces without a common query.
+
+In memory a log is its rankings, sessions and clicks: a few bytes an event. Making it of events
+takes many more, so a large log is first cut into pieces on disk, by a hash of its queries.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.logs.click_log import ClickLog, Context
+from prsrank.logs.event_source import check_columns, check_rows, errors_in_one_line, source_of
+from prsrank.logs.features import ORIGINAL_QUERY
+from prsrank.logs.pieces import LocalPieces
+from prsrank.logs.reading import click_log
+from prsrank.logs.sources import LogSource
+from prsrank.logs.sql_text import quoted_name
+
+BYTES_PER_EVENT = 90
+"""About what making a log of events takes at its peak, measured."""
+
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def read_in_pieces(
+    source: LogSource, folder: Path, *, by_original: bool = False
+) -> LocalPieces[ClickLog]:
+    """Make click logs of events: one if it fits the memory that DuckDB was given, else pieces.
+
+    Args:
+        source: the events, unchecked.
+        folder: where pieces may be kept, until somebody removes it.
+        by_original: lists of one query that have ids of their own stay in one piece.
+
+    Raises:
+        InputError: one line that names what cannot be used.
+    """
+    (rows,) = source.total("count(*)")
+    allowed = memory_limit(source)
+    if rows * BYTES_PER_EVENT <= allowed // 2:
+        return LocalPieces([click_log(source)])
+    check_columns(source, source.contexts)
+    check_rows(source)
+    pieces = -(-rows * BYTES_PER_EVENT // (allowed // 4))
+    stored = StoredLogs(folder / "pieces")
+    for piece in _cut(source, folder / "events", pieces, by_original):
+        stored.add(click_log(piece))
+    return LocalPieces(list(stored) if stored.bytes <= allowed // 4 else stored)
+
+
+def memory_limit(source: LogSource) -> int:
+    """Return how many bytes DuckDB may hold: what was asked for, or most of the machine's."""
+    text = source.connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
+    number, unit = re.fullmatch(r"([\d.]+)\s*([KMGT]?)(?:i?B|bytes)?", text.strip()).groups()  # type: ignore[union-attr]
+    return int(float(number) * _UNITS[unit])
+
+
+def _cut(source: LogSource, folder: Path, pieces: int, by_original: bool) -> Iterator[LogSource]:
+    """Write the events to files by piece, then give piece after piece, sorted."""
+    kept = [quoted_name(name) for name in source.types if name not in source.features]
+    query = ORIGINAL_QUERY if by_original else "query_id::VARCHAR"
+    piece = f"(hash({query}) % {pieces})::INTEGER AS prsrank_piece"
+    with errors_in_one_line(source.name):
+        rows = source.relation.project(", ".join((*kept, piece)))
+        rows.write_parquet(str(folder), partition_by=["prsrank_piece"])
+        for part in sorted(folder.iterdir()):
+            relation = source.connection.read_parquet(str(part / "*.parquet"))
+            # threads write rows in any order; sums of weights must not depend on it
+            ordered = relation.project(", ".join(kept)).order("query_id, session_id, position")
+            yield LogSource(
+                ordered,
+                source_of(ordered).types,
+                source.name,
+                contexts=source.contexts,
+                connection=source.connection,
+            )
+            shutil.rmtree(part)
+
+
+class StoredLogs:
+    """Click logs in files, read again each time they are gone through.
+
+    Attributes:
+        bytes: what all of them take in memory.
+    """
+
+    bytes: int = 0
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self._folder, self._files = folder, 0
+
+    def add(self, log: ClickLog) -> None:
+        """Write one more log."""
+        arrays = dict(_arrays(log))
+        self.bytes += sum(array.nbytes for array in arrays.values())
+        np.savez(self._folder / f"{self._files:06d}.npz", allow_pickle=False, **arrays)
+        self._files += 1
+
+    def __iter__(self) -> Iterator[ClickLog]:
+        for file in sorted(self._folder.iterdir()):
+            with np.load(file, allow_pickle=False) as arrays:
+                yield _log(arrays)
+
+
+def _arrays(log: ClickLog) -> Iterator[tuple[str, npt.NDArray]]:
+    for field in fields(log):
+        value = getattr(log, field.name)
+        if isinstance(value, np.ndarray):
+            yield field.name, value
+    yield "designs", np.array(log.designs)
+    yield "contexts", np.array(json.dumps({n: c.values for n, c in log.contexts.items()}))
+    for number, context in enumerate(log.contexts.values()):
+        yield f"context_{number}", context.codes
+
+
+def _log(arrays: "np.lib.npyio.NpzFile") -> ClickLog:
+    known: dict[str, Sequence[str]] = json.loads(str(arrays["contexts"]))
+    contexts = {
+        name: Context(tuple(values), arrays[f"context_{number}"])
+        for number, (name, values) in enumerate(known.items())
+    }
+    names = {f.name for f in fields(ClickLog)} - {"designs", "contexts"}
+    return ClickLog(
+        **{name: arrays[name] for name in names if name in arrays},
+        designs=tuple(arrays["designs"].tolist()),
+        contexts=contexts,
+    )
