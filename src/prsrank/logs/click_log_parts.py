@@ -40,7 +40,8 @@ def select(log: ClickLog, sessions: npt.ArrayLike) -> ClickLog:
         ranking_design=log.ranking_design[kept],
         designs=log.designs,
         ranking_propensities=_taken(log.ranking_propensities, slots),
-        session_ids=_taken(log.session_ids, chosen),
+        # sessions that are only numbered keep their numbers: they are what tells them apart
+        session_ids=chosen if log.session_ids is None else log.session_ids[chosen],
         session_times=_taken(log.session_times, chosen),
         contexts={
             name: _used_values(Context(context.values, context.codes[chosen]))
