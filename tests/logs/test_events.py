@@ -138,7 +138,8 @@ def test_neither_pandas_nor_pyarrow_is_needed(tmp_path):
         importlib.util.find_spec = lambda n, *a: None if n in ("pandas", "pyarrow") else found(n, *a)
         import polars
         from prsrank.logs.click_log import ClickLog
-        from prsrank.logs.click_log_files import read_click_log, write_compact, write_events
+        from prsrank.logs.click_log_files import write_compact, write_events
+from prsrank.logs.reading import read_click_log
         log = ClickLog.from_frame(polars.DataFrame({{
             "query_id": ["a", "a"], "session_id": ["x", "x"], "doc_id": [1, 2],
             "position": [1, 2], "click": [True, False], "device": ["phone", "phone"]}}),

@@ -9,9 +9,9 @@ import pytest
 
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.click_log_files import read_click_log, write_compact, write_events
+from prsrank.logs.click_log_files import write_compact, write_events
 from prsrank.logs.mapping import LogMapping, read_mapping
-from prsrank.logs.reading import read_log
+from prsrank.logs.reading import read_click_log, read_log
 from prsrank.logs.sources import open_events
 from prsrank.logs.tables import connected
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -143,17 +142,13 @@ def load_clicks(
     contexts: Sequence[str] | None = None,
 ) -> "ClickLog":
     """Read the sessions of a log, as the shared options describe it, without features."""
-    from prsrank.logs.click_log_files import is_compact, read_click_log
-    from prsrank.logs.reading import click_log
-    from prsrank.logs.sources import open_events
+    from prsrank.logs.reading import read_click_log
 
+    known = log_mapping(column, mapping)
+    if contexts is not None:
+        contexts = list(dict.fromkeys([*known.contexts, *contexts]))
     with working(f"reading {log}"):
-        if is_compact(Path(log)):
-            return read_click_log(log, contexts=contexts)
-        known = log_mapping(column, mapping)
-        known = replace(known, contexts=tuple(dict.fromkeys([*known.contexts, *(contexts or ())])))
-        with open_events(log, mapping=known, memory=memory) as source:
-            return click_log(source)
+        return read_click_log(log, mapping=known, contexts=contexts, memory=memory)
 
 
 def load_log(
