@@ -13,7 +13,6 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.event_source import EVENTS, check_columns, check_rows
 from prsrank.logs.row_rules import click_sql, design_sql
-from prsrank.logs.tables import named_errors
 from prsrank.propensity.bootstrap import MOST_UNITS, NO_CLICKS
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.randomised import RandomisedEstimator
@@ -66,9 +65,8 @@ def check_log(events: SparkEvents) -> Mapping[str, int]:
     Returns:
         "rows" and "clicks".
     """
-    with named_errors(events.name):
-        check_columns(events, events.contexts)
-        rows = check_rows(events)
+    check_columns(events, events.contexts)
+    rows = check_rows(events)
     if not events.checked:
         _warn_of_skew(events, rows)
     return {"rows": rows, "clicks": events.total(f"count_if({click_sql(events)})")[0]}
