@@ -6,6 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from prsrank.cli import run
 from prsrank.cli.log_options import (
     AnyLog,
     Column,
@@ -15,8 +16,10 @@ from prsrank.cli.log_options import (
     Memory,
     load_log,
     open_log,
+    with_spark_value,
 )
 from prsrank.errors import InputError
+from prsrank.spark.local import LocalEngine
 
 app = typer.Typer()
 
@@ -63,13 +66,7 @@ def test_wrong_options_are_input_errors(files, wrong):
     log, _, toml = map(str, files)
     result = CliRunner().invoke(app, [log, "--mapping", toml, "--column", "query_id=q", *wrong])
     assert isinstance(result.exception, InputError)
-"""Options that the commands which read a log share."""
 
-import pytest
-
-from prsrank.cli import run
-from prsrank.cli.log_options import with_spark_value
-from prsrank.spark.local import LocalEngine
 
 ROWS = "1,1,5,1,0\n1,1,6,2,1\n1,2,5,1,1\n1,2,6,2,0\n"
 
