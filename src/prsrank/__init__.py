@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from prsrank.errors import DataWarning as DataWarning
     from prsrank.errors import InputError as InputError
     from prsrank.logs.click_log import ClickLog as ClickLog
-    from prsrank.logs.click_log_files import read_click_log as read_click_log
     from prsrank.logs.click_log_files import write_events as write_events
+    from prsrank.logs.reading import read_click_log as read_click_log
     from prsrank.losses.drop_in import prs_objective as prs_objective
     from prsrank.pairs.pair_set import PairSet as PairSet
     from prsrank.propensity.curve import PowerLaw as PowerLaw
@@ -57,7 +57,7 @@ _HOME = {
     "production_scores": "prsrank.clicks.production",
     "prs_objective": "prsrank.losses.drop_in",
     "prs_weights": "prsrank.weighting",
-    "read_click_log": "prsrank.logs.click_log_files",
+    "read_click_log": "prsrank.logs.reading",
     "read_letor": "prsrank.data.letor",
     "simulate_clicks": "prsrank.clicks.simulate",
     "synthetic_dataset": "prsrank.data.synthetic",

@@ -91,5 +91,5 @@ def test_weights_of_clicks_are_told(audited):
     assert "clicks-weighted" not in found(np.ones(200))
     assert "clicks-weighted" not in found(click.astype(float))  # 0 where there is no click
     error = found(np.where(np.arange(200) == 3, -1.0, 1.0))["weight-invalid"]
-    assert (error.severity, error.count, error.of) == ("error", 1, 100)
+    assert (error.severity, error.count, error.of) == ("error", 1, 200)
     assert error.where == "doc 3 of session 0 of query 0"

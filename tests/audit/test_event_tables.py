@@ -3,8 +3,7 @@
 import pytest
 
 from prsrank.audit import audit
-from prsrank.audit.event_tables import EventTables
-from prsrank.logs.event_source import open_frame
+from prsrank.logs.event_source import EVENTS, LogSource, open_frame
 
 
 @pytest.mark.parametrize(("more", "passes"), [(False, 5), (True, 9)])
@@ -17,11 +16,11 @@ def test_the_log_is_read_few_times(more, passes, simulate, monkeypatch):
     else:
         del events["randomised"]
     read = []
-    rows = EventTables.rows
+    query = LogSource.query
     monkeypatch.setattr(
-        EventTables, "rows", lambda self, sql: (read.append(sql), rows(self, sql))[1]
+        LogSource, "query", lambda self, sql: (read.append(sql), query(self, sql))[1]
     )
     with open_frame(events) as source:
         found = audit(source, contexts=["device"] * more, features=["x"] * more)
     assert not found.errors
-    assert sum(sql.count("{events}") for sql in read) == passes
+    assert sum(sql.count(EVENTS) for sql in read) == passes

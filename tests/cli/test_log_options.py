@@ -6,6 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from prsrank.cli import run
 from prsrank.cli.log_options import (
     AnyLog,
     Column,
@@ -15,8 +16,10 @@ from prsrank.cli.log_options import (
     Memory,
     load_log,
     open_log,
+    with_spark_value,
 )
 from prsrank.errors import InputError
+from prsrank.spark.local import LocalEngine
 
 app = typer.Typer()
 
@@ -63,3 +66,38 @@ def test_wrong_options_are_input_errors(files, wrong):
     log, _, toml = map(str, files)
     result = CliRunner().invoke(app, [log, "--mapping", toml, "--column", "query_id=q", *wrong])
     assert isinstance(result.exception, InputError)
+
+
+ROWS = "1,1,5,1,0\n1,1,6,2,1\n1,2,5,1,1\n1,2,6,2,0\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "master"),
+    [
+        (["LOG", "--spark"], None),
+        (["--spark", "LOG"], None),
+        (["LOG", "--spark", "--json"], None),
+        (["LOG", "--spark", "default"], None),
+        (["LOG", "--spark", "local[2]"], "local[2]"),
+        (["--spark", "spark://host:7077", "LOG"], "spark://host:7077"),
+        (["LOG", "--spark=yarn"], "yarn"),
+    ],
+)
+def test_spark_with_and_without_a_url(tmp_path, monkeypatch, capsys, given, master):
+    log = tmp_path / "log.csv"
+    log.write_text("query_id,session_id,doc_id,position,click\n" + ROWS)
+    asked = []
+
+    def find_engine(name, *, master):
+        asked.append((name, master))
+        return LocalEngine()
+
+    monkeypatch.setattr("prsrank.spark.find_engine", find_engine)
+    assert run(["audit", *(str(log) if word == "LOG" else word for word in given)]) == 0
+    assert asked == [("spark", master)]
+    assert "few-clicks" in capsys.readouterr().out
+
+
+def test_other_arguments_are_left_alone():
+    given = ["fit", "a b", "--column", "query_id=spark", "--", "--spark", "local"]
+    assert with_spark_value(given) == given

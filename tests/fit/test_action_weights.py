@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from prsrank.fit import fit_log
-from prsrank.logs.click_log_files import read_click_log
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.reading import read_click_log
 from prsrank.rankers.base import load_ranker
 
 CHEAP, DEAR = 0, 1

@@ -10,8 +10,9 @@ import pytest
 
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog, Context
-from prsrank.logs.click_log_files import read_click_log, write_compact, write_events
+from prsrank.logs.click_log_files import write_compact, write_events
 from prsrank.logs.click_log_parts import canonical
+from prsrank.logs.reading import read_click_log
 
 WRITERS = {"log.parquet": write_events, "log": write_compact}
 
@@ -204,11 +205,11 @@ def bad_files(folder, log):
     yield from [
         ("absent.parquet", "no such file"),
         ("absent", "no such file"),
-        ("cut.parquet", "cannot be read"),
-        ("text.parquet", "cannot be read"),
+        ("cut.parquet", "is cut short"),
+        ("text.parquet", "is no Parquet file"),
         ("empty.parquet", "the file is empty"),
-        ("log.xlsx", "not a click log"),
-        ("none", "holds no Parquet files"),
+        ("log.xlsx", "not a log"),
+        ("none", "holds no Parquet, CSV or JSONL files"),
         ("empty.csv", "the log is empty"),
         ("short.csv", "no column 'query_id'|no column 'session_id'"),
         ("without rankings", "rankings.parquet: no such file"),

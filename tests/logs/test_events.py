@@ -138,7 +138,8 @@ def test_neither_pandas_nor_pyarrow_is_needed(tmp_path):
         importlib.util.find_spec = lambda n, *a: None if n in ("pandas", "pyarrow") else found(n, *a)
         import polars
         from prsrank.logs.click_log import ClickLog
-        from prsrank.logs.click_log_files import read_click_log, write_compact, write_events
+        from prsrank.logs.click_log_files import write_compact, write_events
+        from prsrank.logs.reading import read_click_log
         log = ClickLog.from_frame(polars.DataFrame({{
             "query_id": ["a", "a"], "session_id": ["x", "x"], "doc_id": [1, 2],
             "position": [1, 2], "click": [True, False], "device": ["phone", "phone"]}}),
@@ -243,10 +244,10 @@ BAD = {
     "date ids": (events(doc_id=pd.Timestamp("2026-01-01")), "'doc_id' must hold integers or strings"),
     "no rows": (events().iloc[:0].astype({"query_id": int}), "the log is empty"),
     "no non-clicks": (events(click=1), "every one of the 6 rows is a click: .* must be kept"),
-    "negative propensity": (events(propensity=[1, 0.5, -1, 1, 1, 0.5]), "propensity -1.0 at position 1"),
+    "negative propensity": (events(propensity=[1, 0.5, -1, 1, 1, 0.5]), "propensity -1.0 is not a number from 0 to 1 in 1 of 6 rows, first for doc 10"),
     "propensity NaN": (events(propensity=[1, 0.5, np.nan, 1, 1, 0.5]), "propensity is missing"),
     "infinite propensity": (events(propensity=[1, 0.5, np.inf, 1, 1, 0.5]), "propensity inf"),
-    "click at propensity 0": (events(propensity=[1, 0, 1, 1, 1, 0.0]), r"propensity 0.0 at position 3 \(doc 11 of query q1\) but the doc was clicked"),
+    "click at propensity 0": (events(propensity=[1, 0, 1, 1, 1, 0.0]), "propensity is 0, but the doc was clicked in 2 of 6 rows, first for doc 11"),
     "unknown design": (events(randomised="shuffle"), "randomised is 'shuffle'"),
     "two designs": (events(randomised=["", "", "uniform", "", "", ""]), "randomised is both '' and 'uniform' in session 7 of query q1"),
     "number as design": (events(randomised=3), "'randomised' must hold booleans"),

@@ -9,9 +9,9 @@ import pytest
 
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.click_log_files import read_click_log, write_compact, write_events
+from prsrank.logs.click_log_files import write_compact, write_events
 from prsrank.logs.mapping import LogMapping, read_mapping
-from prsrank.logs.reading import read_log
+from prsrank.logs.reading import read_click_log, read_log
 from prsrank.logs.sources import open_events
 from prsrank.logs.tables import connected
 
@@ -81,6 +81,66 @@ def test_a_compact_log_and_stored_contexts(csv, tmp_path):
         assert read_log(path)[0].equals(log)
     with pytest.raises(InputError, match="no columns to map"):
         read_log(tmp_path / "compact", mapping=LogMapping(positions_from=0))
+
+
+def _frames(columns, folder):
+    """Yield the same events in every form that has columns."""
+    import pandas
+    import polars
+    import pyarrow
+
+    yield columns
+    yield pandas.DataFrame(columns)
+    yield polars.DataFrame(columns)
+    yield polars.LazyFrame(columns)
+    yield pyarrow.table(columns)
+    with duckdb.connect() as connection:
+        connection.register("mine", pandas.DataFrame(columns))
+        yield connection.table("mine")
+    pandas.DataFrame(columns).to_parquet(folder / "frame.parquet")
+    yield folder / "frame.parquet"
+
+
+def test_every_form_with_columns_takes_the_same_mapping(tmp_path):
+    frame = _columns()
+    own = {"q": frame.pop("query_id"), "rank": frame.pop("position") - 1, **frame}
+    own |= {"device": np.array(["x", "x", "y", "y"]), "f": np.array([0.5, 2.0, 0.5, 2.0])}
+    mapping = LogMapping(
+        columns={"query_id": "q", "position": "rank"},
+        contexts=("device",),
+        features=("f",),
+        positions_from=0,
+    )
+    expected = ClickLog.from_frame({**_columns(), "device": own["device"]}, contexts=["device"])
+    for form in _frames(own, tmp_path):
+        log, lists = read_log(form, mapping=mapping)
+        assert log.equals(expected), type(form)
+        assert lists.features[:, 0].tolist() == [0.5, 2.0]
+        assert read_click_log(form, mapping=mapping).equals(expected)
+        with open_events(form, mapping=mapping) as source:
+            assert source.total("count(*), max(position)") == (4, 2)
+    with pytest.raises(InputError, match="the log has no column 'nothing'"):
+        read_click_log(own, mapping=LogMapping(columns={"query_id": "nothing"}))
+    with pytest.raises(InputError, match="must be a pandas, Polars, Arrow or DuckDB frame"):
+        read_click_log(7)
+
+
+def test_a_click_log_in_memory_and_a_compact_one_are_logs_like_others(tmp_path, monkeypatch):
+    log = ClickLog.from_frame(_columns())
+    write_compact(log, tmp_path / "compact")
+    table = tmp_path / "features.csv"
+    table.write_text("query_id,doc_id,f\n1,5,0.5\n1,6,2\n9,1,3\n")
+    with open_events(log) as source:
+        assert sorted(source.rows("doc_id, position", where="click", limit=9)) == [(5, 1), (6, 2)]
+    monkeypatch.setattr("prsrank.logs.reading.open_events", None)  # no detour over events
+    for form in (log, tmp_path / "compact"):
+        assert read_click_log(form).equals(log)
+        found, lists = read_log(form, features=table)
+        assert found.equals(log)
+        assert lists.query_ids.tolist() == [1]
+        assert lists.features[:, 0].tolist() == [0.5, 2.0]
+        with pytest.raises(InputError, match="no columns to map"):
+            read_click_log(form, mapping=LogMapping(positions_from=0))
 
 
 def _columns() -> dict[str, np.ndarray]:

@@ -12,12 +12,10 @@ from prsrank.audit.checks_clicks import (
 from prsrank.audit.checks_clients import check_clients
 from prsrank.audit.checks_duplicates import check_constant, check_duplicates
 from prsrank.audit.checks_features import check_features
-from prsrank.audit.checks_ids import check_ids
-from prsrank.audit.checks_lists import check_lists, check_session_ids
+from prsrank.audit.checks_lists import check_ids, check_lists, check_session_ids
 from prsrank.audit.checks_positions import check_base, check_gaps, check_starts, position_base
 from prsrank.audit.checks_randomised import check_designs, check_randomised
-from prsrank.audit.checks_rows import check_rows
-from prsrank.audit.checks_source import check_source
+from prsrank.audit.checks_rows import check_rows, check_source
 from prsrank.audit.checks_time import check_drift, periods_of
 from prsrank.audit.event_tables import EventTables, check_present, counts_of, open_tables
 from prsrank.audit.findings import Audit, Finding, worst_first
@@ -59,8 +57,8 @@ def audit(
 ) -> Audit:
     """Look a click log over: what it holds, what is wrong with it, what it identifies.
 
-    All counting happens in DuckDB, which keeps within its memory limit; the rows themselves
-    are never fetched.
+    All counting happens where the events lie, in DuckDB within its memory limit or on Spark;
+    the rows themselves are never fetched.
 
     Args:
         source: the events, one row per shown doc; see `prsrank.logs.event_source`.
@@ -83,8 +81,8 @@ def audit(
     >>> found.verdict, found.findings[0].code
     ('not usable', 'positions-from-zero')
     """
-    contexts = getattr(source, "contexts", ()) if contexts is None else contexts
-    features = getattr(source, "features", ()) if features is None else features
+    contexts = source.contexts if contexts is None else contexts
+    features = source.features if features is None else features
     check_present(source, (*contexts, *features))
     plain = EventTables(source)
     plain = replace(plain, counted=plain.totals())

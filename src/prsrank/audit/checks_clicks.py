@@ -1,5 +1,4 @@
 """Checks of clicks: how many, at which positions, and whether they can teach."""
-# ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -7,6 +6,7 @@ from typing import NamedTuple
 
 from prsrank.audit.event_tables import EventTables
 from prsrank.audit.findings import Finding, Position
+from prsrank.logs.row_rules import click_sql, number_sql, weight_sql
 from prsrank.propensity.verdict import in_words
 
 _FEW = 1000
@@ -33,9 +33,9 @@ _SPREAD = (
     "sum(n) ** 2 / sum(n ** 2) AS queries, row_number() OVER (ORDER BY k) AS place "
     "FROM each GROUP BY k), moves AS (SELECT q, k, place, queries, (c - n * rate) / total AS x "
     "FROM each JOIN places USING (k)), pairs AS (SELECT k, queries, x, CASE WHEN "
-    "place - lag(place) OVER rows = 1 THEN lag(x) OVER rows ELSE 0 END AS above FROM moves "
-    "WINDOW rows AS (PARTITION BY q ORDER BY k)) "
-    "SELECT k, any_value(queries), sum(x ** 2), sum(x * above) FROM pairs GROUP BY k"
+    "place - lag(place) OVER w = 1 THEN lag(x) OVER w ELSE 0 END AS above FROM moves "
+    "WINDOW w AS (PARTITION BY q ORDER BY k)) "
+    "SELECT k, min(queries), sum(x ** 2), sum(x * above) FROM pairs GROUP BY k"
 )
 
 
@@ -65,23 +65,14 @@ def check_clicks(tables: EventTables) -> Iterator[Finding]:
 
 
 def check_weights(tables: EventTables) -> Iterator[Finding]:
-    """Find clicks of different weights, and weights that cannot be used."""
-    if "weight" not in tables.source.types:
+    """Find clicks of different weights; `check_rows` finds weights that cannot be used."""
+    if "weight" not in tables.source.types or not tables.source.is_number("weight"):
         return
-    if not tables.source.is_number("weight"):
-        what = f"weights are of type {tables.source.types['weight']}"
-        yield Finding("weight-invalid", what, count=tables.totals().clicks, of=tables.totals().rows)
-        return
-    weight = tables.number("weight")
-    usable = f"coalesce({weight} > 0 AND isfinite({weight}), false)"
-    clicks, bad, least, most = tables.row(
-        f"SELECT count(*), count(*) FILTER (NOT {usable}), min({weight}) FILTER ({usable}), "
-        f"max({weight}) FILTER ({usable}) FROM {{events}} WHERE c"
+    weight, usable = number_sql(tables.source, "weight"), weight_sql(tables.source)
+    clicks, least, most = tables.source.where(f"{click_sql(tables.source)} AND {usable}").total(
+        f"count(*), min({weight}), max({weight})"
     )
-    if bad:
-        what = "the weight of a click is not a number above 0"
-        yield Finding("weight-invalid", what, tables.example(f"c AND NOT {usable}"), bad, clicks)
-    if least != most:
+    if clicks and least != most:
         what = f"clicks count by their weight, from {least:g} to {most:g}"
         yield Finding("clicks-weighted", what, "", clicks, clicks)
 

@@ -50,28 +50,26 @@ def _too_fast(tables: EventTables, clients: int) -> Iterator[Finding]:
         ("count(*)", "{events}", "c") if spread else ("sum(clicks)", "{sessions}", "clicks > 0")
     )
     each = (
-        f"SELECT client, t // {_MINUTE} AS minute, {count_of} AS n FROM {table} WHERE {some} "
+        f"SELECT client, floor(t / {_MINUTE}) AS minute, {count_of} AS n FROM {table} WHERE {some} "
         "AND t IS NOT NULL AND client IS NOT NULL GROUP BY client, minute "
         f"HAVING n > {_PER_MINUTE}"
     )
-    count, most, first = tables.row(
-        f"SELECT count(DISTINCT client), max(n)::BIGINT, arg_max(client, n) FROM ({each})"
-    )
+    count, worst = tables.row(f"SELECT count(DISTINCT client), min((-n, client)) FROM ({each})")
     if count:
-        what = f"clients click more than {_PER_MINUTE} times in a minute, up to {most:,} times"
-        yield Finding("client-too-fast", what, f"client {first}", count, clients, "clients")
+        what = f"clients click more than {_PER_MINUTE} times in a minute, up to {-worst[0]:,} times"
+        yield Finding("client-too-fast", what, f"client {worst[1]}", count, clients, "clients")
 
 
 def _heavy(tables: EventTables, clients: int, sessions: int) -> Iterator[Finding]:
     each = "SELECT client, count(*) AS n FROM {sessions} WHERE client IS NOT NULL GROUP BY client"
-    count, most, first = tables.row(
+    count, worst = tables.row(
         f"WITH each AS ({each}), middle AS (SELECT median(n) AS m FROM each) "
-        "SELECT count(*), max(n), arg_max(client, n) FROM each, middle "
+        "SELECT count(*), min((-n, client)) FROM each, middle "
         f"WHERE n > {_HEAVY_SHARE} * {sessions} AND n > {_HEAVY_TIMES} * m"
     )
     if count:
         what = (
             f"clients have more than {_HEAVY_SHARE:.0%} of all sessions and {_HEAVY_TIMES} times "
-            f"the usual number, up to {most:,}"
+            f"the usual number, up to {-worst[0]:,}"
         )
-        yield Finding("client-heavy", what, f"client {first}", count, clients, "clients")
+        yield Finding("client-heavy", what, f"client {worst[1]}", count, clients, "clients")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from prsrank.audit.event_tables import EventTables
 from prsrank.audit.findings import Finding
+from prsrank.logs.row_rules import INFINITY, finite_sql
 
 _MISSING = 0.05
 _LEAK = 0.5
@@ -86,11 +87,11 @@ def _values(tables: EventTables, names: Sequence[str]) -> dict[str, _Values]:
     wanted = []
     for name in names:
         x = tables.number(name)
-        finite = f"CASE WHEN isfinite({x}) THEN {x} END"
-        has = f"coalesce(isfinite({x}), false)::INTEGER"
+        finite = f"CASE WHEN {finite_sql(x)} THEN {x} END"
+        has = f"coalesce({finite_sql(x)}, false)::INTEGER"
         wanted += [
             f"count({finite})",
-            f"count(*) FILTER (isinf({x}))",
+            f"count(*) FILTER (abs({x}) = {INFINITY})",
             f"min({finite})",
             f"max({finite})",
             _correlation(finite, "c::INTEGER"),

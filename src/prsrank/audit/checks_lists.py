@@ -1,4 +1,4 @@
-"""Checks of whole lists: clicks, repeats, lengths, and what session ids stand for."""
+"""Checks of whole lists (clicks, repeats, lengths) and of ids that stand for several things."""
 # ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
 
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from prsrank.audit.findings import Finding
 _RARE = 0.01
 _SHORT = 0.05
 _LONG_ENOUGH = 3
+_IDS = {"query_id": "q", "doc_id": "d", "session_id": "s"}
 
 
 def check_lists(tables: EventTables) -> Iterator[Finding]:
@@ -45,3 +46,28 @@ def check_session_ids(tables: EventTables) -> Iterator[Finding]:
     if shared:
         what = "a session_id occurs with several queries"
         yield Finding("session-id-shared", what, f"session {example}", shared, ids, "session ids")
+
+
+def check_ids(tables: EventTables) -> Iterator[Finding]:
+    """Find text ids that are equal but for case and white space."""
+    for name, column in _IDS.items():
+        if tables.source.is_text(name):
+            yield from _nearly_equal(tables, name, column)
+
+
+def _nearly_equal(tables: EventTables, name: str, column: str) -> Iterator[Finding]:
+    table = "cells" if column == "d" else "sessions"
+    ids = f"SELECT DISTINCT {column} AS id FROM {{{table}}}"
+    alike = (
+        "SELECT count(*) AS n, min(id) AS one, max(id) AS two "
+        f"FROM ({ids}) GROUP BY lower(trim(regexp_replace(id, '\\s+', ' ', 'g')))"
+    )
+    total, count, first = tables.row(
+        "SELECT coalesce(sum(n), 0)::BIGINT, coalesce(sum(n) FILTER (n > 1), 0)::BIGINT, "
+        f"min((one, two)) FILTER (n > 1) FROM ({alike})"
+    )
+    if count:
+        what = f"values of {name} differ only in case or white space"
+        yield Finding(
+            "ids-nearly-equal", what, f"{first[0]!r} and {first[1]!r}", count, total, "ids"
+        )

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from prsrank.audit.event_tables import EventTables, context_value
+from prsrank.audit.event_tables import EventTables, context_value, numbers
 from prsrank.audit.findings import Finding
 from prsrank.propensity.verdict import in_words
 
@@ -56,9 +56,9 @@ def check_base(tables: EventTables) -> Iterator[Finding]:
 def _bases(tables: EventTables, context: str) -> dict[str, int]:
     value = context_value(tables, context)
     found = tables.rows(
-        "SELECT value, count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) FROM (SELECT any_value("
+        "SELECT value, count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) FROM (SELECT min("
         f"{value}) AS value, min(place) AS lo FROM {{events}} GROUP BY q, s) "
-        "GROUP BY value ORDER BY count(*) DESC LIMIT 50"
+        "GROUP BY value ORDER BY count(*) DESC, value LIMIT 50"
     )
     return {
         value: 0 if zero else 1
@@ -95,12 +95,11 @@ def _left_out(tables: EventTables) -> dict[int, float]:
     found = tables.rows(
         "WITH slot AS (SELECT k, sum(shown) AS shown FROM {cells} GROUP BY k), "
         "past AS (SELECT i AS k, sum(sessions) AS lists FROM {lists}, "
-        f"range(1, {_DEPTH + 1}) r(i) WHERE lo < i AND hi > i GROUP BY i) "
-        "SELECT past.k, 1 - coalesce(shown, 0) / lists AS share "
-        "FROM past LEFT JOIN slot ON slot.k = past.k "
-        f"WHERE lists >= 10 AND share >= {_GAP_SHARE} ORDER BY past.k"
+        f"{numbers(_DEPTH, 'r(i)')} WHERE lo < i AND hi > i GROUP BY i) "
+        "SELECT past.k, 1 - coalesce(shown, 0) / lists "
+        "FROM past LEFT JOIN slot ON slot.k = past.k WHERE lists >= 10 ORDER BY past.k"
     )
-    return {int(k): float(share) for k, share in found}
+    return {int(k): float(share) for k, share in found if share >= _GAP_SHARE}
 
 
 def _other_gaps(tables: EventTables, always: list[int]) -> int:
@@ -118,6 +117,8 @@ def check_starts(tables: EventTables) -> Iterator[Finding]:
     sessions, late = tables.row("SELECT count(*), count(*) FILTER (lo > 1) FROM {sessions}")
     if late > _RARE * sessions:
         where = tables.session_example("lo > 1")
-        (start,) = tables.row("SELECT mode(lo) FROM {sessions} WHERE lo > 1")
+        (start,) = tables.row(
+            "SELECT lo FROM {sessions} WHERE lo > 1 GROUP BY lo ORDER BY count(*) DESC, lo LIMIT 1"
+        )
         what = f"lists begin below position 1, most often at {start}"
         yield Finding("lists-begin-late", what, where, late, sessions, "sessions")

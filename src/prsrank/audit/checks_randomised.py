@@ -27,7 +27,7 @@ _PLACES = (
     "WINDOW w AS (PARTITION BY q, s ORDER BY k)"
 )
 _LOOKS = (
-    f"WITH places AS MATERIALIZED ({_PLACES}), "
+    f"WITH places AS ({_PLACES}), "
     "ordinary AS (SELECT q, d, sum(k * ordinary) / sum(ordinary) AS k FROM {cells} "
     "GROUP BY q, d HAVING sum(ordinary) > 0), "
     "kept AS (SELECT sum(x) ** 2 / sum((length ** 2 - 1) / 12) AS z FROM places "
@@ -46,7 +46,7 @@ def check_designs(tables: EventTables) -> Iterator[Finding]:
     if "randomised" not in tables.source.types:
         return
     found = tables.rows(
-        "SELECT design, other_design, sum(n)::BIGINT FROM {sessions} GROUP BY ALL ORDER BY ALL"
+        "SELECT design, other_design, sum(n)::BIGINT FROM {sessions} GROUP BY design, other_design ORDER BY design, other_design"
     )
     bad = {row: next((name for name in row[:2] if not _known(name)), None) for row in found}
     names = sorted(name for name in bad.values() if name is not None)

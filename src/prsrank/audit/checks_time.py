@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prsrank.audit.event_tables import TOP, EventTables
+from prsrank.audit.event_tables import TOP, EventTables, numbers
 from prsrank.audit.findings import Finding, Period
 
 _PERIODS = 10
@@ -23,15 +23,21 @@ def periods_of(tables: EventTables) -> list[Period]:
     if first is None or first == last:
         return []
     found = tables.rows(
-        f"SELECT {_period(first, last)} AS p, make_timestamp(min(t))::VARCHAR, "
-        "make_timestamp(max(t_last))::VARCHAR, sum(n)::BIGINT, sum(clicks)::BIGINT "
+        f"SELECT floor((t - {first}) * {_PERIODS}.0 / {last - first + 1}) AS p, min(t), "
+        "max(t_last), sum(n)::BIGINT, sum(clicks)::BIGINT "
         "FROM {sessions} WHERE t IS NOT NULL GROUP BY p ORDER BY p"
     )
-    return [Period(*row[1:]) for row in found]
+    return [Period(_time(begin), _time(end), *counts) for _, begin, end, *counts in found]
 
 
-def _period(first: int, last: int) -> str:
-    return f"((t - {first})::HUGEINT * {_PERIODS} // {last - first + 1})::INTEGER"
+def _time(microseconds: int) -> str:
+    """Return a time as text.
+
+    >>> _time(1_500_000), _time(60_000_000)
+    ('1970-01-01 00:00:01.5', '1970-01-01 00:01:00')
+    """
+    text = str(np.datetime64(microseconds, "us")).replace("T", " ")
+    return text.rstrip("0").rstrip(".")
 
 
 def check_drift(tables: EventTables) -> Iterator[Finding]:
@@ -58,7 +64,7 @@ def _middle(tables: EventTables) -> int:
     """Return a time, a whole minute, that about half of the sessions precede."""
     (minute,) = tables.row(
         f"SELECT min(minute) FROM (SELECT minute, 2 * sum(n) OVER (ORDER BY minute) >= "
-        f"sum(n) OVER () AS late FROM (SELECT t // {_MINUTE} AS minute, count(*) AS n "
+        f"sum(n) OVER () AS late FROM (SELECT floor(t / {_MINUTE}) AS minute, count(*) AS n "
         "FROM {sessions} WHERE t IS NOT NULL GROUP BY minute)) WHERE late"
     )
     return (int(minute) + 1) * _MINUTE
@@ -69,8 +75,8 @@ def _drift_of_positions(tables: EventTables, middle: int) -> Iterator[Finding]:
     found = tables.rows(
         f"SELECT k, count(*) FILTER (t < {middle}), count(*) FILTER (t >= {middle}), "
         f"count(*) FILTER (clicked AND t < {middle}), count(*) FILTER (clicked AND t >= {middle}) "
-        "FROM (SELECT k, t, top_clicked & (1 << k) > 0 AS clicked "
-        f"FROM {{sessions}}, range(1, {TOP + 1}) places(k) WHERE top & (1 << k) > 0) "
+        "FROM (SELECT k, t, (top_clicked & (1 << k)) > 0 AS clicked "
+        f"FROM {{sessions}}, {numbers(TOP, 'r(k)')} WHERE (top & (1 << k)) > 0) "
         "GROUP BY k ORDER BY k"
     )
     counts = np.array(found, dtype=np.float64).reshape(-1, 5)

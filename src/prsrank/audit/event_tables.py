@@ -4,27 +4,25 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from prsrank.errors import InputError
-from prsrank.logs.event_source import (
+from prsrank.logs.event_source import EVENTS, REQUIRED, EventSource, nearest_column
+from prsrank.logs.row_rules import (
     MAX_POSITION,
-    REQUIRED,
-    EventSource,
-    errors_in_one_line,
-    nearest_column,
+    click_sql,
+    design_sql,
+    finite_sql,
+    number_sql,
+    time_sql,
 )
 from prsrank.logs.sql_text import quoted_name
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
 
 TOP = 10
 """How many positions {sessions} tells one by one."""
 
 _CLIENTS = ("client_id", "user_id")
 _SESSIONS, _LISTS, _CELLS = "prsrank_sessions", "prsrank_lists", "prsrank_cells"
-_EVENTS, _GATHERED = "prsrank_events", "prsrank_gathered"
 
 
 class Totals(NamedTuple):
@@ -42,7 +40,7 @@ class EventTables:
 
     Only {events} reads the log: what several checks need is gathered in the others.
 
-    events: the log's own columns as r0, r1, ..., and
+    events: the log's own columns as r0, r1, ..., its features as numbers x0, x1, ..., and
         q, s, d: query, session and doc; place: the position as a number, NULL where it is none;
         k: the 1-based position, NULL where it cannot be used; c: clicked or not, NULL where
         it is neither; t: microseconds since 1970 (NULL without timestamps); client; design.
@@ -68,22 +66,19 @@ class EventTables:
     contexts: Sequence[str] = ()
     features: Sequence[str] = ()
     base: int = 1
-    gathered: "DuckDBPyRelation | None" = None
+    gathered: EventSource | None = None
     counted: Totals | None = None
-    events: "DuckDBPyRelation" = field(init=False)
+    events: EventSource = field(init=False)
 
     def __post_init__(self) -> None:
         columns = ", ".join(f"{sql} AS {name}" for name, sql in self._columns().items())
-        object.__setattr__(self, "events", self.source.relation.project(columns))
+        object.__setattr__(self, "events", self.source.select(columns))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query over the tables."""
         # a query through the log's relation opens the file, so others go through another one
         through = self.events if self.gathered is None or "{events}" in sql else self.gathered
-        named = sql.format(events=_EVENTS, sessions=_SESSIONS, lists=_LISTS, cells=_CELLS)
-        with errors_in_one_line(self.source.name):
-            found = through.query(_EVENTS if through is self.events else _GATHERED, named)
-            return [] if found is None else found.fetchall()
+        return through.query(_named(sql))
 
     def row(self, sql: str) -> tuple[Any, ...]:
         """Return the first row of a query over the tables."""
@@ -105,12 +100,8 @@ class EventTables:
         return f"r{list(self.source.types).index(name)}"
 
     def number(self, name: str) -> str:
-        """Return the SQL in {events} of one of the log's own columns as a number."""
-        raw = self.raw(name)
-        if self.source.types[name] == "BOOLEAN":
-            # a cast would move into DuckDB's CSV reader, which takes no "true" for a number
-            return f"(CASE WHEN {raw} THEN 1.0 WHEN NOT {raw} THEN 0.0 END::DOUBLE)"
-        return f"({raw}::DOUBLE)"
+        """Return the name in {events} of one of the log's features as a number."""
+        return f"x{list(self.features).index(name)}"
 
     @property
     def client(self) -> str | None:
@@ -120,14 +111,11 @@ class EventTables:
     def example(self, condition: str) -> str:
         """Return words that name the first event for which a condition holds."""
         found = self.rows(f"SELECT q, s, d FROM {{events}} WHERE {condition} LIMIT 1")
-        if not found:
-            return ""
-        query, session, doc = found[0]
-        return f"doc {doc} of session {session} of query {query}"
+        return event_words(*found[0]) if found else ""
 
     def session_example(self, condition: str, *, of: str = "sessions") -> str:
         """Return words that name the first of the sessions, or lists, for which a condition holds."""
-        found = self.rows(f"SELECT q, s FROM {{{of}}} WHERE {condition} ORDER BY ALL LIMIT 1")
+        found = self.rows(f"SELECT q, s FROM {{{of}}} WHERE {condition} ORDER BY q, s LIMIT 1")
         return f"session {found[0][1]} of query {found[0][0]}" if found else ""
 
     def _columns(self) -> dict[str, str]:
@@ -135,21 +123,18 @@ class EventTables:
         for short, name in (("q", "query_id"), ("s", "session_id"), ("d", "doc_id")):
             whole = self.source.is_integer(name)
             columns[short] = quoted_name(name) if whole else f"{quoted_name(name)}::VARCHAR"
-        place = self._number("position")
-        columns["place"] = place
-        usable = f"isfinite({place}) AND {place} = trunc({place})"
+        place = number_sql(self.source, "position")
+        usable = f"{finite_sql(place)} AND {place} = floor({place})"
         usable += f" AND {place} BETWEEN {self.base} AND {MAX_POSITION}"
-        columns["k"] = f"CASE WHEN {usable} THEN ({place})::INTEGER + {1 - self.base} END"
-        columns["c"] = self._click()
-        columns["t"] = self._time()
-        columns["client"] = self._client()
-        columns["design"] = self._design()
-        return columns
-
-    def _number(self, name: str) -> str:
-        if self.source.is_number(name):
-            return f"{quoted_name(name)}::DOUBLE"
-        return f"TRY_CAST({quoted_name(name)}::VARCHAR AS DOUBLE)"
+        return columns | {
+            "place": place,
+            "k": f"CASE WHEN {usable} THEN {place}::INTEGER + {1 - self.base} END",
+            "c": click_sql(self.source),
+            "t": time_sql(self.source),
+            "client": self._client(),
+            "design": design_sql(self.source),
+            **{f"x{i}": number_sql(self.source, name) for i, name in enumerate(self.features)},
+        }
 
     def _client(self) -> str:
         if self.client is None:
@@ -157,32 +142,19 @@ class EventTables:
         whole = self.source.is_integer(self.client)
         return quoted_name(self.client) if whole else f"{quoted_name(self.client)}::VARCHAR"
 
-    def _click(self) -> str:
-        if self.source.types["click"] == "BOOLEAN":
-            return quoted_name("click")
-        if self.source.is_number("click"):
-            return "CASE WHEN click = 1 THEN true WHEN click = 0 THEN false END"
-        return "TRY_CAST(click::VARCHAR AS BOOLEAN)"
 
-    def _time(self) -> str:
-        kind = self.source.types.get("timestamp")
-        if kind is None:
-            return "NULL::BIGINT"
-        if self.source.is_integer("timestamp"):
-            return "TRY_CAST(timestamp AS BIGINT)"
-        if kind == "DATE" or kind.startswith("TIMESTAMP"):
-            return "epoch_us(timestamp::TIMESTAMP)"
-        return "epoch_us(TRY_CAST(timestamp::VARCHAR AS TIMESTAMP))"
+def numbers(last: int, name: str) -> str:
+    """Return the SQL of a table of the numbers 1 to `last`, given its name and column."""
+    return f"(VALUES {', '.join(f'({i})' for i in range(1, last + 1))}) {name}"
 
-    def _design(self) -> str:
-        kind = self.source.types.get("randomised")
-        if kind is None:
-            return "''"
-        if kind == "BOOLEAN":
-            return "CASE WHEN randomised THEN 'uniform' ELSE '' END"
-        if self.source.is_number("randomised"):
-            return "CASE WHEN randomised = 1 THEN 'uniform' ELSE '' END"
-        return "coalesce(randomised::VARCHAR, '')"
+
+def event_words(query: object, session: object, doc: object) -> str:
+    """Return words that name an event."""
+    return f"doc {doc} of session {session} of query {query}"
+
+
+def _named(sql: str) -> str:
+    return sql.format(events=EVENTS, sessions=_SESSIONS, lists=_LISTS, cells=_CELLS)
 
 
 @contextmanager
@@ -196,20 +168,18 @@ def open_tables(
 ) -> Iterator[EventTables]:
     """Make the tables of sessions, lists and cells; they are dropped in the end.
 
-    They are temporary tables of DuckDB's, which it moves to disk where memory is short.
+    DuckDB moves them to disk where memory is short; Spark leaves them on its workers.
     """
     tables = EventTables(source, contexts, features, base, counted=counted)
     made = {_SESSIONS: _sessions_sql(tables), _LISTS: _LISTS_SQL, _CELLS: _CELLS_SQL}
     try:
-        for name, sql in made.items():
-            tables.rows(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
-        gathered = tables.events.query(_EVENTS, f"SELECT * FROM {_SESSIONS}")
-        yield replace(tables, gathered=gathered, counted=tables.totals())
+        kept = {name: tables.events.keep(name, _named(sql)) for name, sql in made.items()}
+        yield replace(tables, gathered=kept[_SESSIONS], counted=tables.totals())
     finally:
-        # after an error DuckDB may refuse; the first error is the one to tell
+        # after an error the database may refuse; the first error is the one to tell
         with suppress(InputError):
             for name in made:
-                tables.rows(f"DROP TABLE IF EXISTS {name}")
+                tables.events.drop(name)
 
 
 def check_present(source: EventSource, names: Sequence[str]) -> None:

@@ -2,23 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from prsrank.audit.checks_features import changed_docs, check_features
 from prsrank.audit.event_tables import EventTables
 from prsrank.audit.findings import Audit, Finding, worst_first
-from prsrank.errors import InputError
 from prsrank.files import FileName
-from prsrank.logs.event_source import EventSource, errors_in_one_line, nearest_column, source_of
+from prsrank.logs.event_source import EVENTS, EventSource
+from prsrank.logs.features import keyed_table
+from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sql_text import quoted_name
-
-if TYPE_CHECKING:
-    from prsrank.logs.mapping import LogMapping
-    from prsrank.logs.sources import LogSource
 
 
 def with_feature_table(
-    audit: Audit, source: "LogSource", table: FileName, *, mapping: "LogMapping"
+    audit: Audit, source: EventSource, table: FileName, *, mapping: LogMapping
 ) -> Audit:
     """Return an audit with findings about a table of features keyed by (query, doc).
 
@@ -31,38 +27,14 @@ def with_feature_table(
     Raises:
         InputError: if the table cannot be read.
     """
-    rows = _open(source, table, mapping)
-    features = [name for name in rows.types if name not in _KEYS]
+    rows, features = keyed_table(source, table, mapping)
+    columns = [f"{key}::VARCHAR AS {key}" for key in ("query_id", "doc_id")]
+    columns += ["0 AS session_id", 'NULL::INTEGER AS "position"', "NULL::BOOLEAN AS click"]
+    rows = rows.select(", ".join([*columns, *map(quoted_name, features)]))
     tables = EventTables(rows, features=features)
     found = [f for f in check_features(tables) if f.code != "feature-changes"]
     found += [*_disagreements(tables), *_missing_docs(source, rows)]
     return replace(audit, findings=worst_first([*audit.findings, *found]))
-
-
-_KEYS = ("query_id", "doc_id", "session_id", "position", "click")
-
-
-def _open(source: "LogSource", table: FileName, mapping: "LogMapping") -> EventSource:
-    from prsrank.logs.canonical import feature_columns
-    from prsrank.logs.mapping import LogMapping
-    from prsrank.logs.tables import open_table
-
-    relation = open_table(source.connection, table)
-    types = source_of(relation).types
-    keys = {}
-    for meaning in ("query_id", "doc_id"):
-        names = [name for name in (mapping.column(meaning), meaning) if name in types]
-        if not names:
-            hint = nearest_column(meaning, types)
-            raise InputError(f"{table}: the table has no column {meaning!r}{hint}")
-        keys[meaning] = names[0]
-    chosen = LogMapping(columns=keys, features=mapping.features or ("*",))
-    columns = [f"{quoted_name(name)}::VARCHAR AS {key}" for key, name in keys.items()]
-    columns += ["0 AS session_id", "NULL::INTEGER AS position", "NULL::BOOLEAN AS click"]
-    with errors_in_one_line(str(table)):
-        columns += [quoted_name(name) for name in feature_columns(relation, chosen)]
-        rows = relation.project(", ".join(columns))
-    return EventSource(rows, source_of(rows).types, str(table))
 
 
 def _disagreements(tables: EventTables) -> Iterator[Finding]:
@@ -76,12 +48,17 @@ def _disagreements(tables: EventTables) -> Iterator[Finding]:
 
 
 def _missing_docs(source: EventSource, rows: EventSource) -> Iterator[Finding]:
-    with errors_in_one_line(rows.name):
-        shown = source.relation.project("query_id::VARCHAR AS q, doc_id::VARCHAR AS d").distinct()
-        known = rows.relation.project("query_id AS tq, doc_id AS td").distinct()
-        missing = shown.join(known, "q = tq AND d = td", how="anti")
-        ((total,),) = shown.aggregate("count(*)").fetchall()
-        ((count, first),) = missing.aggregate("count(*), min((q, d))").fetchall()
+    docs = f"SELECT DISTINCT query_id::VARCHAR AS q, doc_id::VARCHAR AS d FROM {EVENTS}"  # noqa: S608
+    try:
+        shown = source.keep("prsrank_shown", docs)
+        rows.keep("prsrank_known", docs)
+        (total,) = shown.total("count(*)")
+        ((count, first),) = shown.query(
+            "SELECT count(*), min((q, d)) FROM prsrank_shown ANTI JOIN prsrank_known USING (q, d)"
+        )
+    finally:
+        source.drop("prsrank_shown")
+        source.drop("prsrank_known")
     if count:
         what = "docs of the log are not in the table of features"
         where = f"doc {first[1]} of query {first[0]}"

@@ -130,8 +130,8 @@ def _by_clicks(
 ) -> Any:
     from prsrank.evaluation.log_evaluation import evaluate_on_log
     from prsrank.evaluation.results import LOGGED
-    from prsrank.logs.click_log_files import read_click_log
     from prsrank.logs.coverage import known_lists
+    from prsrank.logs.reading import read_click_log
     from prsrank.propensity.curve import parse_propensity
 
     curve = None if propensity is None else parse_propensity(propensity)

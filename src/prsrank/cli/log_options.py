@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from prsrank.data.dataset import RankingDataset
     from prsrank.fit.engine import Engine
     from prsrank.logs.click_log import ClickLog
+    from prsrank.logs.event_source import EventSource
     from prsrank.logs.mapping import LogMapping
-    from prsrank.logs.sources import LogSource
 
 AnyLog = Annotated[
     str,
@@ -127,12 +127,18 @@ def open_log(
     column: Sequence[str] | None = None,
     mapping: Path | None = None,
     memory: str | None = None,
-) -> Iterator["LogSource"]:
+    spark: str | None = None,
+) -> Iterator["EventSource"]:
     """Open a log as unchecked events, as the shared options describe it."""
     from prsrank.logs.sources import open_events
 
-    with open_events(log, mapping=log_mapping(column, mapping), memory=memory) as source:
-        yield source
+    known = log_mapping(column, mapping)
+    if spark is None:
+        with open_events(log, mapping=known, memory=memory) as source:
+            yield source
+        return
+    with find_runner(spark) as engine, engine.open_log(log, mapping=known) as events:
+        yield events
 
 
 def load_clicks(

@@ -31,7 +31,7 @@ def plan_experiment(
     Example:
       prsrank plan-experiment log.parquet --position 5 --precision 0.1 --design pivot
     """
-    from prsrank.logs.click_log_files import read_click_log
+    from prsrank.logs.reading import read_click_log
     from prsrank.propensity.curve import parse_propensity
     from prsrank.propensity.planner import plan_experiment as plan_for
 

@@ -66,8 +66,8 @@ def sensitivity(
     from prsrank.cli.evaluate import trained_on
     from prsrank.data.collections import open_collection
     from prsrank.evaluation.log_study import study_log
-    from prsrank.logs.click_log_files import read_click_log
     from prsrank.logs.held_out import parse_hold_out
+    from prsrank.logs.reading import read_click_log
     from prsrank.propensity.curve import parse_propensity
     from prsrank.rankers.base import load_ranker
     from prsrank.report.sensitivity_section import report_lines

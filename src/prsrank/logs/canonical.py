@@ -2,21 +2,20 @@
 
 import fnmatch
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from prsrank.errors import InputError
-from prsrank.logs.event_source import OPTIONAL, REQUIRED, EventSource, nearest_column, source_of
+from prsrank.logs.event_source import OPTIONAL, REQUIRED, EventSource, nearest_column
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sql_text import quoted_name, quoted_text
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
 
 _PLAIN = ("query_id", "session_id", "doc_id")
 _OUTCOMES = ("position", "click", "weight", "propensity", "action")
 
+_Source = TypeVar("_Source", bound=EventSource)
 
-def canonical_events(relation: "DuckDBPyRelation", mapping: LogMapping) -> "DuckDBPyRelation":
+
+def canonical_events(table: _Source, mapping: LogMapping) -> _Source:
     """Return events under the names of `prsrank.logs.mapping.MEANINGS`, unchecked.
 
     Contexts and features keep their names; other columns are left out. Where rows are single
@@ -27,39 +26,35 @@ def canonical_events(relation: "DuckDBPyRelation", mapping: LogMapping) -> "Duck
     Raises:
         InputError: if a column is missing or of a type that cannot be read as meant.
     """
-    table = source_of(relation)
     columns = _Columns(table, mapping)
     values = dict(columns.plain()) | columns.extra()
     if not columns.has_actions_in_rows():
-        return _projected(relation, values | columns.outcome())
+        return table.select(_listed(values | columns.outcome()))
     values |= {"counted": columns.action_weight(), "row_position": columns.position()}
-    rows = _projected(relation, values)
     kept = [name for name in values if name not in (*_PLAIN, "counted", "row_position")]
-    return rows.aggregate(
-        ", ".join((*_PLAIN, *_gathered(kept))),
-        ", ".join(quoted_name(name) for name in _PLAIN),
-    )
+    ids = ", ".join(_PLAIN)
+    return table.select(_listed(values)).grouped(ids, ", ".join((ids, *_gathered(kept))))
 
 
-def feature_columns(relation: "DuckDBPyRelation", mapping: LogMapping) -> tuple[str, ...]:
+def feature_columns(table: EventSource, mapping: LogMapping) -> tuple[str, ...]:
     """Return the columns that the mapping's names and patterns of features stand for.
 
     A pattern takes the columns of numbers that have no other meaning.
     """
-    return tuple(_Columns(source_of(relation), mapping).features())
+    return tuple(_Columns(table, mapping).features())
 
 
 def _gathered(names: Sequence[str]) -> Iterator[str]:
     shown = "row_position) FILTER (WHERE counted = 0"
-    yield f"coalesce(min({shown}), min(row_position)) AS position"
+    yield f'coalesce(min({shown}), min(row_position)) AS "position"'
     yield "(max(counted) > 0)::TINYINT AS click"
     yield "max(counted) AS weight"
     yield "bool_or(counted = 0) AS impression"
     yield from (f"min({quoted_name(name)}) AS {quoted_name(name)}" for name in names)
 
 
-def _projected(relation: "DuckDBPyRelation", values: dict[str, str]) -> "DuckDBPyRelation":
-    return relation.project(", ".join(f"{sql} AS {quoted_name(n)}" for n, sql in values.items()))
+def _listed(values: dict[str, str]) -> str:
+    return ", ".join(f"{sql} AS {quoted_name(name)}" for name, sql in values.items())
 
 
 class _Columns:
@@ -140,7 +135,8 @@ class _Columns:
             f"CASE WHEN {quoted_name(name)}::DOUBLE > 0 THEN {float(weight)!r}::DOUBLE ELSE 0 END"
             for name, weight in self.mapping.actions.items()
         )
-        return f"greatest({', '.join(parts)})"
+        # Spark's greatest takes two values at least
+        return f"greatest(0.0::DOUBLE, {', '.join(parts)})"
 
     def features(self) -> Iterator[str]:
         taken = {self.mapping.column(meaning) for meaning in (*REQUIRED, *_OUTCOMES)}

@@ -210,9 +210,9 @@ class ClickLog:
 
         All sessions of a query are on one side; each side has a query.
         """
-        from prsrank.logs.click_log_parts import split_by_query
+        from prsrank.logs.click_log_parts import split_by_group
 
-        return split_by_query(self, share, seed=seed)
+        return split_by_group(self, share, seed=seed)
 
     def split_by_time(
         self, *, at: Time | None = None, share: float | None = None
@@ -258,41 +258,37 @@ class ClickLog:
         Raises:
             InputError: if a query or doc of the log is not in the data set.
         """
-        lists = _positions_of(self.query_ids, dataset.query_ids, "query")
-        lengths = np.diff(self.doc_offsets)
-        list_of_doc = np.repeat(lists, lengths)
-        if dataset.doc_ids is None:
-            rows = self._doc_numbers()
-            bad = (rows < 0) | (rows >= dataset.list_lengths[list_of_doc])
-            if bad.any():
-                self._raise_unknown_doc(int(bad.argmax()))
-            return dataset.offsets[list_of_doc] + rows
-        list_of_row = np.repeat(np.arange(dataset.lists), dataset.list_lengths)
-        ids, known = _same_kind(self.doc_ids, dataset.doc_ids)
-        codes = np.unique(np.concatenate([ids, known]), return_inverse=True)[1].astype(np.int64)
-        keys = list_of_doc * (codes.max(initial=0) + 1) + codes[: len(ids)]
-        known_keys = list_of_row * (codes.max(initial=0) + 1) + codes[len(ids) :]
-        order = np.argsort(known_keys, kind="stable")
-        place = np.minimum(np.searchsorted(known_keys[order], keys), len(order) - 1)
-        bad = known_keys[order][place] != keys
-        if bad.any():
-            self._raise_unknown_doc(int(bad.argmax()))
-        return np.asarray(order[place])
-
-    def _doc_numbers(self) -> Longs:
-        try:
-            return self.doc_ids.astype(np.int64)
-        except ValueError:
+        lists, rows = self.find_docs(dataset)
+        if lists.min(initial=0) < 0:
+            query = self.query_ids[lists.argmin()]
+            raise InputError(f"query {query} is in the log but not in the data set")
+        if rows.min(initial=0) < 0:
+            if dataset.doc_ids is None and self.doc_ids.dtype.kind == "U":
+                raise InputError(
+                    "the log names docs by strings, but the data set has no doc ids to match"
+                )
+            doc = int(rows.argmin())
+            query = int(np.searchsorted(self.doc_offsets, doc, side="right")) - 1
             raise InputError(
-                "the log names docs by strings, but the data set has no doc ids to match"
-            ) from None
+                f"doc {self.doc_ids[doc]} of query {self.query_ids[query]} is in the log "
+                "but not in the data set"
+            )
+        return rows
 
-    def _raise_unknown_doc(self, doc: int) -> None:
-        query = int(np.searchsorted(self.doc_offsets, doc, side="right")) - 1
-        raise InputError(
-            f"doc {self.doc_ids[doc]} of query {self.query_ids[query]} is in the log "
-            "but not in the data set"
-        )
+    def find_docs(self, dataset: RankingDataset) -> tuple[Longs, Longs]:
+        """Return the list of each query in a data set, and the row of each doc; -1: not there."""
+        lists = _indices_of(self.query_ids, dataset.query_ids)
+        list_of_doc = np.repeat(lists, np.diff(self.doc_offsets))
+        if dataset.doc_ids is None and self.doc_ids.dtype.kind in "iu":
+            rows: npt.NDArray = self.doc_ids
+            known = (list_of_doc >= 0) & (rows >= 0) & (rows < dataset.list_lengths[list_of_doc])
+            return lists, np.where(known, dataset.offsets[list_of_doc] + rows, -1)
+        list_of_row = np.repeat(np.arange(dataset.lists), dataset.list_lengths)
+        ids, names = _same_kind(self.doc_ids, dataset.doc_names)
+        codes = np.unique(np.concatenate([ids, names]), return_inverse=True)[1].astype(np.int64)
+        several = codes.max(initial=0) + 1
+        keys = list_of_doc * several + codes[: len(ids)]  # below 0 where the query is not there
+        return lists, _indices_of(keys, list_of_row * several + codes[len(ids) :])
 
 
 _DTYPES: dict[str, type] = {
@@ -328,11 +324,11 @@ def _same_kind(one: IdArray, other: IdArray) -> tuple[IdArray, IdArray]:
     return one.astype(np.str_), other.astype(np.str_)
 
 
-def _positions_of(wanted: IdArray, known: IdArray, what: str) -> Longs:
+def _indices_of(wanted: IdArray, known: IdArray) -> Longs:
+    """Return where each id stands among the known ones; -1: nowhere."""
+    if not len(known):
+        return np.full(len(wanted), -1)
     wanted, known = _same_kind(wanted, known)
     order = np.argsort(known, kind="stable")
-    place = np.minimum(np.searchsorted(known[order], wanted), max(len(known) - 1, 0))
-    missing = known[order][place] != wanted if len(known) else np.ones(len(wanted), bool)
-    if missing.any():
-        raise InputError(f"{what} {wanted[missing.argmax()]} is in the log but not in the data set")
-    return order[place]
+    index = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
+    return np.where(known[order][index] == wanted, order[index], -1)

@@ -1,4 +1,4 @@
-"""Click logs in files: events (Parquet, CSV) and the compact form (a folder of Parquet)."""
+"""Click logs written as events (Parquet), and the compact form (a folder of Parquet)."""
 
 import glob
 import json
@@ -18,9 +18,10 @@ from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_checks import check_contents, check_fit
 from prsrank.logs.click_log_parts import canonical, check_session_ids
 from prsrank.logs.distinct import doc_table
-from prsrank.logs.event_source import OPTIONAL, REQUIRED, one_line, source_of
-from prsrank.logs.events import event_blocks, from_source
+from prsrank.logs.event_source import OPTIONAL, REQUIRED
+from prsrank.logs.events import event_blocks
 from prsrank.logs.sql_text import quoted_name, quoted_text
+from prsrank.logs.tables import ENDINGS, errors_in_one_line, named_errors, one_line
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -29,27 +30,7 @@ AnyPath = str | os.PathLike[str]
 
 _COMPACT = ("rankings", "sessions", "clicks")
 _SESSION_COLUMNS = ("ranking", "clicks", "session_id", "timestamp")
-_CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-_PARQUET = (".parquet", ".pq")
 _CONTEXTS_KEY = "prsrank_contexts"
-
-
-def read_click_log(path: AnyPath, *, contexts: Sequence[str] | None = None) -> ClickLog:
-    """Read a click log: events (Parquet or CSV) or the compact form, told apart by content.
-
-    Args:
-        path: a Parquet or CSV file of events, a folder of Parquet files of events, or a
-            folder that `write_compact` wrote.
-        contexts: the context columns to keep; by default those that the log was written
-            with, which for other programs' files is none.
-
-    Raises:
-        InputError: if a file is missing, is cut short, or holds a log that cannot be used.
-    """
-    place = Path(path)
-    if is_compact(place):
-        return _read_compact(place, contexts)
-    return _read_events(place, contexts)
 
 
 def is_compact(path: AnyPath) -> bool:
@@ -63,7 +44,7 @@ def write_events(log: ClickLog, path: AnyPath) -> None:
 
     Sessions keep their order; docs that no session shows are left out.
     """
-    if Path(path).name.lower().endswith((*_CSV, ".json", ".jsonl")):
+    if Path(path).name.lower().endswith(ENDINGS["CSV"] + ENDINGS["JSON lines"]):
         raise InputError(f"{path}: events are written as Parquet: name the file .parquet")
     _check_writable(log, reserved=REQUIRED + OPTIONAL)
     with atomic_output(path) as draft, _writing(path) as connection:
@@ -97,57 +78,23 @@ def write_compact(log: ClickLog, path: AnyPath) -> None:
             _copy(connection, relation, draft / f"{name}.parquet", contexts=contexts)
 
 
-def _read_events(place: Path, contexts: Sequence[str] | None) -> ClickLog:
+def read_compact(path: AnyPath, contexts: Sequence[str] | None = None) -> ClickLog:
+    """Read a log in the compact form; `contexts` are the context columns to keep, or all.
+
+    Raises:
+        InputError: if a file is missing, is cut short, or holds a log that cannot be used.
+    """
     import duckdb
 
-    files = _event_files(place)
-    with _reading(place) as connection:
-        escaped = [glob.escape(str(file)) for file in files]
-        try:
-            if files[0].name.lower().endswith(_CSV):
-                relation = connection.read_csv(escaped[0])
-            else:
-                relation = connection.read_parquet(escaped, union_by_name=len(files) > 1)
-                contexts = stored_contexts(connection, files[0]) if contexts is None else contexts
-        except duckdb.Error as error:
-            raise InputError(f"{place}: cannot be read: {one_line(error)}") from error
-        return from_source(source_of(relation), contexts=contexts or ())
-
-
-def _event_files(place: Path) -> list[Path]:
-    if place.is_dir():
-        files = sorted(file for file in place.iterdir() if file.suffix in _PARQUET)
-        if not files:
-            raise InputError(f"{place}: the folder holds no Parquet files")
-        return files
-    file = existing_file(place)
-    if file.stat().st_size == 0:
-        raise InputError(f"{place}: the file is empty")
-    with file.open("rb") as stream:
-        is_parquet = stream.read(4) == b"PAR1"
-    if not is_parquet and not file.name.lower().endswith(_CSV + _PARQUET):
-        raise InputError(
-            f"{place}: not a click log: neither Parquet nor named .parquet, .csv or .tsv"
-        )
-    return [file]
-
-
-def _read_compact(place: Path, contexts: Sequence[str] | None) -> ClickLog:
-    import duckdb
-
-    with _reading(place) as connection:
+    place = Path(path)
+    with duckdb.connect() as connection, named_errors(str(place)), errors_in_one_line(str(place)):
         files = {name: existing_file(place / f"{name}.parquet") for name in _COMPACT}
-        try:
-            tables = {n: connection.read_parquet(glob.escape(str(f))) for n, f in files.items()}
-            if contexts is None:
-                contexts = stored_contexts(connection, files["sessions"])
-            rankings = _arrays(tables["rankings"], _RANKING_SQL, (), place / "rankings.parquet")
-            sessions = _arrays(
-                tables["sessions"], _SESSION_SQL, contexts, place / "sessions.parquet"
-            )
-            clicks = _arrays(tables["clicks"], _CLICK_SQL, (), place / "clicks.parquet")
-        except duckdb.Error as error:
-            raise InputError(f"{place}: cannot be read: {one_line(error)}") from error
+        tables = {n: connection.read_parquet(glob.escape(str(f))) for n, f in files.items()}
+        if contexts is None:
+            contexts = stored_contexts(connection, files["sessions"])
+        rankings = _arrays(tables["rankings"], _RANKING_SQL, (), files["rankings"])
+        sessions = _arrays(tables["sessions"], _SESSION_SQL, contexts, files["sessions"])
+        clicks = _arrays(tables["clicks"], _CLICK_SQL, (), files["clicks"])
         log = _compact_log(rankings, sessions, clicks, contexts)
         check_fit(log)
         log = canonical(log)
@@ -275,19 +222,6 @@ def _check_writable(log: ClickLog, *, reserved: Sequence[str]) -> None:
     for name in log.contexts:
         if name.lower() in reserved:
             raise InputError(f"a context cannot be named {name!r}: that column has its own meaning")
-
-
-@contextmanager
-def _reading(place: Path) -> Iterator["DuckDBPyConnection"]:
-    import duckdb
-
-    with duckdb.connect() as connection:
-        try:
-            yield connection
-        except InputError as error:
-            message = str(error)
-            named = message.startswith(str(place))
-            raise InputError(message if named else f"{place}: {message}") from error
 
 
 @contextmanager

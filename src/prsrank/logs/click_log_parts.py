@@ -1,6 +1,6 @@
 """Parts of click logs: select, split and merge sessions; the one order that logs compare in."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 import numpy as np
@@ -11,6 +11,9 @@ from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog, Context, Time
 from prsrank.logs.distinct import code_pairs, code_rankings, doc_table, ragged_rows
 from prsrank.types import IdArray, Ints, Longs
+
+GroupOf = Callable[[IdArray], IdArray]
+"""Takes query ids; returns for each the name of its group. Queries of a group stay together."""
 
 
 def select(log: ClickLog, sessions: npt.ArrayLike) -> ClickLog:
@@ -51,16 +54,27 @@ def select(log: ClickLog, sessions: npt.ArrayLike) -> ClickLog:
     )
 
 
-def split_by_query(log: ClickLog, share: float, *, seed: int = 0) -> tuple[ClickLog, ClickLog]:
-    """Split a log by queries; see `ClickLog.split_by_query`."""
+def split_by_group(
+    log: ClickLog, share: float, *, seed: int = 0, group_of: GroupOf | None = None
+) -> tuple[ClickLog, ClickLog]:
+    """Return the sessions of `share` of the groups, drawn at random, and the others.
+
+    Args:
+        log: the sessions.
+        share: of the groups; each side gets one at least.
+        seed: of the draw.
+        group_of: gives each query's group; default: every query is its own.
+    """
     _check_share(share)
-    shown = np.unique(log.ranking_query[log.session_ranking])
+    group: npt.NDArray = np.arange(log.queries)
+    if group_of is not None:
+        group = np.unique(group_of(log.query_ids), return_inverse=True)[1]
+    of_session = group[log.ranking_query][log.session_ranking]
+    shown = np.unique(of_session)
     if len(shown) < 2:
         raise InputError(f"a log of {len(shown)} queries cannot be split by query")
     size = min(max(round(share * len(shown)), 1), len(shown) - 1)
-    first = np.zeros(log.queries, bool)
-    first[np.random.default_rng(seed).permutation(shown)[:size]] = True
-    mask = first[log.ranking_query][log.session_ranking]
+    mask = np.isin(of_session, np.random.default_rng(seed).permutation(shown)[:size])
     return select(log, mask), select(log, ~mask)
 
 

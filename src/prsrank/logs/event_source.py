@@ -1,67 +1,95 @@
-"""Frames of events as DuckDB sees them: columns, types, and the rows that are wrong."""
+"""Events that SQL can be run over, wherever they lie, and what their columns and rows must be."""
 
 import difflib
 import importlib.util
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
+from prsrank.files import FileName
+from prsrank.logs.row_rules import row_rules, type_rules
+from prsrank.logs.tables import errors_in_one_line as errors_in_one_line
+from prsrank.logs.tables import open_table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 REQUIRED = ("query_id", "session_id", "doc_id", "position", "click")
 OPTIONAL = ("propensity", "randomised", "timestamp", "weight")
-MAX_POSITION = 1_000_000
+EVENTS = "prsrank_events"
+"""What a query calls the events that it runs over."""
 
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT"}
 _INTEGERS |= {f"U{name}" for name in _INTEGERS} | {"HUGEINT", "UHUGEINT"}
 _FLOATS = {"FLOAT", "DOUBLE"}
 
 
-@dataclass(frozen=True)
-class EventSource:
-    """Events that SQL can be run over, and the types of their columns.
+class EventSource(ABC):
+    """The events of a log, unchecked, that DuckDB's SQL can be run over, wherever they lie.
+
+    Those of a log have query_id, session_id, doc_id, position and click; where the log has
+    them also propensity, randomised, timestamp, client_id, weight (of the heaviest action that
+    counts; 0 where none) and impression (whether the log says that the doc was shown; only in
+    logs of single actions and UBI); then contexts and features under their own names.
 
     Attributes:
-        relation: the events.
         types: DuckDB's type of each column, by name.
         name: what messages call the events, such as the path of their file.
+        contexts: the columns with one value per session.
+        features: the columns that are features.
+        findings: what was noticed while opening, each with a count: "clicks_not_in_list" and
+            so on (UBI only; see `prsrank.logs.ubi`).
     """
 
-    relation: "DuckDBPyRelation"
     types: Mapping[str, str]
-    name: str = "the events"
+    name: str
+    contexts: tuple[str, ...]
+    features: tuple[str, ...]
+    findings: Mapping[str, int]
+
+    @abstractmethod
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query over the events (EVENTS) and tables that were kept."""
+
+    @abstractmethod
+    def select(self, columns: str) -> Self:
+        """Return the events with these columns, which SQL lists, only."""
+
+    @abstractmethod
+    def where(self, condition: str) -> Self:
+        """Return the events for which SQL is true."""
+
+    @abstractmethod
+    def grouped(self, keys: str, columns: str) -> Self:
+        """Return one row, with these columns, of each group of events with the same keys."""
+
+    @abstractmethod
+    def keep(self, name: str, sql: str) -> Self:
+        """Keep the rows of a query as a table that further queries can name; see `drop`."""
+
+    @abstractmethod
+    def drop(self, name: str) -> None:
+        """Drop a table that was kept."""
+
+    @abstractmethod
+    def open_table(self, path: FileName | Sequence[FileName]) -> Self:
+        """Open files beside the log: a table that queries can be run over together with it."""
 
     def rows(self, columns: str, *, where: str = "true", limit: int = 1) -> list[tuple[Any, ...]]:
         """Return the first rows for which a condition holds, as tuples."""
-        with errors_in_one_line(self.name):
-            return self.relation.filter(where).limit(limit).project(columns).fetchall()
+        return self.query(f"SELECT {columns} FROM {EVENTS} WHERE {where} LIMIT {limit}")  # noqa: S608
 
     def total(self, aggregates: str) -> tuple[Any, ...]:
         """Return aggregates over all rows."""
-        with errors_in_one_line(self.name):
-            return self.relation.aggregate(aggregates).fetchall()[0]
-
-    def arrays(self, columns: str) -> dict[str, npt.NDArray]:
-        """Return columns as arrays, in the order of the events."""
-        with errors_in_one_line(self.name):
-            return self.relation.project(columns).fetchnumpy()
-
-    def distinct(self, column: str, *, also: str, ordered: bool) -> dict[str, npt.NDArray]:
-        """Return the distinct values of a column as `value`, and SQL of `value` beside them."""
-        with errors_in_one_line(self.name):
-            values = self.relation.project(f"{column} AS value").distinct()
-            if ordered:
-                values = values.order("value")
-            return values.project(f"value, {also}").fetchnumpy()
+        return self.query(f"SELECT {aggregates} FROM {EVENTS}")[0]  # noqa: S608
 
     def is_integer(self, column: str) -> bool:
         """Tell whether a column holds integers."""
@@ -77,55 +105,106 @@ class EventSource:
         return self.types[column] in ("VARCHAR", "UUID") or self.types[column].startswith("ENUM")
 
 
-@contextmanager
-def errors_in_one_line(name: str) -> Iterator[None]:
-    """Turn an error of DuckDB about `name` into an InputError of one line."""
-    import duckdb
+@dataclass(frozen=True)
+class LogSource(EventSource):
+    """Events in DuckDB, which leaves them in their files and keeps within its memory limit.
 
-    try:
-        yield
-    except duckdb.OutOfMemoryException as error:
-        raise InputError(f"{name}: needs more memory than allowed: {one_line(error)}") from error
-    except duckdb.Error as error:
-        raise InputError(f"{name}: cannot be read: {one_line(error)}") from error
-
-
-def one_line(error: Exception) -> str:
-    """Return the first line of an error's message, without DuckDB's name for the error.
-
-    An error in a CSV file keeps the line that says what is wrong, too.
+    Attributes:
+        relation: the events.
+        connection: the database that the relation belongs to, if it is our own.
     """
-    lines = str(error).strip().splitlines()
-    line = lines[0].split("Error: ", 1)[-1]
-    if line.startswith("CSV Error") and len(lines) > 2:
-        file = next((text.split("=", 1)[1].strip() for text in lines if "file =" in text), "")
-        line = f"{file}{', ' if file else ''}{line[10:]}: {lines[2]}"
-    return line
+
+    relation: "DuckDBPyRelation"
+    types: Mapping[str, str]
+    name: str = "the events"
+    contexts: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    connection: "DuckDBPyConnection" = None  # type: ignore[assignment]
+    findings: Mapping[str, int] = field(default_factory=dict)
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        with errors_in_one_line(self.name):
+            found = self.relation.query(EVENTS, sql)
+            return [] if found is None else found.fetchall()
+
+    def select(self, columns: str) -> Self:
+        """Return the events with these columns only."""
+        return self._of(self.relation.project(columns))
+
+    def where(self, condition: str) -> Self:
+        """Return the events for which SQL is true."""
+        return self._of(self.relation.filter(condition))
+
+    def grouped(self, keys: str, columns: str) -> Self:
+        """Return one row of each group of events."""
+        return self._of(self.relation.aggregate(columns, keys))
+
+    def keep(self, name: str, sql: str) -> Self:
+        """Keep the rows of a query in a temporary table, on disk where memory is short."""
+        self.query(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
+        kept: Any = self.relation.query(EVENTS, f"SELECT * FROM {name}")  # noqa: S608
+        return self._of(kept)
+
+    def drop(self, name: str) -> None:
+        """Drop a table that was kept."""
+        self.query(f"DROP TABLE IF EXISTS {name}")
+
+    def open_table(self, path: FileName | Sequence[FileName]) -> Self:
+        """Open files beside the log."""
+        table = replace(self, name=str(path), contexts=(), features=(), findings={})
+        return table._of(open_table(self.connection, path))
+
+    def _of(self, relation: "DuckDBPyRelation") -> Self:
+        return replace(self, relation=relation, types=source_of(relation).types)
+
+    def arrays(self, columns: str) -> dict[str, npt.NDArray]:
+        """Return columns as arrays, in the order of the events."""
+        with errors_in_one_line(self.name):
+            return self.relation.project(columns).fetchnumpy()
+
+    def distinct(self, column: str, *, also: str, ordered: bool) -> dict[str, npt.NDArray]:
+        """Return the distinct values of a column as `value`, and SQL of `value` beside them."""
+        with errors_in_one_line(self.name):
+            values = self.relation.project(f"{column} AS value").distinct()
+            if ordered:
+                values = values.order("value")
+            return values.project(f"value, {also}").fetchnumpy()
 
 
 @contextmanager
-def open_frame(frame: object) -> Iterator[EventSource]:
-    """Open a pandas, Polars, Arrow or DuckDB frame, or a mapping of NumPy arrays."""
+def open_frame(
+    frame: object, connection: "DuckDBPyConnection | None" = None
+) -> Iterator[LogSource]:
+    """Open a pandas, Polars, Arrow or DuckDB frame, or a mapping of NumPy arrays.
+
+    Args:
+        frame: it may belong to another database.
+        connection: the database to open it in; default: its own, or a new one.
+    """
     import duckdb
 
-    if isinstance(frame, duckdb.DuckDBPyRelation):
+    if isinstance(frame, duckdb.DuckDBPyRelation) and connection is None:
         yield source_of(frame)
         return
     _check_mixed_types(frame)
-    with tempfile.TemporaryDirectory(prefix="prsrank-") as folder, duckdb.connect() as connection:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="prsrank-"))
+        if connection is None:
+            connection = stack.enter_context(duckdb.connect())
         try:
-            relation = _relation(connection, frame, Path(folder))
+            relation = _relation(connection, frame, Path(folder) / "frame.parquet")
         except duckdb.Error as error:
             raise InputError(
                 "the log must be a pandas, Polars, Arrow or DuckDB frame, "
                 f"or a mapping of arrays, not {type(frame).__name__}"
             ) from error
-        yield source_of(relation)
+        yield replace(source_of(relation), name="the log", connection=connection)
 
 
-def source_of(relation: "DuckDBPyRelation") -> EventSource:
+def source_of(relation: "DuckDBPyRelation") -> LogSource:
     """Return a DuckDB relation as a source of events."""
-    return EventSource(relation, dict(zip(relation.columns, map(str, relation.types), strict=True)))
+    return LogSource(relation, dict(zip(relation.columns, map(str, relation.types), strict=True)))
 
 
 def check_columns(source: EventSource, contexts: Sequence[str]) -> None:
@@ -138,71 +217,43 @@ def check_columns(source: EventSource, contexts: Sequence[str]) -> None:
             raise InputError(f"column {name!r} has a meaning of its own and is no context")
     if source.total("count(*)") == (0,):
         raise InputError("the log is empty: it has no rows")
-    for name in ("query_id", "session_id", "doc_id"):
-        if not (source.is_integer(name) or source.is_text(name)):
-            _raise_type(source, name, "integers or strings")
-    if not source.is_number("position"):
-        _raise_type(source, "position", "whole numbers")
-    if not (source.is_number("click") or source.types["click"] == "BOOLEAN"):
-        _raise_type(source, "click", "0 and 1, or booleans")
-    for name in ("propensity", "weight"):
-        if name in source.types and not source.is_number(name):
-            _raise_type(source, name, "numbers")
-    kind = source.types.get("randomised", "BOOLEAN")
-    if kind != "BOOLEAN" and not source.is_text("randomised"):
-        _raise_type(source, "randomised", "booleans or names of designs")
-    kind = source.types.get("timestamp", "DATE")
-    if not (kind in _INTEGERS or kind == "DATE" or kind.startswith("TIMESTAMP")):
-        _raise_type(source, "timestamp", "times, or whole microseconds since 1970")
+    for rule in type_rules(source):
+        kind = source.types[rule.column]
+        raise InputError(f"column {rule.column!r} must hold {rule.wanted}, not {kind}")
 
 
-def check_rows(source: EventSource) -> None:
-    """Raise an InputError that names the first row that cannot be used, if there is one."""
-    checks = list(_row_checks(source))
-    counts = ", ".join(f"count_if({condition})" for condition, _ in checks)
+def check_rows(source: EventSource) -> int:
+    """Raise an InputError that names a row that cannot be used, if there is one.
+
+    Returns:
+        The number of rows.
+    """
+    rules = [rule for rule in row_rules(source) if rule.refusal]
+    counts = ", ".join(f"count_if({rule.broken})" for rule in rules)
     total, *found = source.total(f"count(*), {counts}")
-    for (condition, problem), count in zip(checks, found, strict=True):
+    shown = [name for name in (*REQUIRED, "propensity") if name in source.types]
+    for rule, count in zip(rules, found, strict=True):
         if count:
-            row = source.rows(", ".join(REQUIRED), where=condition)[0]
-            named = dict(zip(REQUIRED, row, strict=True))
+            row = source.rows(", ".join(f'"{name}"' for name in shown), where=rule.broken)[0]
+            named = dict(zip(shown, row, strict=True))
             raise InputError(
-                f"{problem.format(**named)} in {count} of {total} rows, first for doc "
+                f"{rule.refusal.format(**named)} in {count} of {total} rows, first for doc "
                 f"{named['doc_id']} of session {named['session_id']} of query {named['query_id']}"
             )
+    return int(total)
 
 
-def _row_checks(source: EventSource) -> Iterator[tuple[str, str]]:
-    for name in (*REQUIRED, "propensity", "timestamp"):
-        if name not in source.types:
-            continue
-        null = f"{name} IS NULL"
-        if source.types[name] in _FLOATS:
-            null += f" OR isnan({name})"
-        yield null, f"{name} is missing (null)"
-    if not source.is_integer("position"):
-        yield "position != trunc(position)", "position {position} is not a whole number"
-    yield (
-        "position < 1",
-        "position {position}, but positions start at 1 (add 1 if the log counts from 0),",
-    )
-    yield f"position > {MAX_POSITION}", f"position {{position}} is above {MAX_POSITION:,}"
-    if source.types["click"] != "BOOLEAN":
-        yield "click NOT IN (0, 1)", "click {click}, but a click is 0 or 1,"
-    if "weight" in source.types:
-        usable = "weight > 0 AND isfinite(weight::DOUBLE)"
-        yield (
-            f"click::BOOLEAN AND NOT coalesce({usable}, false)",
-            "the weight of a click is not a number above 0",
-        )
+def _relation(connection: "DuckDBPyConnection", frame: Any, file: Path) -> "DuckDBPyRelation":
+    import duckdb
 
-
-def _relation(connection: "DuckDBPyConnection", frame: Any, folder: Path) -> "DuckDBPyRelation":
-    library = type(frame).__module__.split(".")[0]
-    if library == "polars":
+    if isinstance(frame, duckdb.DuckDBPyRelation):
+        frame.write_parquet(str(file))
+        return connection.read_parquet(str(file))
+    if type(frame).__module__.split(".")[0] == "polars":
         frame = frame.lazy().collect()
         if importlib.util.find_spec("pyarrow") is None:
-            frame.write_parquet(folder / "frame.parquet")
-            return connection.read_parquet(str(folder / "frame.parquet"))
+            frame.write_parquet(file)
+            return connection.read_parquet(str(file))
     if isinstance(frame, Mapping):
         frame = {name: _column(values) for name, values in frame.items()}
         if len({len(values) for values in frame.values()}) > 1:
@@ -244,7 +295,3 @@ def nearest_column(name: str, known: Mapping[str, str]) -> str:
     lower = {column.lower(): column for column in known}
     close = difflib.get_close_matches(name, lower, n=1, cutoff=0.4)
     return f"; did you mean {lower[close[0]]!r}?" if close else f"; it has {', '.join(known)}"
-
-
-def _raise_type(source: EventSource, name: str, wanted: str) -> None:
-    raise InputError(f"column {name!r} must hold {wanted}, not {source.types[name]}")

@@ -19,7 +19,7 @@ from prsrank.logs.distinct import (
     group_rows,
     ragged_rows,
 )
-from prsrank.logs.event_source import EventSource, check_columns, check_rows, open_frame
+from prsrank.logs.event_source import LogSource, check_columns, check_rows, open_frame
 from prsrank.logs.sql_text import quoted_name
 from prsrank.types import Floats, IdArray, Ints, Longs, Marks
 
@@ -56,7 +56,7 @@ def from_frame(frame: object, *, contexts: Sequence[str] = ()) -> ClickLog:
         return from_source(source, contexts=contexts)
 
 
-def from_source(source: EventSource, *, contexts: Sequence[str] = ()) -> ClickLog:
+def from_source(source: LogSource, *, contexts: Sequence[str] = ()) -> ClickLog:
     """Make a log of events that DuckDB can read; see `from_frame`."""
     check_columns(source, contexts)
     check_rows(source)
@@ -104,7 +104,7 @@ class _Keys:
 class _KeyedColumns:
     """The columns of a source of events, as keys and numbers."""
 
-    def __init__(self, source: EventSource, contexts: Sequence[str]) -> None:
+    def __init__(self, source: LogSource, contexts: Sequence[str]) -> None:
         self.source = source
         names = ["query_id", "session_id", "doc_id", *contexts]
         if "randomised" in source.types:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +12,16 @@ from prsrank.data.dataset import RankingDataset, id_array
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.logs.canonical import feature_columns
-from prsrank.logs.event_source import EventSource, errors_in_one_line, nearest_column, source_of
+from prsrank.logs.event_source import EventSource, LogSource, nearest_column, source_of
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import LogSource
 from prsrank.logs.sql_text import quoted_name, quoted_text
-from prsrank.logs.tables import open_table
+from prsrank.logs.tables import errors_in_one_line
 from prsrank.types import IdArray, Reals
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
+
+_Source = TypeVar("_Source", bound=EventSource)
 
 _LIST = "query_id, doc_id"
 _NUMBERED = "#[0-9]+"
@@ -58,22 +60,24 @@ def lists_of_table(
     Raises:
         InputError: if the table cannot be read, or two rows of a doc disagree.
     """
-    mapping = mapping or LogMapping()
-    name = str(table)
-    rows = open_table(source.connection, table)
-    known = source_of(rows)
-    keys = {meaning: _key(known, mapping, meaning, name) for meaning in ("query_id", "doc_id")}
-    chosen = LogMapping(columns=keys, features=mapping.features or ("*",))
-    with errors_in_one_line(name):
-        features = feature_columns(rows, chosen)
-        ids = ", ".join(f"{quoted_name(column)} AS {key}" for key, column in keys.items())
-        columns = ", ".join(map(quoted_name, features))
-        renamed = rows.project(f"{ids}, {columns}")
+    rows, features = keyed_table(source, table, mapping or LogMapping())
+    with errors_in_one_line(rows.name):
         queries = source.relation.project("query_id AS shown").distinct()
         same = "query_id::VARCHAR = shown::VARCHAR"
-        kept = renamed.join(queries, same, how="semi")
-    lists = EventSource(kept, source_of(kept).types, name)
-    return _dataset(lists, features, name, "")
+        kept = rows.relation.join(queries, same, how="semi")
+    return _dataset(replace(rows, relation=kept), features, rows.name, "")
+
+
+def keyed_table(
+    source: _Source, table: FileName | Sequence[FileName], mapping: LogMapping
+) -> tuple[_Source, tuple[str, ...]]:
+    """Open a table of features beside a log: query_id, doc_id, features; and those columns."""
+    rows = source.open_table(table)
+    keys = {meaning: _key(rows, mapping, meaning) for meaning in ("query_id", "doc_id")}
+    chosen = LogMapping(columns=keys, features=mapping.features or ("*",))
+    features = feature_columns(rows, chosen)
+    columns = [f"{quoted_name(column)} AS {key}" for key, column in keys.items()]
+    return rows.select(", ".join([*columns, *map(quoted_name, features)])), features
 
 
 def lists_shown(source: LogSource) -> RankingDataset:
@@ -88,8 +92,6 @@ def split_lists(source: LogSource) -> LogSource:
     whose sessions all saw the same keeps its name, unless that ends in such a number.
     `original_queries` takes the numbers off again.
     """
-    from dataclasses import replace
-
     values = ", ".join(map(quoted_name, ("doc_id", *source.features)))
     source.relation.create_view("events_to_split", replace=True)
     seen = (
@@ -124,15 +126,15 @@ def original_queries(query_ids: IdArray) -> IdArray:
     return id_array([number.sub("", query) for query in query_ids.tolist()])
 
 
-def _key(known: EventSource, mapping: LogMapping, meaning: str, name: str) -> str:
+def _key(table: EventSource, mapping: LogMapping, meaning: str) -> str:
     for column in (mapping.column(meaning), meaning):
-        if column in known.types:
+        if column in table.types:
             return column
-    hint = nearest_column(meaning, known.types)
-    raise InputError(f"{name}: the table has no column {meaning!r}{hint}")
+    hint = nearest_column(meaning, table.types)
+    raise InputError(f"{table.name}: the table has no column {meaning!r}{hint}")
 
 
-def _dataset(source: EventSource, features: Sequence[str], where: str, hint: str) -> RankingDataset:
+def _dataset(source: LogSource, features: Sequence[str], where: str, hint: str) -> RankingDataset:
     relation = source.relation
     with errors_in_one_line(source.name):
         lists = relation.project(_LIST).distinct()

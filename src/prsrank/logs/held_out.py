@@ -1,19 +1,17 @@
 """Held-out sessions: parts of a log that share no list with the part that a ranker learns from."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.types import IdArray, Marks
+from prsrank.logs.click_log_parts import GroupOf as GroupOf
+from prsrank.logs.click_log_parts import split_by_group as split_by_group
+from prsrank.types import Marks
 
 WAYS = ("query", "time")
 SIDES = ("held-out", "training")
-
-GroupOf = Callable[[IdArray], IdArray]
-"""Takes query ids; returns for each the name of its group. Queries of a group stay together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,25 +85,6 @@ def hold_out(
         return HeldOut(training, held_out, by)
     early, late = log.split_by_time(share=1 - share)
     return _without_shared(early, late, keep, group_of)
-
-
-def split_by_group(
-    log: ClickLog, share: float, *, seed: int = 0, group_of: GroupOf | None = None
-) -> tuple[ClickLog, ClickLog]:
-    """Return the sessions of `share` of the groups, drawn at random, and the others.
-
-    Without groups this is `ClickLog.split_by_query`.
-    """
-    if group_of is None:
-        return log.split_by_query(share, seed=seed)
-    _, group = np.unique(group_of(log.query_ids), return_inverse=True)
-    of_session = group[log.ranking_query][log.session_ranking]
-    shown = np.unique(of_session)
-    if len(shown) < 2:
-        raise InputError(f"a log of {len(shown)} queries cannot be split by query")
-    size = min(max(round(share * len(shown)), 1), len(shown) - 1)
-    first = np.isin(of_session, np.random.default_rng(seed).permutation(shown)[:size])
-    return log.select(first), log.select(~first)
 
 
 def in_groups(log: ClickLog, other: ClickLog, group_of: GroupOf | None = None) -> Marks:

@@ -1,22 +1,56 @@
-"""Reading a log, with its features, in one call."""
+"""Reading a log, whatever its form, with its features, in one call."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.event_source import EventSource
+from prsrank.logs.click_log_files import is_compact, read_compact
+from prsrank.logs.event_source import LogSource, open_frame
 from prsrank.logs.events import from_source
 from prsrank.logs.features import lists_of_log, lists_of_table, split_lists
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import LogSource, open_events
+from prsrank.logs.sources import check_unmapped, is_path, open_events
+from prsrank.logs.tables import connected, named_errors
 
 LISTS = ("query", "session")
 
 
+def read_click_log(
+    log: object,
+    *,
+    mapping: LogMapping | None = None,
+    contexts: Sequence[str] | None = None,
+    memory: str | None = None,
+    threads: int | None = None,
+) -> ClickLog:
+    """Read the sessions of a log of any form, without features.
+
+    Args:
+        log: as `open_events` takes it; a `ClickLog` is returned as it is.
+        mapping: which column means what.
+        contexts: the context columns to keep; by default the mapping's, else those that the
+            log was written with, which for other programs' files is none.
+        memory: how much DuckDB may hold, such as "4GB".
+        threads: default: the cores this process may use.
+
+    Raises:
+        InputError: if a file is missing, is cut short, or holds a log that cannot be used.
+    """
+    mapping = mapping or LogMapping()
+    if contexts is not None:
+        mapping = replace(mapping, contexts=tuple(contexts))
+    found = _ready(log, mapping, contexts)
+    if found is not None:
+        return found
+    with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
+        return click_log(source if contexts is None else replace(source, contexts=tuple(contexts)))
+
+
 def read_log(
-    path: FileName | Sequence[FileName],
+    log: object,
     *,
     mapping: LogMapping | None = None,
     features: FileName | Sequence[FileName] | None = None,
@@ -27,7 +61,7 @@ def read_log(
     """Read a log and the lists it showed.
 
     Args:
-        path: as `open_events` takes it.
+        log: as `open_events` takes it.
         mapping: which column means what.
         features: a table of features keyed by query and doc (default: the mapping's); without
             one, the mapping's columns of the log are the features.
@@ -47,8 +81,31 @@ def read_log(
     if lists not in LISTS:
         raise InputError(f"lists must be 'query' or 'session', not {lists!r}")
     mapping = mapping or LogMapping()
-    with open_events(path, mapping=mapping, memory=memory, threads=threads) as source:
-        return log_and_lists(source, mapping=mapping, features=features, lists=lists)
+    found = _ready(log, mapping) if lists == "query" else None
+    if found is None:
+        with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
+            return log_and_lists(source, mapping=mapping, features=features, lists=lists)
+    table = features if features is not None else mapping.feature_table
+    if table is None:
+        return found, None
+    with (
+        connected(memory=memory, threads=threads) as connection,
+        open_frame({"query_id": found.query_ids}, connection) as queries,
+    ):
+        return found, lists_of_table(queries, table, mapping=mapping)
+
+
+def _ready(
+    log: object, mapping: LogMapping, contexts: Sequence[str] | None = None
+) -> ClickLog | None:
+    """Return a log that need not be made of events: one in memory, or in the compact form."""
+    if isinstance(log, ClickLog):
+        check_unmapped(log, replace(mapping, contexts=()))
+        return log
+    if not is_path(log) or not is_compact(log):
+        return None
+    check_unmapped(log, mapping)
+    return read_compact(log, (mapping.contexts or None) if contexts is None else contexts)
 
 
 def log_and_lists(
@@ -70,17 +127,13 @@ def log_and_lists(
 
 def click_log(source: LogSource) -> ClickLog:
     """Make a checked click log of events; sessions keep the order of the file, if it has one."""
-    try:
+    with named_errors(source.name):
         return from_source(_in_order(source), contexts=source.contexts)
-    except InputError as error:
-        message = str(error)
-        named = message.startswith(source.name)
-        raise InputError(message if named else f"{source.name}: {message}") from error
 
 
-def _in_order(source: LogSource) -> EventSource:
+def _in_order(source: LogSource) -> LogSource:
     """Sort events that were gathered from single actions: threads leave them in any order."""
     if "impression" not in source.types:
         return source
-    relation = source.relation.order("query_id, session_id, position, doc_id")
-    return EventSource(relation, source.types, source.name)
+    ordered = source.relation.order("query_id, session_id, position, doc_id")
+    return replace(source, relation=ordered)

@@ -1,53 +1,39 @@
-"""Opening a log, whatever files it is in, as events that SQL can be run over."""
+"""Opening a log, whatever its form, as events that SQL can be run over."""
 
 import glob
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.logs.canonical import canonical_events, feature_columns
-from prsrank.logs.click_log_files import is_compact, read_click_log, stored_contexts, write_events
-from prsrank.logs.event_source import REQUIRED, EventSource, errors_in_one_line, source_of
+from prsrank.logs.click_log import ClickLog
+from prsrank.logs.click_log_files import is_compact, read_compact, stored_contexts, write_events
+from prsrank.logs.event_source import REQUIRED, open_frame, source_of
+from prsrank.logs.event_source import LogSource as LogSource
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sql_text import quoted_text
-from prsrank.logs.tables import TableFiles, connected, find_files, open_table
+from prsrank.logs.tables import (
+    TableFiles,
+    connected,
+    errors_in_one_line,
+    find_files,
+    named_errors,
+    open_table,
+)
 from prsrank.logs.ubi import is_ubi, open_ubi
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection, DuckDBPyRelation
-
-
-@dataclass(frozen=True)
-class LogSource(EventSource):
-    """The events of a log, unchecked, under the names that prsrank knows.
-
-    `types` has query_id, session_id, doc_id, position and click; where the log has them also
-    propensity, randomised, timestamp, client_id, weight (of the heaviest action that counts;
-    0 where none) and impression (whether the log says that the doc was shown; only in logs
-    of single actions and UBI); then contexts and features under their own names.
-
-    Attributes:
-        contexts: the columns with one value per session.
-        features: the columns that are features.
-        connection: the database that the relation belongs to.
-        findings: what was noticed while opening, each with a count: "clicks_not_in_list" and
-            so on (UBI only; see `prsrank.logs.ubi`).
-    """
-
-    contexts: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()
-    connection: "DuckDBPyConnection" = None  # type: ignore[assignment]
-    findings: Mapping[str, int] = field(default_factory=dict)
+    from duckdb import DuckDBPyConnection
 
 
 @contextmanager
 def open_events(
-    path: FileName | Sequence[FileName],
+    log: object,
     *,
     mapping: LogMapping | None = None,
     memory: str | None = None,
@@ -60,9 +46,10 @@ def open_events(
     `prsrank.logs.events.from_source` refuse such rows.
 
     Args:
-        path: a file (Parquet, CSV, JSON lines; also packed CSV and JSON), a folder of them to
-            any depth, a glob, or several of those; a folder in the compact form; or a folder
-            with UBI's `ubi_queries` and `ubi_events`.
+        log: a file (Parquet, CSV, JSON lines; also packed CSV and JSON), a folder of them to
+            any depth, a glob, or several of those; a folder in the compact form; a folder with
+            UBI's `ubi_queries` and `ubi_events`; a frame (pandas, Polars, Arrow, DuckDB, or a
+            mapping of arrays); or a `ClickLog`.
         mapping: which column means what; default: the columns have prsrank's names.
         memory: how much DuckDB may hold, such as "4GB"; more is spilled to a folder that is
             removed at the end.
@@ -83,68 +70,65 @@ def open_events(
     [(5, 1, 0), (6, 2, 1)]
     """
     mapping = mapping or LogMapping()
-    single = path if isinstance(path, (str, os.PathLike)) else None
-    with connected(memory=memory, threads=threads) as connection:
-        if single is not None and is_ubi(single):
-            events = open_ubi(connection, single, mapping)
-            yield _log_source(connection, events.relation, mapping, str(path), events.findings)
-            return
-        found = find_files(_plain_files(connection, path, mapping))
-        name = str(path) if single is not None else found.name
-        with errors_in_one_line(name), _named(name):
-            _check_every_file(connection, found, mapping)
-            if not mapping.contexts and found.kind == "Parquet":
-                stored = stored_contexts(connection, found.files[0])
-                mapping = replace(mapping, contexts=stored)
-            table = open_table(connection, found)
-            features = feature_columns(table, mapping)
-            relation = canonical_events(table, mapping)
-        yield _log_source(connection, relation, mapping, name, {}, features)
+    name = log_name(log)
+    with connected(memory=memory, threads=threads) as connection, ExitStack() as stack:
+        with errors_in_one_line(name), named_errors(name):
+            if is_path(log) and is_ubi(log):
+                features: tuple[str, ...] = ()
+                events = open_ubi(connection, log, mapping)
+            else:
+                if not (is_path(log) or isinstance(log, (list, tuple, ClickLog))):
+                    table = stack.enter_context(open_frame(log, connection))
+                else:
+                    table, mapping = _open_files(connection, log, mapping)
+                features = feature_columns(table, mapping)
+                events = canonical_events(table, mapping)
+        yield replace(
+            events,
+            name=name,
+            contexts=mapping.contexts,
+            features=features,
+            connection=connection,
+        )
 
 
-@contextmanager
-def _named(name: str) -> Iterator[None]:
-    """Put the name of the log before an InputError that does not begin with it."""
-    try:
-        yield
-    except InputError as error:
-        message = str(error)
-        if message.startswith(name):
-            raise
-        raise InputError(f"{name}: {message}") from error
+def is_path(log: object) -> TypeGuard[FileName]:
+    """Tell whether a log is given as one path."""
+    return isinstance(log, (str, os.PathLike))
 
 
-def _log_source(
-    connection: "DuckDBPyConnection",
-    relation: "DuckDBPyRelation",
-    mapping: LogMapping,
-    name: str,
-    findings: Mapping[str, int],
-    features: tuple[str, ...] = (),
-) -> LogSource:
-    return LogSource(
-        relation=relation,
-        types=source_of(relation).types,
-        name=name,
-        contexts=mapping.contexts,
-        features=features,
-        connection=connection,
-        findings=findings,
-    )
+def log_name(log: object) -> str:
+    """Return what messages call a log.
+
+    >>> log_name(["a.csv", "b.csv"])
+    'a.csv and 1 more'
+    """
+    if isinstance(log, Sequence) and not isinstance(log, str) and len(log):
+        return str(log[0]) if len(log) == 1 else f"{log[0]} and {len(log) - 1} more"
+    return str(log) if is_path(log) else "the log"
 
 
-def _plain_files(
-    connection: "DuckDBPyConnection", path: FileName | Sequence[FileName], mapping: LogMapping
-) -> FileName | Sequence[FileName]:
-    """Return the path, or for a compact log that of the same log as events."""
-    if not isinstance(path, (str, os.PathLike)) or not is_compact(path):
-        return path
-    if mapping != LogMapping(contexts=mapping.contexts):
-        raise InputError(f"{path}: a log in the compact form has no columns to map")
-    folder = connection.execute("SELECT current_setting('temp_directory')").fetchall()[0][0]
-    events = Path(folder, "events.parquet")
-    write_events(read_click_log(path, contexts=mapping.contexts or None), events)
-    return events
+def check_unmapped(log: object, mapping: LogMapping) -> None:
+    """Raise an InputError for a mapping of columns that a log, read or compact, does not have."""
+    if mapping != LogMapping(contexts=mapping.contexts, feature_table=mapping.feature_table):
+        raise InputError(f"{log_name(log)}: a log in the compact form has no columns to map")
+
+
+def _open_files(
+    connection: "DuckDBPyConnection", log: Any, mapping: LogMapping
+) -> tuple[LogSource, LogMapping]:
+    """Open files, or a click log as one; return it, and the mapping with the contexts it names."""
+    if isinstance(log, ClickLog) or (is_path(log) and is_compact(log)):
+        check_unmapped(log, mapping)
+        clicks = log if isinstance(log, ClickLog) else read_compact(log, mapping.contexts or None)
+        setting = connection.execute("SELECT current_setting('temp_directory')").fetchall()
+        log = Path(setting[0][0], "events.parquet")
+        write_events(clicks, log)
+    found = find_files(log)
+    _check_every_file(connection, found, mapping)
+    if not mapping.contexts and found.kind == "Parquet":
+        mapping = replace(mapping, contexts=stored_contexts(connection, found.files[0]))
+    return source_of(open_table(connection, found)), mapping
 
 
 def _check_every_file(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
-from prsrank.logs.event_source import one_line
 from prsrank.logs.sql_text import quoted_text
 from prsrank.threads import thread_count
 
@@ -65,6 +64,44 @@ def connected(
         yield connection
 
 
+@contextmanager
+def errors_in_one_line(name: str) -> Iterator[None]:
+    """Turn an error of DuckDB about `name` into an InputError of one line."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise InputError(f"{name}: needs more memory than allowed: {one_line(error)}") from error
+    except duckdb.Error as error:
+        raise InputError(f"{name}: cannot be read: {one_line(error)}") from error
+
+
+@contextmanager
+def named_errors(name: str) -> Iterator[None]:
+    """Put the name of a log before an InputError that does not begin with it."""
+    try:
+        yield
+    except InputError as error:
+        message = str(error)
+        if message.startswith(name):
+            raise
+        raise InputError(f"{name}: {message}") from error
+
+
+def one_line(error: Exception) -> str:
+    """Return the first line of an error's message, without DuckDB's name for the error.
+
+    An error in a CSV file keeps the line that says what is wrong, too.
+    """
+    lines = str(error).strip().splitlines()
+    line = lines[0].split("Error: ", 1)[-1]
+    if line.startswith("CSV Error") and len(lines) > 2:
+        file = next((text.split("=", 1)[1].strip() for text in lines if "file =" in text), "")
+        line = f"{file}{', ' if file else ''}{line[10:]}: {lines[2]}"
+    return line
+
+
 def find_files(path: FileName | Sequence[FileName]) -> TableFiles:
     """Return the files of a table: a file, a folder of files, a glob, or several of those.
 
@@ -93,19 +130,15 @@ def open_table(
     connection: "DuckDBPyConnection", path: FileName | Sequence[FileName] | TableFiles
 ) -> "DuckDBPyRelation":
     """Return the table in a file, folder or glob (see `find_files`) as a relation."""
-    import duckdb
-
     found = path if isinstance(path, TableFiles) else find_files(path)
     escaped = [glob.escape(str(file)) for file in found.files]
     several = len(escaped) > 1
-    try:
+    with errors_in_one_line(found.name):
         if found.kind == "Parquet":
             return connection.read_parquet(escaped, union_by_name=several)
         if found.kind == "CSV":
             return connection.read_csv(escaped, union_by_name=several)  # type: ignore[arg-type]
         return connection.read_json(escaped, union_by_name=several)  # type: ignore[arg-type]
-    except duckdb.Error as error:
-        raise InputError(f"{found.name}: cannot be read: {one_line(error)}") from error
 
 
 def _files_of(place: FileName) -> list[Path]:

@@ -8,38 +8,20 @@ an ordinal, positions are those ordinals (they may have gaps), else places in th
 """
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsrank.errors import InputError
-from prsrank.logs.event_source import EventSource, errors_in_one_line, nearest_column, source_of
+from prsrank.logs.event_source import LogSource, nearest_column, source_of
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sql_text import quoted_name, quoted_text
-from prsrank.logs.tables import open_table
+from prsrank.logs.tables import errors_in_one_line, open_table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 _NAMES = ("ubi_queries", "ubi_events")
-
-
-@dataclass(frozen=True)
-class UbiEvents:
-    """Events gathered from UBI, one row per shown doc, and what was noticed.
-
-    Attributes:
-        relation: the events.
-        findings: "clicks_not_in_list" (actions that count on objects that the query did not
-            show: left out), "events_without_query" (likewise, of a query that is not there),
-            "queries_without_list" (left out), "repeated_queries" (rows of a query_id after its
-            first), "positions_disagree" (actions whose ordinal is not the doc's position) and
-            "positions_from" (the base of the ordinals: 0 or 1).
-    """
-
-    relation: "DuckDBPyRelation"
-    findings: Mapping[str, int]
 
 
 def is_ubi(path: str | os.PathLike[str]) -> bool:
@@ -50,8 +32,14 @@ def is_ubi(path: str | os.PathLike[str]) -> bool:
 
 def open_ubi(
     connection: "DuckDBPyConnection", path: str | os.PathLike[str], mapping: LogMapping
-) -> UbiEvents:
+) -> LogSource:
     """Gather UBI's queries and events into one row per shown doc.
+
+    What is noticed stands in `findings`: "clicks_not_in_list" (actions that count on objects
+    that the query did not show: left out), "events_without_query" (likewise, of a query that is
+    not there), "queries_without_list" (left out), "repeated_queries" (rows of a query_id after
+    its first), "positions_disagree" (actions whose ordinal is not the doc's position) and
+    "positions_from" (the base of the ordinals: 0 or 1).
 
     Args:
         connection: where the rows are kept.
@@ -76,8 +64,8 @@ def open_ubi(
         connection.execute(_ROWS.format(shift=1 - base))
         findings = _findings(connection) | {"positions_from": base}
         kept = [name for name in connection.table("ubi_rows").columns if name not in _INTERNAL]
-        rows = connection.table("ubi_rows").filter("shown")
-        return UbiEvents(rows.project(", ".join(map(quoted_name, kept))), findings)
+        rows = source_of(connection.table("ubi_rows").filter("shown"))
+        return replace(rows.select(", ".join(map(quoted_name, kept))), findings=findings)
 
 
 _INTERNAL = ("shown", "place", "ordinal", "action_ordinal")
@@ -212,20 +200,20 @@ def _findings(connection: "DuckDBPyConnection") -> dict[str, int]:
     return {name: int(connection.execute(sql).fetchall()[0][0]) for name, sql in counts.items()}
 
 
-def _hit_ids(source: EventSource) -> str:
+def _hit_ids(source: LogSource) -> str:
     if source.types["query_response_hit_ids"].endswith("[]"):
         return "query_response_hit_ids::VARCHAR[]"
     # a column without a type of its own, or one that holds nothing but nulls
     return "from_json(query_response_hit_ids::JSON, '[\"VARCHAR\"]')"
 
 
-def _time(source: EventSource) -> str:
+def _time(source: LogSource) -> str:
     if source.is_integer("timestamp"):
         return "make_timestamp(timestamp::BIGINT * 1000)"
     return "try_cast(timestamp AS TIMESTAMP)" if source.is_text("timestamp") else "timestamp"
 
 
-def _field(source: EventSource, name: str, place: Path, *, required: bool = True) -> str | None:
+def _field(source: LogSource, name: str, place: Path, *, required: bool = True) -> str | None:
     """Return the SQL of a field of a query, or of its attributes."""
     if name in source.types:
         return f"{quoted_name(name)}::VARCHAR"
@@ -239,7 +227,7 @@ def _field(source: EventSource, name: str, place: Path, *, required: bool = True
     return None
 
 
-def _attribute(source: EventSource, outer: str, inner: str) -> str:
+def _attribute(source: LogSource, outer: str, inner: str) -> str:
     """Return the SQL of a field of event_attributes, whatever form the file gives it."""
     import duckdb
 
@@ -252,11 +240,11 @@ def _attribute(source: EventSource, outer: str, inner: str) -> str:
     return f"json_extract_string({_as_json(source, 'event_attributes')}, '$.{outer}.{inner}')"
 
 
-def _as_json(source: EventSource, name: str) -> str:
+def _as_json(source: LogSource, name: str) -> str:
     return f"{name}::JSON" if source.types[name] in ("VARCHAR", "JSON") else f"to_json({name})"
 
 
-def _require(source: EventSource, place: Path, table: str, *names: str) -> None:
+def _require(source: LogSource, place: Path, table: str, *names: str) -> None:
     for name in names:
         if name not in source.types:
             hint = nearest_column(name, source.types)

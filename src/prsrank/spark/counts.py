@@ -8,9 +8,11 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from prsrank.audit.event_tables import counts_of, open_tables
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
-from prsrank.logs.event_source import REQUIRED
+from prsrank.logs.event_source import EVENTS, check_columns, check_rows
+from prsrank.logs.row_rules import click_sql, design_sql
 from prsrank.propensity.bootstrap import MOST_UNITS, NO_CLICKS
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.randomised import RandomisedEstimator
@@ -21,16 +23,8 @@ from prsrank.spark.counted_log import (
     CountedLog,
     estimate_from_cells,
 )
-from prsrank.spark.event_counts import (
-    busiest_query,
-    cell_counts,
-    check_types,
-    repeating_sessions,
-    row_problems,
-    session_counts,
-    totals,
-)
-from prsrank.spark.events import SparkEvents
+from prsrank.spark.event_counts import cell_counts
+from prsrank.spark.events import SparkEvents, spark_sql
 from prsrank.spark.experiment_counts import (
     shuffled_arrays,
     shuffled_counts,
@@ -71,45 +65,37 @@ def check_log(events: SparkEvents) -> Mapping[str, int]:
     Returns:
         "rows" and "clicks".
     """
-    frame = lazy(events.frame)
-    check_types(frame)
-    found = {name: int(values[0] or 0) for name, values in arrays_of(totals(frame)).items()}
-    if not found["rows"]:
-        raise InputError(f"{events.name}: the log is empty: it has no rows")
-    for i, (condition, problem) in enumerate(row_problems(frame)):
-        if found[f"problem_{i}"]:
-            _raise_row(frame, condition, problem, found[f"problem_{i}"], found["rows"])
+    check_columns(events, events.contexts)
+    rows = check_rows(events)
     if not events.checked:
-        _warn_of_skew(frame, found["rows"])
-    return {"rows": found["rows"], "clicks": found["clicks"]}
+        _warn_of_skew(events, rows)
+    return {"rows": rows, "clicks": events.total(f"count_if({click_sql(events)})")[0]}
 
 
 def check_sessions(events: SparkEvents) -> None:
     """Raise an InputError that names a session with a doc, or a position, in several rows."""
-    found = repeating_sessions(lazy(events.frame))
-    first = found.head(1).to_native().collect()
-    if first:
-        row = first[0]
-        what = "a doc" if row["docs"] < row["rows"] else "a position"
+    found = events.grouped(
+        "query_id, session_id",
+        "query_id, session_id, count(*) AS n, count(DISTINCT doc_id) AS docs, "
+        'count(DISTINCT "position") AS slots',
+    ).where("docs < n OR slots < n")
+    for query, session, rows, docs in found.rows("query_id, session_id, n, docs"):
+        what = "a doc" if docs < rows else "a position"
+        (count,) = found.total("count(*)")
         raise InputError(
-            f"{events.name}: {what} twice in session {row['session_id']} of query "
-            f"{row['query_id']} ({_rows(found)} such sessions)"
+            f"{events.name}: {what} twice in session {session} of query {query} "
+            f"({count} such sessions)"
         )
 
 
-def _raise_row(frame: nw.LazyFrame, condition: nw.Expr, problem: str, count: int, of: int) -> None:
-    row = frame.filter(condition).select(*REQUIRED).head(1).to_native().collect()[0].asDict()
-    raise InputError(
-        f"{problem.format(**row)} in {count} of {of} rows, first for doc {row['doc_id']} of "
-        f"session {row['session_id']} of query {row['query_id']}"
-    )
-
-
-def _warn_of_skew(frame: nw.LazyFrame, rows: int) -> None:
-    most = busiest_query(frame).to_native().collect()[0]
-    if rows >= _MANY_ROWS and most["rows"] > _SKEWED * rows:
+def _warn_of_skew(events: SparkEvents, rows: int) -> None:
+    query, most = events.query(
+        f"SELECT query_id, count(*) AS n FROM {EVENTS} GROUP BY query_id "  # noqa: S608
+        "ORDER BY n DESC LIMIT 1"
+    )[0]
+    if rows >= _MANY_ROWS and most > _SKEWED * rows:
         warnings.warn(
-            f"query {most['query_id']} has {most['rows'] / rows:.0%} of all {rows:,} rows; its "
+            f"query {query} has {most / rows:.0%} of all {rows:,} rows; its "
             "sessions are counted in several tasks, but its list is trained on one rank",
             DataWarning,
             stacklevel=4,
@@ -117,29 +103,9 @@ def _warn_of_skew(frame: nw.LazyFrame, rows: int) -> None:
 
 
 def log_counts(events: SparkEvents) -> Mapping[str, int]:
-    """Return what `prsrank.audit.event_tables.counts_of` returns."""
-    frame = lazy(_coded(events, units=1))
-    rows = arrays_of(frame.select(nw.len().alias("rows"), _clicked().alias("clicks")))
-    sessions = session_counts(frame)
-    whole = arrays_of(
-        sessions.select(
-            nw.len().alias("sessions"),
-            nw.col("last").max().alias("positions"),
-            (nw.col("design") != "").cast(nw.Int64).sum().alias("randomised_sessions"),
-        )
-    )
-    lists = sessions.select("query_id", "rows", "ranking").unique()
-    docs = frame.select("query_id", "doc_id").unique()
-    return {
-        "rows": int(rows["rows"][0]),
-        "sessions": int(whole["sessions"][0]),
-        "lists": _rows(lists),
-        "queries": _rows(frame.select("query_id").unique()),
-        "docs": _rows(docs),
-        "clicks": int(rows["clicks"][0] or 0),
-        "positions": int(whole["positions"][0] or 0),
-        "randomised_sessions": int(whole["randomised_sessions"][0] or 0),
-    }
+    """Return the counts of an audit."""
+    with open_tables(events, contexts=(), features=(), base=1) as tables:
+        return counts_of(tables)
 
 
 def estimate_on_spark(
@@ -202,19 +168,12 @@ def _from_experiment(
 
 
 def _coded(events: SparkEvents, *, units: int) -> "DataFrame":
-    """Return the events with `design`, `unit` and `slot`, which narwhals cannot make."""
+    """Return the events with `design` and `unit`, which narwhals cannot make."""
     from pyspark.sql import functions as F
 
     frame = events.frame
-    kind = dict(frame.dtypes).get("randomised")
-    design = F.lit("")
-    if kind == "boolean":
-        design = F.when(F.col("randomised"), F.lit("uniform")).otherwise(F.lit(""))
-    elif kind is not None:
-        design = F.coalesce(F.col("randomised").cast("string"), F.lit(""))
+    design = F.expr(spark_sql(design_sql(events)))
     session = F.concat_ws("|", F.col("query_id").cast("string"), F.col("session_id").cast("string"))
-    # 40 bits: the sum over a list of any length that can occur stays within 63
-    slot = F.shiftrightunsigned(F.xxhash64("doc_id", F.col("position").cast("long")), 24)
     return frame.select(
         "query_id",
         "session_id",
@@ -223,12 +182,7 @@ def _coded(events: SparkEvents, *, units: int) -> "DataFrame":
         F.col("click").cast("int").alias("click"),
         design.alias("design"),
         (F.crc32(session.cast("binary")) % F.lit(units)).cast("int").alias("unit"),
-        slot.alias("slot"),
     )
-
-
-def _clicked() -> nw.Expr:
-    return nw.col("click").cast(nw.Int64).sum()
 
 
 def _rows(frame: nw.LazyFrame) -> int:

@@ -1,37 +1,51 @@
-"""Opening a log on Spark, as events under the names that prsrank knows."""
+"""Events of a log on Spark, which the SQL that is written for DuckDB runs over too."""
 
-import fnmatch
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from prsrank.errors import InputError
 from prsrank.files import FileName
-from prsrank.logs.event_source import REQUIRED, nearest_column
+from prsrank.logs.canonical import canonical_events, feature_columns
+from prsrank.logs.click_log_files import is_compact, stored_contexts
+from prsrank.logs.event_source import EVENTS, EventSource
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.tables import ENDINGS
+from prsrank.logs.sources import is_path, log_name, open_events
+from prsrank.logs.sql_text import quoted_name
+from prsrank.logs.tables import ENDINGS, connected, find_files, named_errors
+from prsrank.logs.ubi import is_ubi
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-_IDS = ("query_id", "session_id", "doc_id")
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean")
 _READERS = {"CSV": "csv", "JSON lines": "json", "Parquet": "parquet"}
+_TYPES = {
+    "byte": "TINYINT",
+    "short": "SMALLINT",
+    "integer": "INTEGER",
+    "long": "BIGINT",
+    "string": "VARCHAR",
+    "timestamp_ntz": "TIMESTAMP",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+}
+"""DuckDB's name of a type of Spark's; of others it is Spark's own, in capitals."""
 
 
 @dataclass(frozen=True)
-class SparkEvents:
+class SparkEvents(EventSource):
     """The events of a log as a DataFrame: one row per shown doc, nothing checked yet.
 
     Attributes:
-        frame: query_id, session_id, doc_id, position, click, and where the log has them
-            propensity, randomised, timestamp, client_id, weight, contexts and features.
+        frame: the events.
         name: what messages call the log.
         contexts: the columns with one value per session.
         features: the columns that are features.
         findings: what was noticed while opening (UBI only).
         checked: whether the rows are known to be usable.
+        types: DuckDB's names for the types of the columns.
     """
 
     frame: "DataFrame"
@@ -40,40 +54,161 @@ class SparkEvents:
     features: tuple[str, ...] = ()
     findings: Mapping[str, int] = field(default_factory=dict)
     checked: bool = False
+    types: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        kinds = {column.name: column.dataType for column in self.frame.schema.fields}
+        names = {
+            name: _TYPES.get(kind.typeName(), kind.simpleString().upper())
+            for name, kind in kinds.items()
+        }
+        object.__setattr__(self, "types", names)
+
+    @property
+    def session(self) -> "SparkSession":
+        """The session that the events belong to."""
+        return self.frame.sparkSession
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; nothing else leaves the workers."""
+        with spark_errors(self.name):
+            found = self._run(sql).collect()
+        return [tuple(_plain(value) for value in row) for row in found]
+
+    def select(self, columns: str) -> Self:
+        """Return the events with these columns only."""
+        return self._of(f"SELECT {columns} FROM {EVENTS}")  # noqa: S608
+
+    def where(self, condition: str) -> Self:
+        """Return the events for which SQL is true."""
+        return self._of(f"SELECT * FROM {EVENTS} WHERE {condition}")  # noqa: S608
+
+    def grouped(self, keys: str, columns: str) -> Self:
+        """Return one row of each group of events."""
+        return self._of(f"SELECT {columns} FROM {EVENTS} GROUP BY {keys}")  # noqa: S608
+
+    def keep(self, name: str, sql: str) -> Self:
+        """Keep the rows of a query in a view, cached on the workers."""
+        kept = self._of(sql)
+        kept.frame.cache().createOrReplaceTempView(name)
+        return kept
+
+    def drop(self, name: str) -> None:
+        """Drop a view that was kept, and its cache."""
+        if self.session.catalog.tableExists(name):
+            self.session.table(name).unpersist()
+            self.session.catalog.dropTempView(name)
+
+    def open_table(self, path: FileName | Sequence[FileName]) -> Self:
+        """Open files beside the log."""
+        files = [str(file) for file in (path if isinstance(path, (list, tuple)) else [path])]
+        with named_errors(str(path)):
+            frame = read_table(self.session, files)
+        return replace(
+            self, frame=frame, name=str(path), contexts=(), features=(), findings={}, checked=False
+        )
+
+    def _of(self, sql: str) -> Self:
+        with spark_errors(self.name):
+            return replace(self, frame=self._run(sql))
+
+    def _run(self, sql: str) -> "DataFrame":
+        self.frame.createOrReplaceTempView(EVENTS)
+        try:
+            return self.session.sql(spark_sql(sql))
+        finally:  # names are resolved by now
+            self.session.catalog.dropTempView(EVENTS)
 
 
-def open_spark_log(
-    session: "SparkSession", path: FileName | Sequence[FileName], mapping: LogMapping
-) -> SparkEvents:
+def spark_sql(sql: str) -> str:
+    """Return DuckDB's SQL in Spark's words.
+
+    >>> spark_sql('SELECT count(*) FILTER (c), hash("a b") FROM t')
+    'SELECT COUNT(*) FILTER(WHERE c), CAST(XXHASH64(`a b`) AS DECIMAL(38, 0)) FROM t'
+    """
+    import sqlglot
+
+    tree = sqlglot.parse_one(sql, read="duckdb")
+    return str(tree.transform(_spark_words).sql(dialect="spark"))
+
+
+def _spark_words(node: Any) -> Any:
+    """Say what sqlglot leaves as it is: hashes, times in microseconds, and times in UTC."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Anonymous):
+        name = str(node.this).lower()
+        if name == "hash":  # a decimal, whose sum over a list of any length stays exact
+            return exp.cast(exp.func("xxhash64", *node.expressions), "decimal(38, 0)")
+        if name == "epoch_us":
+            return exp.func("unix_micros", *node.expressions)
+    if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.TIMESTAMP:
+        return exp.DataType.build("timestamptz")
+    return node
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return tuple(_plain(part) for part in value) if isinstance(value, tuple) else value
+
+
+@contextmanager
+def spark_errors(name: str) -> Iterator[None]:
+    """Turn an error of Spark about `name` into an InputError of one line."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise InputError(f"{name}: cannot be read: {first_line(error)}") from error
+
+
+def open_spark_log(session: "SparkSession", log: Any, mapping: LogMapping) -> SparkEvents:
     """Open a log as `prsrank.logs.sources.open_events` does, wherever Spark can read it.
 
     Args:
         session: Spark's.
-        path: a file, folder or glob of Parquet, CSV or JSON lines, or several, as a path or
-            as a URL that the cluster can read (hdfs://, s3a://); or a folder with UBI's
-            `ubi_queries` and `ubi_events`.
+        log: a file, folder or glob of Parquet, CSV or JSON lines, or several, as a path or as
+            a URL that the cluster can read (hdfs://, s3a://); or a DataFrame of Spark's. All
+            other forms (UBI, a compact log, a frame, a `ClickLog`) pass through the driver.
         mapping: which column means what.
     """
-    from prsrank.logs.click_log_files import is_compact
-    from prsrank.logs.ubi import is_ubi
+    from pyspark.sql import DataFrame
 
-    single = isinstance(path, (str, os.PathLike))
-    name = str(path) if single else ", ".join(map(str, path))  # type: ignore[arg-type]
-    if single and is_ubi(path):  # type: ignore[arg-type]
-        from prsrank.spark.ubi import open_spark_ubi
-
-        return open_spark_ubi(session, str(path), mapping)
-    if single and is_compact(path):  # type: ignore[arg-type]
-        raise InputError(
-            f"{name}: Spark reads no log in the compact form: 'prsrank convert' makes events of it"
-        )
-    files = [str(path)] if single else [str(one) for one in path]  # type: ignore[union-attr]
-    try:
+    name = log_name(log)
+    if isinstance(log, DataFrame):
+        return spark_events(log, mapping, name=name)
+    several = isinstance(log, (list, tuple))
+    if not several and (not is_path(log) or is_ubi(log) or is_compact(log)):
+        return _through_driver(session, log, mapping)
+    files = [str(one) for one in (log if several else [log])]
+    with named_errors(name):
         table = read_table(session, files)
+        if not mapping.contexts:
+            mapping = replace(mapping, contexts=_stored_contexts(files))
         return spark_events(table, mapping, name=name)
-    except InputError as error:
-        message = str(error)
-        raise InputError(message if message.startswith(name) else f"{name}: {message}") from error
+
+
+def _through_driver(session: "SparkSession", log: object, mapping: LogMapping) -> SparkEvents:
+    """Gather a log by DuckDB, and hand it to Spark as one Arrow table."""
+    with open_events(log, mapping=mapping) as found:
+        columns = ", ".join(
+            f"{quoted_name(n)}::VARCHAR AS {quoted_name(n)}" if found.is_text(n) else quoted_name(n)
+            for n in found.types
+        )
+        rows = found.relation.project(columns).to_arrow_table()
+    frame = session.createDataFrame(rows)
+    return SparkEvents(frame, found.name, found.contexts, found.features, found.findings)
+
+
+def _stored_contexts(files: Sequence[str]) -> tuple[str, ...]:
+    """Return the context columns that Parquet files were written with, where we can read them."""
+    if not Path(files[0]).exists():
+        return ()
+    found = find_files(files[0])
+    with connected() as connection:
+        return stored_contexts(connection, found.files[0]) if found.kind == "Parquet" else ()
 
 
 def read_table(session: "SparkSession", files: Sequence[str]) -> "DataFrame":
@@ -110,120 +245,15 @@ def spark_events(
     Raises:
         InputError: if a column is missing or cannot be read as meant.
     """
-    from pyspark.sql import functions as F
-
-    columns = _Columns(table, mapping or LogMapping())
-    features = tuple(columns.features())
-    values = columns.plain() | {n: columns[n] for n in (*columns.mapping.contexts, *features)}
-    if columns.actions_in_rows:
-        values |= {"counted": columns.action_weight(), "row_position": columns.position()}
-        frame = _gathered(table.select(*(c.alias(n) for n, c in values.items())))
-    else:
-        values |= {"position": columns.position(), **columns.outcome()}
-        frame = table.select(*(c.alias(n) for n, c in values.items()))
-    for wide in ("decimal",):
-        for column, kind in frame.dtypes:
-            if kind.startswith(wide):
-                frame = frame.withColumn(column, F.col(column).cast("double"))
-    return SparkEvents(frame, name, columns.mapping.contexts, features)
-
-
-def _gathered(rows: "DataFrame") -> "DataFrame":
-    """Gather single actions to one row per shown doc, as `canonical_events` does."""
-    from pyspark.sql import functions as F
-
-    kept = [n for n in rows.columns if n not in (*_IDS, "counted", "row_position")]
-    shown = F.min(F.when(F.col("counted") == 0, F.col("row_position")))
-    return rows.groupBy(*_IDS).agg(
-        F.coalesce(shown, F.min("row_position")).alias("position"),
-        (F.max("counted") > 0).cast("int").alias("click"),
-        F.max("counted").alias("weight"),
-        F.max(F.col("counted") == 0).alias("impression"),
-        *(F.min(n).alias(n) for n in kept),
+    mapping = mapping or LogMapping()
+    source = SparkEvents(table, name)
+    features = feature_columns(source, mapping)
+    events = canonical_events(source, mapping)
+    # decimals would leave Spark as objects
+    columns = ", ".join(
+        f"{quoted_name(n)}::DOUBLE AS {quoted_name(n)}"
+        if kind.startswith("DECIMAL")
+        else quoted_name(n)
+        for n, kind in events.types.items()
     )
-
-
-class _Columns:
-    """Columns of the events, in terms of a log's own columns."""
-
-    def __init__(self, table: "DataFrame", mapping: LogMapping) -> None:
-        self.table = table
-        self.mapping = mapping
-        self.types = dict(table.dtypes)
-
-    def __getitem__(self, name: str) -> "Column":
-        if name not in self.types:
-            raise InputError(f"the log has no column {name!r}{nearest_column(name, self.types)}")
-        return self.table[f"`{name}`"]
-
-    def meant(self, meaning: str) -> "Column":
-        return self[self.mapping.column(meaning)]
-
-    def plain(self) -> dict[str, "Column"]:
-        optional = ("propensity", "randomised", "timestamp", "client_id")
-        known = [n for n in optional if n in self.mapping.columns or n in self.types]
-        values = {meaning: self.meant(meaning) for meaning in (*_IDS, *known)}
-        kind = self.types.get(self.mapping.column("randomised"), "string")
-        if "randomised" in values and kind not in ("string", "boolean"):
-            values["randomised"] = values["randomised"] != 0
-        return values
-
-    def position(self) -> "Column":
-        position = self.meant("position")
-        return position + 1 if self.mapping.positions_from == 0 else position
-
-    def outcome(self) -> dict[str, "Column"]:
-        if self.mapping.actions:
-            weight = self.action_weight()
-            return {"click": (weight > 0).cast("int"), "weight": weight}
-        click = self.meant("click")
-        if self.types[self.mapping.column("click")] == "boolean":
-            click = click.cast("int")
-        values = {"click": click}
-        if "weight" in self.mapping.columns or "weight" in self.types:
-            values["weight"] = self.meant("weight").cast("double")
-        return values
-
-    @property
-    def actions_in_rows(self) -> bool:
-        named = "action" in self.mapping.columns
-        return named or bool(self.mapping.actions and "action" in self.types)
-
-    def action_weight(self) -> "Column":
-        from pyspark.sql import functions as F
-
-        if self.actions_in_rows:
-            action = self.meant("action").cast("string")
-            chosen: Any = F
-            for name, weight in (self.mapping.actions or {"click": 1.0}).items():
-                chosen = chosen.when(action == name, F.lit(float(weight)))
-            weighed: Column = chosen.otherwise(F.lit(0.0))
-            return weighed
-        parts = [
-            F.when(self[name].cast("double") > 0, F.lit(float(weight))).otherwise(F.lit(0.0))
-            for name, weight in self.mapping.actions.items()
-        ]
-        return F.greatest(*parts) if len(parts) > 1 else parts[0]
-
-    def features(self) -> Iterator[str]:
-        taken = {self.mapping.column(m) for m in (*REQUIRED, "weight", "propensity", "action")}
-        taken |= {*self.mapping.columns.values(), *self.mapping.contexts, *self.mapping.actions}
-        given: dict[str, None] = {}
-        for pattern in self.mapping.features:
-            wild = any(sign in pattern for sign in "*?[")
-            found = (
-                [n for n in self.types if fnmatch.fnmatchcase(n, pattern)] if wild else [pattern]
-            )
-            for name in found:
-                if wild and name in taken:
-                    continue
-                self[name]
-                if self._is_number(name):
-                    given[name] = None
-                elif not wild:
-                    kind = self.types[name]
-                    raise InputError(f"feature {name!r} must hold numbers, not {kind}")
-        yield from given
-
-    def _is_number(self, name: str) -> bool:
-        return self.types[name] in _NUMBERS or self.types[name].startswith("decimal")
+    return replace(events.select(columns), contexts=mapping.contexts, features=features)

@@ -20,7 +20,11 @@ _PANDAS = "PySpark does not yet fully support pandas"
 
 def import_pyspark() -> ModuleType:
     """Import PySpark and what it needs to hand over columns; name the extra if it is absent."""
-    missing = [n for n in ("pyspark", "pyarrow", "pandas") if importlib.util.find_spec(n) is None]
+    missing = [
+        n
+        for n in ("pyspark", "pyarrow", "pandas", "sqlglot")
+        if importlib.util.find_spec(n) is None
+    ]
     if missing:
         raise InputError(
             f"engine spark needs {' and '.join(missing)}: pip install 'prsrank[spark]'"
