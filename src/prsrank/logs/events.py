@@ -26,7 +26,7 @@ from prsrank.types import Floats, IdArray, Ints, Longs, Marks
 _BLOCK_ROWS = 1_000_000
 
 
-def from_frame(frame: object, *, contexts: Sequence[str] = ()) -> ClickLog:
+def from_frame(frame: object, *, contexts: Sequence[str] = (), whole: bool = True) -> ClickLog:
     """Make a log of a frame of events, one row per shown doc, clicked or not.
 
     Columns `query_id`, `session_id`, `doc_id` (integers or strings), `position` (from 1)
@@ -42,6 +42,7 @@ def from_frame(frame: object, *, contexts: Sequence[str] = ()) -> ClickLog:
     Args:
         frame: pandas or Polars frame, Arrow table, DuckDB relation, or a mapping of arrays.
         contexts: further columns to keep, one value per session; null becomes "".
+        whole: whether the frame is all there is: a piece of a log may hold nothing but clicks.
 
     Raises:
         InputError: if a column or row cannot be used; the message names it.
@@ -53,10 +54,10 @@ def from_frame(frame: object, *, contexts: Sequence[str] = ()) -> ClickLog:
     ([5, 6], [1])
     """
     with open_frame(frame) as source:
-        return from_source(source, contexts=contexts)
+        return from_source(source, contexts=contexts, whole=whole)
 
 
-def from_source(source: LogSource, *, contexts: Sequence[str] = ()) -> ClickLog:
+def from_source(source: LogSource, *, contexts: Sequence[str] = (), whole: bool = True) -> ClickLog:
     """Make a log of events that DuckDB can read; see `from_frame`."""
     check_columns(source, contexts)
     check_rows(source)
@@ -73,7 +74,8 @@ def from_source(source: LogSource, *, contexts: Sequence[str] = ()) -> ClickLog:
     sessions = _Sessions(keyed, events, offsets, first_rows)
     sessions.check_positions()
     log = sessions.log(contexts)
-    check_contents(log)
+    if whole:
+        check_contents(log)
     return log
 
 

@@ -125,10 +125,15 @@ def log_and_lists(
     return log, lists_of_log(source) if source.features else None
 
 
-def click_log(source: LogSource) -> ClickLog:
-    """Make a checked click log of events; sessions keep the order of the file, if it has one."""
+def click_log(source: LogSource, *, whole: bool = True) -> ClickLog:
+    """Make a checked click log of events; sessions keep the order of the file, if it has one.
+
+    Args:
+        source: the events.
+        whole: false for a piece of a log, which may hold nothing but clicks.
+    """
     with named_errors(source.name):
-        return from_source(_in_order(source), contexts=source.contexts)
+        return from_source(_in_order(source), contexts=source.contexts, whole=whole)
 
 
 def _in_order(source: LogSource) -> LogSource:

@@ -50,7 +50,7 @@ def read_in_pieces(
     pieces = -(-rows * BYTES_PER_EVENT // (allowed // 4))
     stored = StoredLogs(folder / "pieces")
     for piece in _cut(source, folder / "events", pieces, by_original):
-        stored.add(click_log(piece))
+        stored.add(click_log(piece, whole=False))
     return LocalPieces(list(stored) if stored.bytes <= allowed // 4 else stored)
 
 

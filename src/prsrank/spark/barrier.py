@@ -45,7 +45,6 @@ def train_in_barrier(
     load: Load,
     settings: Sequence[Mapping[str, Any]],
     *,
-    judge: Any = None,
     attempts: int = 2,
 ) -> list[TrainedModel]:
     """Grow LambdaMARTs of several settings over all partitions, one rank each, one by one.
@@ -57,7 +56,6 @@ def train_in_barrier(
         partitions: the rows of one rank per partition.
         load: makes a rank's shard of its rows.
         settings: parameters of each LambdaMART.
-        judge: as `train_rank` takes it; rank 0 has it.
         attempts: how often to run the stage at most.
 
     Returns:
@@ -71,7 +69,7 @@ def train_in_barrier(
     from pyspark.errors import PySparkException
 
     def task(batches: Iterator["pyarrow.RecordBatch"]) -> Iterator["pyarrow.RecordBatch"]:
-        yield from _run_rank(batches, load, settings, judge)
+        yield from _run_rank(batches, load, settings)
 
     for attempt in range(1, attempts + 1):
         try:
@@ -129,7 +127,6 @@ def _run_rank(
     batches: Iterator["pyarrow.RecordBatch"],
     load: Load,
     settings: Sequence[Mapping[str, Any]],
-    judge: Any,
 ) -> Iterator["pyarrow.RecordBatch"]:
     """Do what one task does: load, meet the others, train; rank 0 gives the models."""
     from pyspark import BarrierTaskContext
@@ -154,9 +151,7 @@ def _run_rank(
         own_server = server if rank == 0 else None
         with RankSums(rank, len(told), server=own_server, address=address) as sums:
             for number, parameters in enumerate(settings):
-                model, problem = _train(
-                    parameters, shard, _place(rank, hosts, sums), judge if rank == 0 else None
-                )
+                model, problem = _train(parameters, shard, _place(rank, hosts, sums))
                 if rank == 0 or problem:
                     yield _row(rank, number, problem, model)
                 if problem:
@@ -172,12 +167,10 @@ def _place(rank: int, hosts: Sequence[str], sums: RankSums) -> Place:
     )
 
 
-def _train(
-    parameters: Mapping[str, Any], shard: Shard, place: Place, judge: Any
-) -> tuple[TrainedModel, str]:
+def _train(parameters: Mapping[str, Any], shard: Shard, place: Place) -> tuple[TrainedModel, str]:
     with _output_hidden():
         try:
-            return train_rank(parameters, shard, place, judge=judge), ""
+            return train_rank(parameters, shard, place), ""
         except InputError as error:
             return TrainedModel("", []), str(error)
 

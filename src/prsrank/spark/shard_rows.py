@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset, id_array
 from prsrank.errors import InputError
+from prsrank.fit.engine import METRIC
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.events import from_frame
 from prsrank.pairs.counted import pairs_of_counts
-from prsrank.spark.engine_protocol import VALIDATION_METRIC
 from prsrank.spark.shard import QualitySums, Shard
 from prsrank.types import IdArray
 from prsrank.weighting import Weighting
@@ -87,15 +88,25 @@ def shard_of_rows(batches: Iterable["pyarrow.RecordBatch"], recipe: Recipe) -> S
     return Shard(dataset, pairs, judged, clicks)
 
 
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Sessions to judge by, and the lists they show."""
+
+    log: ClickLog
+    lists: RankingDataset
+
+
 def judged_of_rows(
     batches: Iterable["pyarrow.RecordBatch"],
     feature_names: tuple[str, ...],
     contexts: tuple[str, ...] = (),
-) -> tuple[ClickLog, RankingDataset] | None:
-    """Make a log and its lists of one partition's rows; None if it has none."""
+) -> Judged:
+    """Make a log and its lists of one partition's rows."""
     rows = _Rows(batches, feature_names, (JUDGED, EVENT))
     log = rows.log(contexts)
-    return None if log is None else (log, rows.lists(JUDGED))
+    if log is None:
+        raise InputError("a partition has docs, but no sessions")
+    return Judged(log, rows.lists(JUDGED))
 
 
 def _quality(log: ClickLog, judged: RankingDataset, recipe: Recipe) -> QualitySums:
@@ -104,9 +115,7 @@ def _quality(log: ClickLog, judged: RankingDataset, recipe: Recipe) -> QualitySu
     if not len(log.clicks):
         nothing = (0.0, float(log.sessions))
         return lambda scores: nothing
-    metric = CounterfactualMetric(
-        log, judged, recipe.judging, metric=VALIDATION_METRIC, tau=recipe.tau
-    )
+    metric = CounterfactualMetric(log, judged, recipe.judging, metric=METRIC, tau=recipe.tau)
     return partial(metric.sums, threads=recipe.threads)
 
 
@@ -159,8 +168,8 @@ class _Rows:
         table = pa.Table.from_batches(parts)
         names = [name for name in (*_EVENT, *contexts) if name in table.column_names]
         table = table.select(["query_id", "doc", *names])
-        return ClickLog.from_frame(
-            table.rename_columns(["query_id", "doc_id", *names]), contexts=contexts
+        return from_frame(
+            table.rename_columns(["query_id", "doc_id", *names]), contexts=contexts, whole=False
         )
 
 
@@ -182,7 +191,7 @@ def ids_of(column: "pyarrow.Array") -> IdArray:
 
 def _joined(parts: list[Columns]) -> Columns:
     if not parts:
-        raise InputError("a rank has no list to learn from: use fewer ranks")
+        raise InputError("a worker has no list to learn from: use fewer workers")
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 

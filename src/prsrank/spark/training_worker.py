@@ -11,7 +11,6 @@ import numpy as np
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
-from prsrank.metrics.ranking import ndcg
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.spark.shard import QualitySums, Shard
 from prsrank.types import Floats
@@ -65,8 +64,6 @@ def train_rank(
     parameters: Mapping[str, Any],
     shard: Shard,
     place: Place,
-    *,
-    judge: tuple[RankingDataset, Callable[[Floats], float]] | None = None,
 ) -> TrainedModel:
     """Grow trees on one shard, together with all other ranks; all return the same trees.
 
@@ -77,21 +74,19 @@ def train_rank(
         parameters: of a LambdaMART.
         shard: this rank's lists, pairs and lists to judge by.
         place: where this rank stands.
-        judge: lists and a function of their scores, which one rank has in place of its
-            shard's.
 
     Raises:
         InputError: on all ranks, if a rank has no list.
     """
     started = time.perf_counter()
-    judging = place.sums([shard.judged is not None or judge is not None])[0] > 0
+    judging = place.sums([shard.judged is not None])[0] > 0
     if place.sums([shard.dataset.docs == 0])[0] > 0:
-        raise InputError("a rank has no list to learn from: use fewer ranks")
+        raise InputError("a worker has no list to learn from: use fewer workers")
     own = dict(parameters.get("parameters") or {})
     if len(place.machines) > 1:
         own |= _network(place)
     ranker = LambdaMART(**{**parameters, "parameters": own})
-    validation = _reduced_quality(shard, place.sums, judge) if judging else None
+    validation = _reduced_quality(shard, place.sums) if judging else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         ranker.fit(shard.dataset, shard.pairs, validation=validation)
@@ -121,13 +116,9 @@ def plain_text(text: str) -> str:
     return "\n".join(kept)
 
 
-def _reduced_quality(
-    shard: Shard,
-    sums: Sums,
-    judge: tuple[RankingDataset, Callable[[Floats], float]] | None,
-) -> tuple[RankingDataset, Callable[[Floats], float]]:
-    """Return lists and the function from their scores to the quality over all ranks."""
-    lists, own = _own_quality(shard, judge)
+def _reduced_quality(shard: Shard, sums: Sums) -> tuple[RankingDataset, Callable[[Floats], float]]:
+    """Return lists and the function from their scores to the quality over all workers."""
+    lists, own = _own_quality(shard)
 
     def quality(scores: Floats) -> float:
         total, weight = sums(own(scores))
@@ -136,24 +127,10 @@ def _reduced_quality(
     return lists, quality
 
 
-def _own_quality(
-    shard: Shard, judge: tuple[RankingDataset, Callable[[Floats], float]] | None
-) -> tuple[RankingDataset, QualitySums]:
-    if judge is not None:
-        lists, function = judge
-        return lists, lambda scores: [function(scores), 1.0]
+def _own_quality(shard: Shard) -> tuple[RankingDataset, QualitySums]:
     judged = shard.judged
-    if judged is None or judged.docs == 0:
+    if judged is None or judged.docs == 0 or shard.clicks is None:
         # LightGBM takes no empty data set: one row that counts for nothing
         row = np.zeros((1, shard.dataset.features.shape[1]), np.float32)
         return RankingDataset(row, np.array([0, 1])), lambda scores: [0.0, 0.0]
-    if shard.clicks is not None:
-        return judged, shard.clicks
-    return judged, lambda scores: _ndcg_sums(judged, scores)
-
-
-def _ndcg_sums(judged: RankingDataset, scores: Floats) -> Sequence[float]:
-    """Return the sum of NDCG@10 over the lists that have a relevant doc, and their number."""
-    values = ndcg(judged.relevance, scores, judged.offsets, k=10)
-    there = ~np.isnan(values)
-    return [float(values[there].sum()), float(there.sum())]
+    return judged, shard.clicks
