@@ -89,3 +89,13 @@ def test_the_estimated_curve_reaches_every_list():
     assert (p > 0).all()
     assert (np.diff(p) <= 0).all()
     assert len(lengthened(curve, longest + 5).propensity) == longest + 5
+
+
+def test_propensities_are_estimated_before_sessions_are_left_out():
+    data = "synthetic:personal:2000"
+    spec = load_spec("table2")
+    source = read_source(data, 1)
+    identity = Planner(spec, source, "1").job(Place("linear", "prs", "", 1, 0), None).identity
+    inputs = SharedInputs()
+    curve = inputs.curve(inputs.parts(data, 1), identity, identity["propensity"])
+    assert curve.at(np.arange(1, 4)) == pytest.approx([1, 1 / 2, 1 / 3], abs=0.02)

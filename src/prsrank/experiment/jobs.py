@@ -20,7 +20,7 @@ Identity = Mapping[str, Any]
 RESULTS_VERSION = 1
 """Raised when the same identity would give other results than before."""
 
-_ESTIMATE_VERSION = 2
+_ESTIMATE_VERSION = 3
 """Raised when the same randomised sessions would give other propensities than before."""
 
 _PRODUCTION = ("production_share", "production_ranker")
