@@ -241,7 +241,7 @@ class Planner:
             "metrics": sorted(self.spec.metrics),
         }
         if self.spec.kind == "observations":
-            return identity | {"panel": panel.name, "method": method.name}
+            return identity | {"panel": panel.name, "method": method.name, "part": "test"}
         return identity | {
             "clicks": {"eta": clicks["eta"], "sessions": self.spec.clicks["sessions"]},
             "weighting": method.weighting,
