@@ -18,6 +18,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.log_on_lists import LogOnLists, PropensitySource, ragged_indices
+from prsrank.sorting import sort_with_index
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Longs, Marks
 from prsrank.weighting import WEIGHTINGS, ips_weights
@@ -306,7 +307,7 @@ def _expected_kernel(
             local[j] = scores[rows[start + j]]
         ranked = local[:length]
         if end - begin > _FEW_CLICKED:
-            ordered = np.sort(ranked)
+            ordered, _ = sort_with_index(ranked)
             for i in range(begin, end):
                 score = local[clicked[i]]
                 above = length - np.searchsorted(ordered, score, side="right")

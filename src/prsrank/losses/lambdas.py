@@ -23,6 +23,7 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.losses.logistic import FUSE, checked_scores, exponentials, plus
+from prsrank.sorting import sort_with_index
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, IdArray, Ints, Longs, Reals
 
@@ -213,7 +214,7 @@ def rank_list(
     for a in range(length):
         keys[a] = scores[ties[a]]
     if length > LONGEST_COMPARED:
-        order = np.argsort(-keys[:length], kind="mergesort")
+        _, order = sort_with_index(-keys[:length])
         for r in range(length):
             ranks[ties[order[r]]] = r
         return

@@ -16,6 +16,7 @@ from prsrank.logs.click_log_checks import warn_of_weights
 from prsrank.pairs.fold import SessionConstant, session_units
 from prsrank.pairs.fold_kernels import count_clicks
 from prsrank.pairs.log_on_lists import LogOnLists, ShownLists, ragged_indices
+from prsrank.sorting import sort_with_index
 from prsrank.types import Floats, IdArray, Ints, Longs
 from prsrank.weighting import WEIGHTINGS
 
@@ -165,7 +166,7 @@ def _count_kernel(
     single, both = np.zeros((most, 2), np.int64), np.zeros((most, most, 2), np.int64)
     for t in range(len(showings)):
         found = count_clicks(whole, showings[t], units, number, slots, single, both)
-        order = np.argsort(slots[:found])
+        _, order = sort_with_index(slots[:found])
         for a in range(found):
             k, v = order[a], winner_offsets[t] + a
             if fill:

@@ -18,6 +18,7 @@ from prsrank.pairs.log_on_lists import (
     WeightRows,
     ragged_indices,
 )
+from prsrank.sorting import sort_with_index
 from prsrank.threads import for_each_piece
 from prsrank.types import Bytes, IdArray, Ints, Longs
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
@@ -175,7 +176,7 @@ def _group_kernel(first: int, last: int, shown: ShownLists, order: Longs, fresh:
                 code = (code ^ np.uint64(shown.clicks[c] + 1)) * np.uint64(0x100000001B3)
                 code ^= code >> np.uint64(29)
             codes[s - begin] = code
-        places = np.argsort(codes, kind="mergesort")
+        _, places = sort_with_index(codes)
         for t in range(end - begin):
             order[begin + t] = begin + places[t]
             fresh[begin + t] = t == 0 or not _same_clicks(
