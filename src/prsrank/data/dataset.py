@@ -25,7 +25,7 @@ class RankingDataset:
         doc_ids: id of each doc, if known; else a doc is named by its 0-based row in the list.
         feature_names: default "1", "2", ... as in LETOR files.
         costs: the `cost:` of a LETOR row (1 / propensity of a click), NaN where it has none.
-        relevant_from: the least label that counts as relevant.
+        relevant_from: the least label that counts as relevant; None where nobody has said.
 
     >>> data = RankingDataset(np.eye(3), np.array([0, 2, 3]), labels=np.array([0, 2, 1]))
     >>> data.lists, data.docs, data.relevance.tolist()
@@ -41,7 +41,7 @@ class RankingDataset:
     doc_ids: IdArray | None = None
     feature_names: tuple[str, ...] = ()
     costs: Reals | None = None
-    relevant_from: float = 1.0
+    relevant_from: float | None = 1.0
 
     def __post_init__(self) -> None:
         features = np.atleast_2d(_frozen(self.features, np.float32))
@@ -91,6 +91,11 @@ class RankingDataset:
         """1 for docs whose label is at least `relevant_from`, else 0."""
         if self.labels is None:
             raise InputError("this data set has no labels")
+        if self.relevant_from is None:
+            raise InputError(
+                f"labels go up to {self.labels.max(initial=0):g} and the collection is not known: say "
+                "from which label on a doc is relevant (--relevant-from N)"
+            )
         return _frozen(self.labels >= self.relevant_from, np.uint8)
 
     @cached_property

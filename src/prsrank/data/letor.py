@@ -83,6 +83,13 @@ def read_letor(
     return _assemble(blocks, features, regroup, relevant_from)
 
 
+def first_lines(file: Path, count: int) -> list[str]:
+    """Return the first lines of a text, unpacked, as they are."""
+    for text in _texts(file):
+        return bytes(text[: 1 << 20]).decode(errors="replace").splitlines()[:count]
+    return []
+
+
 @dataclass
 class _Block:
     """What some whole lines of text hold."""
