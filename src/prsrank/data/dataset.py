@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
+from prsrank.ragged import offsets_of, ragged_rows, row_in_list
 from prsrank.types import Bytes, IdArray, Longs, Reals
 
 
@@ -101,9 +102,7 @@ class RankingDataset:
     @cached_property
     def rows_in_list(self) -> Longs:
         """0-based row of each doc in its list."""
-        return _frozen(
-            np.arange(self.docs) - np.repeat(self.offsets[:-1], self.list_lengths), np.int64
-        )
+        return _frozen(row_in_list(self.offsets), np.int64)
 
     @property
     def doc_names(self) -> IdArray:
@@ -116,9 +115,7 @@ class RankingDataset:
         if chosen.dtype != bool and chosen.size == 0:
             chosen = chosen.astype(np.int64)
         chosen = np.arange(self.lists)[chosen]
-        lengths = self.list_lengths[chosen]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
+        rows, offsets = ragged_rows(self.offsets, chosen)
         return replace(
             self,
             features=self.features[rows],
@@ -150,7 +147,7 @@ def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
     if len(np.unique(ids)) < len(ids):
         values, counts = np.unique(ids, return_counts=True)
         raise InputError(f"query id {values[counts.argmax()]} is in more than one part")
-    starts = np.cumsum([0, *(part.docs for part in parts)])
+    starts = offsets_of([part.docs for part in parts])
     offsets = [p.offsets[1:] + start for p, start in zip(parts, starts, strict=False)]
     return RankingDataset(
         features=np.concatenate([part.features for part in parts]),

@@ -17,6 +17,7 @@ from prsrank.data import letor_lines as lines
 from prsrank.data.dataset import RankingDataset, id_array
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
+from prsrank.ragged import offsets_of
 from prsrank.threads import map_in_order
 from prsrank.types import Bytes, IdArray, Longs, Reals
 
@@ -264,7 +265,7 @@ def _assemble(
 ) -> RankingDataset:
     """Join the blocks; each is dropped once copied, so the peak is little above the result."""
     width = features or max(block.features.shape[1] for block in blocks)
-    rows = np.cumsum([0, *(len(block.labels) for block in blocks)])
+    rows = offsets_of([len(block.labels) for block in blocks])
     tokens, starts = _lists(blocks, rows)
     labels = np.concatenate([block.labels for block in blocks])
     costs = _joined_costs(blocks)

@@ -23,6 +23,7 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.losses.logistic import FUSE, checked_scores, exponentials, plus
+from prsrank.ragged import list_of_row, row_in_list
 from prsrank.sorting import sort_with_index
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, IdArray, Ints, Longs, Reals
@@ -164,9 +165,7 @@ def tie_order(offsets: Longs, query_ids: "IdArray", seed: int) -> Ints:
     >>> tie_order(np.array([0, 4]), np.array([7]), seed=0).tolist()
     [1, 2, 0, 3]
     """
-    lengths = np.diff(offsets)
-    list_of_doc = np.repeat(np.arange(len(lengths)), lengths)
-    rows = np.arange(offsets[-1]) - offsets[list_of_doc]
+    list_of_doc, rows = list_of_row(offsets), row_in_list(offsets)
     key = _mixed(_query_keys(query_ids) ^ _mixed(np.array([seed % 2**63], np.uint64)))
     order = np.lexsort((_mixed(key[list_of_doc] + rows.astype(np.uint64)), list_of_doc))
     return rows[order].astype(np.int32)

@@ -13,6 +13,7 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.fold import PairDraft, SessionConstant, fold_labels, fold_log
 from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM, add_rows_kernel
 from prsrank.pairs.log_on_lists import LogOnLists, PropensitySource
+from prsrank.ragged import list_of_row, offsets_of
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, IdArray, Ints, Longs, Reals
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
@@ -112,13 +113,13 @@ class PairSet:
     @cached_property
     def winner_list(self) -> Longs:
         """List of each winner."""
-        return np.repeat(np.arange(self.lists), np.diff(self.winner_offsets))
+        return list_of_row(self.winner_offsets)
 
     @cached_property
     def weight_offsets(self) -> Longs:
         """Where each winner's row begins in `weights`, and the end (winners + 1)."""
         lengths = np.diff(self.offsets)[self.winner_list]
-        return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return offsets_of(lengths)
 
     @cached_property
     def list_weight_offsets(self) -> Longs:
