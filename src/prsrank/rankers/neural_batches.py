@@ -216,7 +216,7 @@ def _laid_out(
     lengths = np.diff(pairs.offsets)[chosen]
     offsets = offsets_of(lengths)
     won, winner_offsets = ragged_rows(pairs.winner_offsets, chosen)
-    sources, weight_offsets = ragged_rows(pairs.list_weight_offsets, chosen)
+    sources, weight_offsets = ragged_rows(pairs.weight_offsets[pairs.winner_offsets], chosen)
     weights = pairs.weights[sources]
     features = torch.empty(
         (int(offsets[-1]), columns), dtype=dtype, device=device, pin_memory=pinned
