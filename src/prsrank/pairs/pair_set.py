@@ -261,8 +261,7 @@ class PairSet:
         pairs, total, squares = sums[PAIRS], sums[SUM], sums[SQUARES]
         mean = total / pairs if pairs else 0.0
         spread = max(squares / pairs - mean**2, 0.0) if pairs else 0.0
-        sizes = np.diff(self.list_weight_offsets)
-        per_list = np.bincount(np.repeat(np.arange(self.lists), sizes), self.weights, self.lists)
+        per_list = np.bincount(list_of_row(self.list_weight_offsets), self.weights, self.lists)
         order = np.argsort(-per_list, kind="stable")[:heaviest]
         whole = per_list.sum()
         return PairDiagnostics(
