@@ -21,11 +21,22 @@ def test_describe(prsrank, tmp_path):
     path.write_text("2 qid:1 1:1\n0 qid:1 3:1\n")
     code, out, err = prsrank("describe", path, "--json")
     assert (code, err) == (0, "")
-    assert list(json.loads(out)) == ["lists", "docs", "features", "labels", "list_length"]
-    assert json.loads(out)["labels"] == {"0": 1, "2": 1}
+    assert json.loads(out) == {
+        "collection": "x.txt",
+        "lists": 1,
+        "docs": 2,
+        "features": 3,
+        "labels": {"0": 1, "2": 1},
+        "relevant_from": None,
+        "relevant_share": None,
+        "list_length": {"min": 2, "median": 2.0, "max": 2},
+    }
     code, out, _ = prsrank("describe", path)
     assert "lists" in out
     assert "50.0%" in out
+    assert "relevant: not known for these labels (--relevant-from N)" in out
+    code, out, _ = prsrank("describe", path, "--relevant-from", "2")
+    assert "relevant: label 2 or more, 50.0% of the docs" in out
 
 
 def test_convert(prsrank, tmp_path):

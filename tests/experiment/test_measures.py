@@ -75,8 +75,32 @@ def test_labels_are_trained_on_the_whole_training_part_and_need_no_clicks():
     job, inputs, parts = planned("fig3", data, Place("linear", "labels", 1000, 1, 1))
     values, details = compute(inputs, data, job.identity)
     assert job.identity["clicks"] is None
-    assert details["weights"]["lists"] <= parts.train.lists
+    bounds = zip(parts.train.offsets[:-1], parts.train.offsets[1:], strict=True)
+    winners = [int((parts.train.relevance[a:b] > 0).sum()) for a, b in bounds]
+    both = [0 < n < size for n, size in zip(winners, parts.train.list_lengths, strict=True)]
+    assert details["weights"]["lists"] == sum(both)
+    assert details["weights"]["winners"] == sum(
+        n for n, used in zip(winners, both, strict=True) if used
+    )
     assert len(values["ndcg@10"]) == parts.test.lists
+
+
+def test_shares_are_of_all_docs_shown_and_come_query_by_query():
+    data = "synthetic:mq2007:40"
+    name = "non-clicks", "relevant unobserved"
+    job, inputs, parts = planned("fig1", data, Place(*name, 1.0, 1, 0))
+    values, _ = compute(inputs, data, job.identity)
+    shown = inputs.held_out(parts, job.identity, "test")
+    seen = inputs.keep("observations", 0, lambda: pytest.fail("observations were not kept"))
+    expected = (seen.relevant & ~seen.observed)[~seen.clicked].mean()
+    assert values["share"].mean() == pytest.approx(expected)
+    assert len(values["share"]) == parts.test.lists
+    # the first query's docs alone
+    of_first = np.repeat(shown.log.ranking_query[shown.log.session_ranking], np.diff(seen.offsets))
+    first = of_first == 0
+    row = parts.test.query_ids.tolist().index(shown.log.query_ids[0])
+    count = (seen.relevant & ~seen.observed & ~seen.clicked)[first].sum()
+    assert values["share"][row] == pytest.approx(count * parts.test.lists / (~seen.clicked).sum())
 
 
 def test_the_estimated_curve_reaches_every_list():
@@ -89,3 +113,13 @@ def test_the_estimated_curve_reaches_every_list():
     assert (p > 0).all()
     assert (np.diff(p) <= 0).all()
     assert len(lengthened(curve, longest + 5).propensity) == longest + 5
+
+
+def test_propensities_are_estimated_before_sessions_are_left_out():
+    data = "synthetic:personal:2000"
+    spec = load_spec("table2")
+    source = read_source(data, 1)
+    identity = Planner(spec, source, "1").job(Place("linear", "prs", "", 1, 0), None).identity
+    inputs = SharedInputs()
+    curve = inputs.curve(inputs.parts(data, 1), identity, identity["propensity"])
+    assert curve.at(np.arange(1, 4)) == pytest.approx([1, 1 / 2, 1 / 3], abs=0.02)

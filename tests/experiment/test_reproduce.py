@@ -10,7 +10,7 @@ from prsrank.experiment.reproduction import Changes, parse_points, reproduce, sm
 from prsrank.experiment.results import Results
 from prsrank.experiment.spec_files import load_spec, load_specs
 
-SHARES = ("ndcg@10", "ndcg@5", "map", "share", "coverage", "coverage full")
+SHARES = ("ndcg@10", "ndcg@5", "map", "coverage", "coverage full")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_shares_add_up_and_clicked_docs_were_observed(everything):
     for panel in ("clicks", "non-clicks"):
         for point in spec.axis.points:
             parts = {m: results.values(panel, m, point, "share") for m in results.methods(panel)}
-            np.testing.assert_allclose(sum(parts.values()), 1.0)
+            np.testing.assert_allclose(sum(parts.values()).mean(axis=1), 1.0)
             if panel == "clicks":
                 assert not parts["relevant unobserved"].any()
                 assert not parts["irrelevant unobserved"].any()

@@ -82,13 +82,6 @@ def test_folds_stand_side_by_side_and_runs_below_one_another(plan, finished):
     assert results.details["clicks_per_query"] == {"eta 1": 9.0, "eta 2": 9.0}
 
 
-def test_values_of_no_query_come_in_one_column(plan, finished):
-    results = Results.of_plan("shares", plan["experiments"]["shares"], finished)
-    values = results.values("", "part", "", "share")
-    expected = [finished[f"s {fold} {run}"].values["share"][0] for run in (0, 1) for fold in (1, 2)]
-    np.testing.assert_array_equal(values, np.array(expected)[:, None])
-
-
 def test_the_tidy_table_holds_every_value_and_gives_the_results_back(plan, finished, tmp_path):
     write_table(plan, finished, tmp_path)
     rows = rows_of(tmp_path, "x")

@@ -9,8 +9,7 @@ import scipy.stats
 from prsrank.errors import InputError
 from prsrank.experiment.statistics import (
     compare,
-    compare_units,
-    per_unit,
+    compare_queries,
     relative_change,
     run_mean,
 )
@@ -56,7 +55,7 @@ def test_queries_are_averaged_over_runs_then_tested_as_scipy_does():
     assert (ours.low, ours.high) == pytest.approx((low, high))
     assert ours.difference == pytest.approx(differences.mean())
     assert ours.effect_size == pytest.approx(differences.mean() / differences.std(ddof=1))
-    assert (ours.count, ours.unit, ours.reason) == (40, "queries", "")
+    assert (ours.count, ours.reason) == (40, "")
 
 
 def test_runs_are_not_taken_for_independent():
@@ -76,12 +75,12 @@ def test_queries_without_a_value_on_either_side_are_dropped_from_both():
     assert (ours.count, ours.skipped) == (38, 2)
 
 
-def test_one_column_is_compared_run_by_run():
-    first, second = np.array([[0.5], [0.6], [0.8]]), np.array([[0.4], [0.55], [0.6]])
-    ours = compare(first, second)
-    assert ours.p_value == pytest.approx(scipy.stats.ttest_rel(first, second).pvalue[0])
-    assert (ours.count, ours.unit) == (3, "runs")
-    assert per_unit(first).tolist() == [0.5, 0.6, 0.8]
+@pytest.mark.parametrize("queries", [40, 1])
+def test_more_runs_of_the_same_queries_are_no_more_evidence(queries):
+    first, second = (table[:, :queries] for table in tables())
+    again = compare(np.tile(first, (9, 1)), np.tile(second, (9, 1)))
+    assert again.count == queries
+    np.testing.assert_allclose(again.p_value, compare(first, second).p_value)
 
 
 def test_comparison_with_a_constant():
@@ -115,7 +114,7 @@ def test_bootstrap_agrees_with_the_t_test():
 @pytest.mark.parametrize(
     ("first", "second", "difference", "reason"),
     [
-        ([[0.5]], [[0.25]], 0.25, "1 of 1 runs"),
+        ([[0.5]], [[0.25]], 0.25, "1 of 1 queries"),
         ([[0.5, np.nan]], [[0.25, 0.5]], 0.25, "1 of 2 queries"),
         ([[np.nan, 0.5]], [[0.25, np.nan]], np.nan, "0 of 2 queries"),
     ],
@@ -148,13 +147,13 @@ def test_relative_change_covers_the_truth_as_often_as_promised():
     assert 0.92 <= covered / 400 <= 0.98
 
 
-def test_relative_change_drops_nan_and_needs_two_units():
+def test_relative_change_drops_nan_and_needs_two_queries():
     change = relative_change([[0.6, np.nan, 0.5]], [[0.5, 0.5, np.nan]])
     assert change.percent == pytest.approx(20.0)
     assert math.isnan(change.low)
     assert math.isnan(relative_change([[1.0, 2.0]], [[0.0, 0.0]]).percent)
 
 
-def test_a_wrong_number_of_units_is_named():
-    with pytest.raises(InputError, match="different runs: 3 and 2"):
-        compare_units(np.ones(3), np.ones(2), unit="runs")
+def test_a_wrong_number_of_queries_is_named():
+    with pytest.raises(InputError, match="different queries: 3 and 2"):
+        compare_queries(np.ones(3), np.ones(2))

@@ -148,8 +148,8 @@ def test_one_point_against_the_others_of_the_same_method():
 def test_values_without_queries_and_constants():
     shares = FakeResults(
         {
-            ("clicks", "relevant observed", 1.0, "share"): np.ones((5, 1)),
-            ("clicks", "relevant unobserved", 1.0, "share"): np.linspace(0.1, 0.2, 5)[:, None],
+            ("clicks", "relevant observed", 1.0, "share"): np.ones((1, 5)),
+            ("clicks", "relevant unobserved", 1.0, "share"): np.linspace(0.1, 0.2, 5)[None],
         }
     )
     all_clicked = {"above": "relevant observed", "than": 1, "margin": 1e-6, "metric": "share"}

@@ -1,12 +1,19 @@
 """The command `prsrank describe`."""
 
+from typing import Annotated
+
 import typer
 
 from prsrank.cli.arguments import Data, Json, print_json, working
 
+RelevantFrom = Annotated[
+    float | None,
+    typer.Option(metavar="N", help="The least label that counts as relevant."),
+]
 
-def describe(data: Data, json: Json = False) -> None:
-    r"""Count the lists, docs, features and labels of a data set.
+
+def describe(data: Data, relevant_from: RelevantFrom = None, json: Json = False) -> None:
+    r"""Count the lists, docs, features, labels and relevant docs of a data set.
 
     For a collection, over all its lists once.
 
@@ -14,13 +21,14 @@ def describe(data: Data, json: Json = False) -> None:
     Examples:
       prsrank describe MQ2008
       prsrank describe synthetic:web10k:100 --json
+      prsrank describe judged.txt --relevant-from 2
     """
     from prsrank.data.collections import describe as count
     from prsrank.data.collections import open_collection
 
     with working(f"reading {data}"):
-        collection = open_collection(data)
-        counts = count(collection.everything())
+        collection = open_collection(data, relevant_from=relevant_from)
+        counts = {"collection": collection.name, **count(collection.everything())}
     if json:
         print_json(counts)
         return
@@ -32,3 +40,10 @@ def describe(data: Data, json: Json = False) -> None:
     total = max(sum(counts["labels"].values()), 1)
     for label, number in counts["labels"].items():
         typer.echo(f"  label {label:<6}{number:>12,}  {number / total:6.1%}")
+    if not counts["labels"]:
+        return
+    if counts["relevant_from"] is None:
+        typer.echo("  relevant: not known for these labels (--relevant-from N)")
+    else:
+        share, least = counts["relevant_share"], counts["relevant_from"]
+        typer.echo(f"  relevant: label {least:g} or more, {share:.1%} of the docs")

@@ -9,6 +9,7 @@ from prsrank.clicks.models import ClickModel
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
+from prsrank.ragged import ragged_rows
 from prsrank.types import Floats, Longs
 
 
@@ -66,7 +67,7 @@ def simulate_observations(
     """
     if not hasattr(model, "examination"):
         raise InputError(f"{type(model).__name__} has no examination of single positions")
-    offsets, slots = _session_slots(log)
+    slots, offsets = ragged_rows(log.ranking_offsets, log.session_ranking)
     positions = log.ranking_positions[slots]
     relevant = dataset.relevance[log.doc_rows(dataset)[log.ranking_docs[slots]]].astype(np.int64)
     depth = log.max_position
@@ -77,11 +78,3 @@ def simulate_observations(
     clicked = np.zeros(len(slots), bool)
     clicked[np.repeat(offsets[:-1], log.session_clicks) + log.clicks] = True
     return Observations(offsets, observed | clicked, clicked, relevant.astype(bool), positions)
-
-
-def _session_slots(log: ClickLog) -> tuple[Longs, Longs]:
-    """Return where each session's docs begin and, for each doc shown, its slot in the log."""
-    lengths = np.diff(log.ranking_offsets)[log.session_ranking]
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    starts = log.ranking_offsets[log.session_ranking] - offsets[:-1]
-    return offsets, np.arange(offsets[-1]) + np.repeat(starts, lengths)

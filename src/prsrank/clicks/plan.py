@@ -14,6 +14,7 @@ from numba import njit
 
 from prsrank.clicks.stream import LONGEST_WAIT
 from prsrank.clicks.walk import WalkTables
+from prsrank.ragged import offsets_of
 from prsrank.types import Bytes, Floats, Ints, Longs
 
 
@@ -116,7 +117,7 @@ def cumulative_hazard(offsets: Longs, relevance: Bytes, table: Floats, cutoff: i
 def event_jumps(offsets: Longs, hazard: Floats, cutoff: int) -> Jumps:
     """Return the shortcuts into a cumulative hazard: one guide entry for four slots shown."""
     lengths = np.maximum(np.minimum(np.diff(offsets), cutoff) // 4, 1)
-    guide_offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    guide_offsets = offsets_of(lengths)
     survival = np.exp(-hazard)
     guide = _guide_kernel(offsets, survival, cutoff, guide_offsets)
     return Jumps(survival, guide, guide_offsets)

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from prsrank.clicks.stream import stream_key
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.ragged import offsets_of
 from prsrank.types import Floats, Longs, Marks
 
 Score = Callable[[npt.NDArray], Floats]
@@ -107,7 +108,7 @@ def _training_lists(dataset: RankingDataset, share: float, seed: int) -> Longs:
 
 def _usable_lists(dataset: RankingDataset) -> Marks:
     """Return which lists have both a relevant and an irrelevant doc."""
-    sums = np.concatenate([[0], np.cumsum(dataset.relevance, dtype=np.int64)])
+    sums = offsets_of(dataset.relevance)
     relevant = np.diff(sums[dataset.offsets])
     return np.asarray((relevant > 0) & (relevant < dataset.list_lengths))
 

@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from prsrank.clicks.stream import stream_key
+from prsrank.sorting import sort_with_index
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Ints, Longs
 
@@ -39,11 +40,12 @@ def _rank_kernel(
     for q in range(first, last):
         start, stop = offsets[q], offsets[q + 1]
         part = -scores[start:stop]
-        ranks = np.argsort(part, kind="mergesort")
+        ordered, ranks = sort_with_index(part)
         for i in range(1, len(ranks)):
-            if part[ranks[i]] == part[ranks[i - 1]]:
-                shuffled = np.argsort(ties[start:stop])
-                ranks = shuffled[np.argsort(part[shuffled], kind="mergesort")]
+            if ordered[i] == ordered[i - 1]:
+                _, shuffled = sort_with_index(ties[start:stop])
+                _, order_of_shuffled = sort_with_index(part[shuffled])
+                ranks = shuffled[order_of_shuffled]
                 break
         for i in range(len(ranks)):
             order[start + i] = start + ranks[i]

@@ -7,6 +7,7 @@ from numba import njit
 
 from prsrank.clicks.plan import Plan
 from prsrank.clicks.sessions import begin_session, shuffle_slots, swapped_pair
+from prsrank.ragged import offsets_of
 from prsrank.threads import for_each_piece
 from prsrank.types import Ints, Longs
 
@@ -44,8 +45,7 @@ def shown_rankings(
     if swaps:
         swapped = kinds >= bases
         base[swapped] = (kinds[swapped] - bases) // (2 * swaps)
-    offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(np.minimum(np.diff(plan.offsets)[base], plan.cutoff), out=offsets[1:])
+    offsets = offsets_of(np.minimum(np.diff(plan.offsets)[base], plan.cutoff))
     docs, positions = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], np.int32)
     design = np.zeros(count, np.int32)
     for_each_piece(

@@ -21,6 +21,7 @@ from prsrank.clicks.stream import stream_key
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
+from prsrank.ragged import offsets_of
 from prsrank.threads import map_in_order
 from prsrank.types import Floats, Ints, Longs
 
@@ -142,7 +143,7 @@ def _plan(
     lengths = np.diff(offsets)
     longest = int(lengths.max())
     cutoff = longest if model.cutoff is None else min(model.cutoff, longest)
-    base_offsets = np.concatenate([[0], np.cumsum(np.tile(lengths, len(scores)))])
+    base_offsets = offsets_of(np.tile(lengths, len(scores)))
     if (len(base_offsets) - 1) * (1 + 2 * design.swaps) >= 1 << 31:
         raise InputError("too many lists, rankers and swaps for one log")
     docs = np.concatenate([ranked_docs(row, offsets, seed=seed, threads=threads) for row in scores])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
+from prsrank.data.published import PUBLISHED, Published, recognised, spelled
 from prsrank.data.storage import (
     EVERY_SPLIT,
     NO_SPLIT,
@@ -24,11 +25,6 @@ from prsrank.types import Longs
 SPLITS = ("train", "validation", "test")
 _FOLDS = 5
 _PACKED = ("", ".gz", ".xz", ".zst")
-_LETOR = (
-    "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/"
-)
-_MSLR = "https://www.microsoft.com/en-us/research/project/mslr/"
-_YAHOO = "https://webscope.sandbox.yahoo.com/catalog.php?datatype=c"
 
 
 @dataclass(frozen=True)
@@ -71,33 +67,6 @@ class Collection:
         return StoredCollection(self.name, data, splits)
 
 
-@dataclass(frozen=True)
-class _Published:
-    """What is known of a published collection.
-
-    Attributes:
-        features: its number of features.
-        relevant_from: the least label that counts as relevant (METHOD: binarisation).
-        where: where it is published.
-    """
-
-    features: int
-    relevant_from: float
-    where: str
-
-
-PUBLISHED = {
-    "Yahoo set1": _Published(700, 3, _YAHOO),
-    "MSLR-WEB10K": _Published(136, 3, _MSLR),
-    "MSLR-WEB30K": _Published(136, 3, _MSLR),
-    "MQ2007": _Published(46, 1, _LETOR),
-    "MQ2008": _Published(46, 1, _LETOR),
-    "MQ2007-agg": _Published(21, 1, _LETOR),
-    "MQ2008-agg": _Published(25, 1, _LETOR),
-    "OHSUMED": _Published(45, 1, _LETOR),
-}
-
-
 def load_dataset(
     name: str, split: str = "train", *, fold: int = 1, relevant_from: float | None = None
 ) -> RankingDataset:
@@ -106,18 +75,40 @@ def load_dataset(
     >>> load_dataset("synthetic:mq2007:10", "test").lists
     2
     """
-    data = open_collection(name).load(split, fold=fold)
-    return data if relevant_from is None else replace(data, relevant_from=relevant_from)
+    return open_collection(name, relevant_from=relevant_from).load(split, fold=fold)
 
 
-def open_collection(name: str) -> Collection:
+def open_collection(name: str, *, relevant_from: float | None = None) -> Collection:
     """Find a data set by its name.
+
+    Which docs are relevant follows from the collection, which is known by its content: the
+    number of features, labels and query ids (see `prsrank.data.published`). Labels of 0 and 1
+    speak for themselves. Of other data only the caller can say it: without `relevant_from`
+    their labels can be read, but not their relevance.
 
     Args:
         name: `synthetic:SHAPE:LISTS[:SEED]`; the folder of a published collection, as
             unpacked; or a file, in LETOR format or converted. A LETOR file has no published
             split: each of its splits is the whole file.
+        relevant_from: the least label that counts as relevant; default the collection's.
     """
+    found = _found(name)
+    if relevant_from is None:
+        return found
+    if not np.isfinite(relevant_from):
+        raise InputError(f"relevant-from must be a label, not {relevant_from}")
+
+    def judged(data: RankingDataset) -> RankingDataset:
+        return replace(data, relevant_from=relevant_from)
+
+    return replace(
+        found,
+        parts=lambda fold, split: judged(found.parts(fold, split)),
+        everything=lambda: judged(found.everything()),
+    )
+
+
+def _found(name: str) -> Collection:
     if name.startswith("synthetic:"):
         return _synthetic(name)
     path = Path(name)
@@ -130,7 +121,7 @@ def open_collection(name: str) -> Collection:
         )
     if is_stored(existing_file(path)):
         return _converted(path)
-    whole = partial(_read, (path,), None)
+    whole = partial(_read, (path,), recognised(path))
     return Collection(path.name, 1, lambda fold, split: whole(), whole, has_splits=False)
 
 
@@ -144,12 +135,15 @@ def rotation(fold: int, split: str) -> tuple[int, ...]:
     return tuple((fold - 1 + first + i) % _FOLDS for i in range(count))
 
 
-def _read(files: Sequence[Path], published: _Published | None) -> RankingDataset:
+def _read(files: Sequence[Path], published: Published | None) -> RankingDataset:
     from prsrank.data.letor import read_letor
 
-    if published is None:
-        return read_letor(files)
-    data = read_letor(files, features=published.features)
+    data = read_letor(files, features=None if published is None else published.features)
+    top = 0.0 if data.labels is None else float(data.labels.max(initial=0))
+    # labels of 0 and 1 say themselves what is relevant, whatever the collection they look like
+    from_one = 1.0 if top <= 1 else None
+    if published is None or not published.relevant_from <= top <= published.top_label:
+        return replace(data, relevant_from=from_one)
     return replace(data, relevant_from=published.relevant_from)
 
 
@@ -211,17 +205,18 @@ def _yahoo(path: Path) -> Collection | None:
 
 
 def _five_parts(path: Path) -> Collection | None:
-    for letter, guess in (("S", "MQ2008"), ("A", "MQ2007-agg")):
-        if any(_exists(path / f"{letter}{i + 1}.txt") for i in range(_FOLDS)):
-            return _rotating(path, letter, _name_of(path, guess, aggregated=letter == "A"))
+    for letter in ("S", "A"):
+        names = [path / f"{letter}{i + 1}.txt" for i in range(_FOLDS)]
+        present = [name for name in names if _exists(name)]
+        if present:
+            return _rotating(path, names, recognised(_file(present[0], None), path.resolve()))
     return None
 
 
-def _rotating(path: Path, letter: str, name: str) -> Collection:
-    published = PUBLISHED[name]
-    files = [_file(path / f"{letter}{i + 1}.txt", published) for i in range(_FOLDS)]
+def _rotating(path: Path, names: Sequence[Path], published: Published | None) -> Collection:
+    files = [_file(name, published) for name in names]
     return Collection(
-        name,
+        path.name if published is None else published.name,
         _FOLDS,
         lambda fold, split: _read([files[i] for i in rotation(fold, split)], published),
         lambda: _read(files, published),
@@ -231,28 +226,29 @@ def _rotating(path: Path, letter: str, name: str) -> Collection:
 def _fold_folders(path: Path) -> Collection | None:
     if not (path / "Fold1").is_dir():
         return None
-    name = _name_of(path, None)
-    published = PUBLISHED.get(name)
     folds = [i + 1 for i in range(_FOLDS) if (path / f"Fold{i + 1}").is_dir()]
     if folds != list(range(1, len(folds) + 1)):
         raise InputError(f"{path}: has Fold{folds[-1]} but not all folds before it")
+    folder = path.resolve()
+    published = recognised(_fold_file(path, 1, "train", spelled(folder)), folder)
 
-    def files(fold: int, split: str) -> Path:
-        folder = path / f"Fold{fold}"
-        names = [f"{stem}.txt" for stem in _FOLD_FILES[split]] + [f"{split}ingset.txt"]
-        for candidate in names:
-            if _exists(folder / candidate):
-                return _file(folder / candidate, published)
-        return _file(folder / names[0], published)
+    def read(fold: int, split: str) -> RankingDataset:
+        return _read((_fold_file(path, fold, split, published),), published)
 
     def everything() -> RankingDataset:
+        parts = [(1, split) for split in SPLITS]
         if len(folds) == _FOLDS:  # each list is in the test part of just one fold
-            return _read([files(fold, "test") for fold in folds], published)
-        return _read([files(1, split) for split in SPLITS], published)
+            parts = [(fold, "test") for fold in folds]
+        return _read([_fold_file(path, *part, published) for part in parts], published)
 
-    return Collection(
-        name, len(folds), lambda fold, split: _read((files(fold, split),), published), everything
-    )
+    name = path.name if published is None else published.name
+    return Collection(name, len(folds), read, everything)
+
+
+def _fold_file(path: Path, fold: int, split: str, published: Published | None) -> Path:
+    folder = path / f"Fold{fold}"
+    names = [folder / f"{stem}.txt" for stem in _FOLD_FILES[split]]
+    return _file(next((name for name in names if _exists(name)), names[0]), published)
 
 
 _FOLD_FILES: Mapping[str, tuple[str, ...]] = {
@@ -262,22 +258,11 @@ _FOLD_FILES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _name_of(path: Path, guess: str | None, *, aggregated: bool = False) -> str:
-    """The published name that the folder's own name spells, or `guess`."""
-    spelled = re.sub(r"[^a-z0-9]", "", path.resolve().name.lower())
-    candidates = [n for n in PUBLISHED if not aggregated or n.endswith("-agg")]
-    for name in sorted(candidates, key=len, reverse=True):
-        key = re.sub(r"[^a-z0-9]", "", name.lower())
-        if key in spelled or key.removeprefix("mslr") in spelled:
-            return name
-    return guess or path.name
-
-
 def _exists(path: Path) -> bool:
     return any(path.with_name(path.name + packed).is_file() for packed in _PACKED)
 
 
-def _file(path: Path, published: _Published | None) -> Path:
+def _file(path: Path, published: Published | None) -> Path:
     for packed in _PACKED:
         candidate = path.with_name(path.name + packed)
         if candidate.is_file():
@@ -287,16 +272,19 @@ def _file(path: Path, published: _Published | None) -> Path:
 
 
 def describe(data: RankingDataset) -> dict[str, Any]:
-    """Count what a data set holds: lists, docs, features, labels, list lengths."""
+    """Count what a data set holds: lists, docs, features, labels, relevant docs, list lengths."""
     lengths: Longs = data.list_lengths
     values, counts = np.unique(
         data.labels if data.labels is not None else np.zeros(0), return_counts=True
     )
+    known = data.labels is not None and data.relevant_from is not None
     return {
         "lists": data.lists,
         "docs": data.docs,
         "features": len(data.feature_names),
         "labels": {f"{value:g}": int(n) for value, n in zip(values, counts, strict=True)},
+        "relevant_from": data.relevant_from,
+        "relevant_share": float(data.relevance.mean()) if known else None,
         "list_length": {
             "min": int(lengths.min()),
             "median": float(np.median(lengths)),

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
+from prsrank.ragged import offsets_of, ragged_rows, row_in_list
 from prsrank.types import Bytes, IdArray, Longs, Reals
 
 
@@ -25,7 +26,7 @@ class RankingDataset:
         doc_ids: id of each doc, if known; else a doc is named by its 0-based row in the list.
         feature_names: default "1", "2", ... as in LETOR files.
         costs: the `cost:` of a LETOR row (1 / propensity of a click), NaN where it has none.
-        relevant_from: the least label that counts as relevant.
+        relevant_from: the least label that counts as relevant; None where nobody has said.
 
     >>> data = RankingDataset(np.eye(3), np.array([0, 2, 3]), labels=np.array([0, 2, 1]))
     >>> data.lists, data.docs, data.relevance.tolist()
@@ -41,7 +42,7 @@ class RankingDataset:
     doc_ids: IdArray | None = None
     feature_names: tuple[str, ...] = ()
     costs: Reals | None = None
-    relevant_from: float = 1.0
+    relevant_from: float | None = 1.0
 
     def __post_init__(self) -> None:
         features = np.atleast_2d(_frozen(self.features, np.float32))
@@ -91,14 +92,17 @@ class RankingDataset:
         """1 for docs whose label is at least `relevant_from`, else 0."""
         if self.labels is None:
             raise InputError("this data set has no labels")
+        if self.relevant_from is None:
+            raise InputError(
+                f"labels go up to {self.labels.max(initial=0):g} and the collection is not known: say "
+                "from which label on a doc is relevant (--relevant-from N)"
+            )
         return _frozen(self.labels >= self.relevant_from, np.uint8)
 
     @cached_property
     def rows_in_list(self) -> Longs:
         """0-based row of each doc in its list."""
-        return _frozen(
-            np.arange(self.docs) - np.repeat(self.offsets[:-1], self.list_lengths), np.int64
-        )
+        return _frozen(row_in_list(self.offsets), np.int64)
 
     @property
     def doc_names(self) -> IdArray:
@@ -111,9 +115,7 @@ class RankingDataset:
         if chosen.dtype != bool and chosen.size == 0:
             chosen = chosen.astype(np.int64)
         chosen = np.arange(self.lists)[chosen]
-        lengths = self.list_lengths[chosen]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
+        rows, offsets = ragged_rows(self.offsets, chosen)
         return replace(
             self,
             features=self.features[rows],
@@ -145,7 +147,7 @@ def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
     if len(np.unique(ids)) < len(ids):
         values, counts = np.unique(ids, return_counts=True)
         raise InputError(f"query id {values[counts.argmax()]} is in more than one part")
-    starts = np.cumsum([0, *(part.docs for part in parts)])
+    starts = offsets_of([part.docs for part in parts])
     offsets = [p.offsets[1:] + start for p, start in zip(parts, starts, strict=False)]
     return RankingDataset(
         features=np.concatenate([part.features for part in parts]),

@@ -17,6 +17,7 @@ from prsrank.data import letor_lines as lines
 from prsrank.data.dataset import RankingDataset, id_array
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
+from prsrank.ragged import offsets_of
 from prsrank.threads import map_in_order
 from prsrank.types import Bytes, IdArray, Longs, Reals
 
@@ -81,6 +82,13 @@ def read_letor(
     if not sum(len(block.labels) for block in blocks):
         raise InputError(f"{paths[0]}: holds no data line")
     return _assemble(blocks, features, regroup, relevant_from)
+
+
+def first_lines(file: Path, count: int) -> list[str]:
+    """Return the first lines of a text, unpacked, as they are."""
+    for text in _texts(file):
+        return bytes(text[: 1 << 20]).decode(errors="replace").splitlines()[:count]
+    return []
 
 
 @dataclass
@@ -257,7 +265,7 @@ def _assemble(
 ) -> RankingDataset:
     """Join the blocks; each is dropped once copied, so the peak is little above the result."""
     width = features or max(block.features.shape[1] for block in blocks)
-    rows = np.cumsum([0, *(len(block.labels) for block in blocks)])
+    rows = offsets_of([len(block.labels) for block in blocks])
     tokens, starts = _lists(blocks, rows)
     labels = np.concatenate([block.labels for block in blocks])
     costs = _joined_costs(blocks)

@@ -6,6 +6,7 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output
+from prsrank.ragged import list_of_row
 
 _WRITERS = {".parquet": "write_parquet", ".csv": "write_csv"}
 
@@ -18,7 +19,7 @@ def ranking_columns(dataset: RankingDataset, scores: npt.ArrayLike) -> dict[str,
     [1, 0, 0]
     """
     values = np.asarray(scores, np.float64)
-    lists = np.repeat(np.arange(dataset.lists), dataset.list_lengths)
+    lists = list_of_row(dataset.offsets)
     order = np.lexsort((dataset.rows_in_list, -values, lists))
     return {
         "query_id": np.repeat(dataset.query_ids, dataset.list_lengths),

@@ -57,7 +57,7 @@ def write_stored(collection: StoredCollection, path: str | os.PathLike[str]) -> 
         "format": "prsrank collection 1",
         "name": collection.name,
         "feature_names": json.dumps(data.feature_names),
-        "relevant_from": repr(float(data.relevant_from)),
+        "relevant_from": json.dumps(data.relevant_from),
     }
     with atomic_output(path) as draft, draft.open("wb") as file:
         write_arrays(file, arrays, about)
@@ -85,7 +85,7 @@ def read_stored(path: str | os.PathLike[str]) -> StoredCollection:
             doc_ids=_unpacked_ids(arrays.get("doc_ids")),
             feature_names=tuple(json.loads(about["feature_names"])),
             costs=arrays.get("costs"),
-            relevant_from=float(about["relevant_from"]),
+            relevant_from=json.loads(about["relevant_from"]),
         )
         return StoredCollection(about["name"], dataset, arrays["splits"])
     except (KeyError, ValueError) as error:

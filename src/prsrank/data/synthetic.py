@@ -23,6 +23,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic_features import FeatureMaker, scale_within_lists
 from prsrank.data.synthetic_shapes import MATCH_LATENTS, QUERY_LATENTS, SHAPES, Latent, Shape
 from prsrank.errors import InputError
+from prsrank.ragged import offsets_of
 from prsrank.types import Longs, Reals
 
 _MIN_LISTS = 5  # one for each fold
@@ -57,7 +58,7 @@ def synthetic_dataset(shape: str, lists: int, *, seed: int = 0) -> RankingDatase
     _check(shape, lists, seed)
     model = _model(shape, seed)
     lengths = [_length(model.shape, _generator(model, number)) for number in range(lists)]
-    offsets = _offsets(lengths)
+    offsets = offsets_of(lengths)
     features = np.zeros((offsets[-1], model.shape.features), np.float32)
     labels = np.empty(offsets[-1], np.float32)
     start = 0
@@ -145,17 +146,13 @@ def _calibration_draws(shape: Shape, rng: np.random.Generator) -> _Draws:
         offsets = np.arange(_CALIBRATION_DOCS + 1)
     else:
         lists = round(_CALIBRATION_DOCS / shape.mean_length)
-        offsets = _offsets([_length(shape, rng) for _ in range(lists)])
+        offsets = offsets_of([_length(shape, rng) for _ in range(lists)])
     return _Draws(
         offsets,
         rng.standard_normal((len(offsets) - 1, _LIST_DRAWS), np.float32),
         rng.standard_normal((offsets[-1], _DOC_DRAWS), np.float32),
         np.empty((offsets[-1], 0), np.float32),
     )
-
-
-def _offsets(lengths: list[int]) -> Longs:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
 def _generator(model: _Model, number: int) -> np.random.Generator:
@@ -182,7 +179,7 @@ def _blocks(model: _Model, lists: int) -> Iterator[_Draws]:
 def _drawn(
     generators: list[np.random.Generator], lengths: list[int], groups: int, columns: int
 ) -> _Draws:
-    offsets = _offsets(lengths)
+    offsets = offsets_of(lengths)
     lists = np.empty((len(lengths), _LIST_DRAWS), np.float32)
     docs = np.empty((offsets[-1], _DOC_DRAWS + groups), np.float32)
     features = np.empty((offsets[-1], columns), np.float32)

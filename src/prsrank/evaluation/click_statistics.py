@@ -17,7 +17,9 @@ from numba import njit
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.pairs.log_on_lists import LogOnLists, PropensitySource, ragged_indices
+from prsrank.pairs.log_on_lists import LogOnLists, PropensitySource
+from prsrank.ragged import ragged_rows
+from prsrank.sorting import sort_with_index
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Longs, Marks
 from prsrank.weighting import WEIGHTINGS, ips_weights
@@ -244,7 +246,7 @@ def _pools(log: ClickLog, rows: Longs, clicked: Longs, docs: int) -> tuple[Pools
 
 def _set_hashes(rows: Longs, offsets: Longs, rankings: Longs) -> npt.NDArray[np.uint64]:
     """Return for each ranking a number that is the same whatever the order of its docs."""
-    slots, _ = ragged_indices(offsets, rankings)
+    slots, _ = ragged_rows(offsets, rankings)
     mixed = (rows[slots].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(29)
@@ -304,7 +306,7 @@ def _expected_kernel(
             local[j] = scores[rows[start + j]]
         ranked = local[:length]
         if end - begin > _FEW_CLICKED:
-            ordered = np.sort(ranked)
+            ordered, _ = sort_with_index(ranked)
             for i in range(begin, end):
                 score = local[clicked[i]]
                 above = length - np.searchsorted(ordered, score, side="right")

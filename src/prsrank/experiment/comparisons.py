@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from prsrank.experiment.claims import ClaimTest, Point, same_point
-from prsrank.experiment.statistics import Comparison, compare_units, per_unit
+from prsrank.experiment.statistics import Comparison, compare_queries, per_query
 from prsrank.metrics.significance import holm
 from prsrank.types import Floats
 
@@ -75,7 +75,7 @@ class Group:
 
     Attributes:
         members: one for each panel and point.
-        winner: the winner's values per unit, for each member that was run.
+        winner: the winner's values per query, for each member that was run.
         rival: the rival's.
     """
 
@@ -111,11 +111,10 @@ def _groups(claim: ClaimTest, results: Measured) -> Iterator[Group]:
                 if sides is None:
                     members.append(Judged(claim, rival, metric, panel, point, None))
                     continue
-                first, second, unit = sides
-                comparison = compare_units(
+                first, second = sides
+                comparison = compare_queries(
                     first,
                     second,
-                    unit=unit,
                     lower_is_better=claim.lower_wins(metric),
                     margin=claim.margin,
                 )
@@ -147,15 +146,15 @@ def _sides(
     panel: str,
     point: Point,
     metric: str,
-) -> tuple[Floats, Floats, str] | None:
-    """Return one value per unit of the winner and of the rival, and what a unit is."""
+) -> tuple[Floats, Floats] | None:
+    """Return one value per query of the winner and of the rival."""
 
     def side(method: str, at: Point, panel: str) -> Floats | None:
         values = measured(results, panel, method, at, metric)
         if values is None or claim.relative_to is None:
-            return None if values is None else per_unit(values)
+            return None if values is None else per_query(values)
         start = measured(results, panel, method, claim.relative_to, metric)
-        return None if start is None else per_unit(values) - per_unit(start)
+        return None if start is None else per_query(values) - per_query(start)
 
     at = point if claim.at is None else claim.at
     first = side(claim.winner, at, panel)
@@ -165,8 +164,7 @@ def _sides(
         second = side(rival, point, panel if claim.than_panel is None else claim.than_panel)
     else:
         second = np.full(first.shape, rival)
-    columns = results.values(panel, claim.winner, at, metric).shape[1]
-    return None if second is None else (first, second, "runs" if columns == 1 else "queries")
+    return None if second is None else (first, second)
 
 
 def _corrected(groups: Sequence[Group]) -> list[Group]:

@@ -9,7 +9,7 @@ import numpy as np
 from prsrank.experiment.comparisons import AGAINST, SUPPORTS, Group, Judged
 from prsrank.experiment.metric_names import metric_title
 from prsrank.experiment.number_texts import p_text, shown, signed_text
-from prsrank.experiment.statistics import compare_units
+from prsrank.experiment.statistics import compare_queries
 
 
 def evidence(groups: Sequence[Group], *, titles: Mapping[str, str] | None = None) -> str:
@@ -109,8 +109,7 @@ def _average(group: Group) -> str:
     if len(shapes) > 1:
         differences = [one.comparison.difference for one in group.members if one.comparison]
         return f"mean difference {signed_text(float(np.mean(differences)))}"
-    unit = next(one.comparison.unit for one in group.members if one.comparison)
-    whole = compare_units(np.mean(group.winner, axis=0), np.mean(group.rival, axis=0), unit=unit)
+    whole = compare_queries(np.mean(group.winner, axis=0), np.mean(group.rival, axis=0))
     name = "difference" if len(group.winner) == 1 else "mean difference"
     if math.isnan(whole.low):
         return f"{name} {signed_text(whole.difference)}"

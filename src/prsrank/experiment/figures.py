@@ -186,10 +186,7 @@ def _runs(results: Measured, metric: str) -> str:
         if (values := measured(results, panel, method, point, metric)) is not None
     ]
     runs = max((run_mean(values).runs for values in tables), default=0)
-    if runs < 2:
-        return ""
-    single = all(values.shape[1] == 1 for values in tables)
-    return f"{runs} logs (runs x folds)" if single else f"{runs} runs"
+    return f"{runs} runs" if runs > 1 else ""
 
 
 def _caption(spec: Spec, results: Measured, metric: str) -> str:

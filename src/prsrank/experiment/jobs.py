@@ -20,7 +20,7 @@ Identity = Mapping[str, Any]
 RESULTS_VERSION = 1
 """Raised when the same identity would give other results than before."""
 
-_ESTIMATE_VERSION = 2
+_ESTIMATE_VERSION = 3
 """Raised when the same randomised sessions would give other propensities than before."""
 
 _PRODUCTION = ("production_share", "production_ranker")
@@ -241,7 +241,7 @@ class Planner:
             "metrics": sorted(self.spec.metrics),
         }
         if self.spec.kind == "observations":
-            return identity | {"panel": panel.name, "method": method.name}
+            return identity | {"panel": panel.name, "method": method.name, "part": "test"}
         return identity | {
             "clicks": {"eta": clicks["eta"], "sessions": self.spec.clicks["sessions"]},
             "weighting": method.weighting,

@@ -1,14 +1,17 @@
 """What is measured, by kind of experiment: one function each, from a job to values and details."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prsrank.experiment.jobs import Identity
 from prsrank.experiment.methods import trained, tuned
-from prsrank.experiment.shared_inputs import Parts, SharedInputs, run_seed
-from prsrank.types import Floats
+from prsrank.experiment.shared_inputs import Logged, Parts, SharedInputs, run_seed
+from prsrank.types import Floats, Longs
+
+if TYPE_CHECKING:
+    from prsrank.logs.click_log import ClickLog
 
 Outcome = tuple[dict[str, Floats], dict[str, Any]]
 """Values by metric, one per test query or a single one; and details, as plain JSON."""
@@ -47,33 +50,33 @@ def clicks_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcom
     clicks, _ = statistics.counts()
     ranks = 1.0 / np.arange(1.0, statistics.pools.longest + 1)
     found = statistics.pools.expected_values(ranks, scores, threads=1)[statistics.clicked_doc]
-    names = [str(query) for query in held_out.log.query_ids.tolist()]
-    rows = {str(query): row for row, query in enumerate(parts.test.query_ids.tolist())}
-    place = np.array([rows[name] for name in names])[statistics.query]
+    place = _test_rows(parts, held_out.log)[statistics.query]
     top = statistics.position == 1
     of_part = {"wmrr": clicks, "wmrr top": clicks * top, "wmrr others": clicks * ~top}
     values = {}
     for name in identity["metrics"]:
         weights = statistics.weights * of_part[name]
-        total = weights.sum() / parts.test.lists
-        share = np.bincount(place, weights * found, parts.test.lists)
-        values[name] = share / total if total > 0 else np.full(parts.test.lists, np.nan)
+        values[name] = _ratio_by_query(parts, place, weights * found, weights)
     return values, details
 
 
 def observations_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcome:
-    """Count which share of the clicks, or of the non-clicks, is relevant and observed, or not."""
+    """Count which share of the clicks, or of the non-clicks, is relevant and observed, or not.
+
+    On a log of the test part, in which each query is in one fold only: queries are independent,
+    training logs of different folds are not.
+    """
     from prsrank.clicks.observations import simulate_observations
     from prsrank.clicks.position_based import PositionBasedModel
 
-    logged = inputs.logged(parts, identity)
+    shown = inputs.held_out(parts, identity, "test")
     clicks = identity["clicks"]
     model = PositionBasedModel(eta=clicks["eta"], mu=clicks["mu"])
     seen = inputs.keep(
         "observations",
         0,
         lambda: simulate_observations(
-            logged.log, logged.lists, model, seed=run_seed(identity, "observations")
+            shown.log, shown.lists, model, seed=run_seed(identity, "observations")
         ),
     )
     among = seen.clicked if identity["panel"] == "clicks" else ~seen.clicked
@@ -81,8 +84,22 @@ def observations_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> 
     here = (seen.relevant == (relevance == "relevant")) & (
         seen.observed == (observation == "observed")
     )
-    share = np.array([here[among].mean() if among.any() else np.nan])
-    return {"share": share}, _log_details(inputs, parts, identity)
+    query = shown.log.ranking_query[shown.log.session_ranking]
+    place = np.repeat(_test_rows(parts, shown.log)[query], np.diff(seen.offsets))
+    return {"share": _ratio_by_query(parts, place, among & here, among)}, _log_details(shown)
+
+
+def _test_rows(parts: Parts, log: "ClickLog") -> Longs:
+    """Return the list of the test part that each query of a log is."""
+    rows = {str(query): row for row, query in enumerate(parts.test.query_ids.tolist())}
+    return np.array([rows[str(query)] for query in log.query_ids.tolist()], np.int64)
+
+
+def _ratio_by_query(parts: Parts, place: Longs, of: Any, among: Any) -> Floats:
+    r"""Return one value per query of the test part; their mean is $\sum of / \sum among$."""
+    total = among.sum() / parts.test.lists
+    share = np.bincount(place, of, parts.test.lists)
+    return share / total if total > 0 else np.full(parts.test.lists, np.nan)
 
 
 def bounds_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcome:
@@ -150,7 +167,7 @@ def _test_scores(
         return inputs.production(parts, identity).score(parts.test.features), {}
     setting = {"settings": identity["settings"], "parameters": identity["parameters"]}
     ranker, pairs = trained(inputs, parts, identity, setting)
-    details = _log_details(inputs, parts, identity)
+    details = {} if identity["clicks"] is None else _log_details(inputs.logged(parts, identity))
     if hasattr(ranker, "booster_"):
         details["trees"] = int(ranker.booster_.current_iteration())
     if identity["fold"] == 1 and (identity["production"] or {}).get("run", 0) == 0:
@@ -158,10 +175,7 @@ def _test_scores(
     return ranker.score(parts.test.features), details
 
 
-def _log_details(inputs: SharedInputs, parts: Parts, identity: Identity) -> dict[str, Any]:
-    if identity["clicks"] is None:
-        return {}
-    logged = inputs.logged(parts, identity)
+def _log_details(logged: Logged) -> dict[str, Any]:
     return {
         "clicks": len(logged.log.clicks),
         "sessions": logged.log.sessions,

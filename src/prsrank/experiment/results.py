@@ -65,8 +65,7 @@ class Results:
         """Return the values of a method at a point (runs x queries).
 
         The queries of all folds stand side by side, in the same order for every method; NaN
-        where the metric has no meaning for the query. Values that belong to no query come as
-        (runs * folds) x 1.
+        where the metric has no meaning for the query.
         """
         return self.arrays[panel, method, point, metric]
 
@@ -127,11 +126,9 @@ class Results:
 
 
 def _joined(cell: Mapping[tuple[int, int], Floats]) -> Floats:
-    """Put folds side by side, runs below one another; single values all below one another."""
+    """Put folds side by side, runs below one another."""
     runs = sorted({run for run, _ in cell})
     folds = sorted({fold for _, fold in cell})
-    if all(len(values) == 1 for values in cell.values()):
-        return np.array([[cell[run, fold][0]] for run in runs for fold in folds])
     return np.array([np.concatenate([cell[run, fold] for fold in folds]) for run in runs])
 
 

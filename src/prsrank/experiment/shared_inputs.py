@@ -139,10 +139,12 @@ class SharedInputs:
 
         clicks = identity.get("test_clicks") or identity["clicks"]
         logged = self.logged(parts, {**identity, "clicks": clicks})
+        # All sessions, whatever their clicks: a click at the top is the only one more often than
+        # a click below it, so that sessions of one click would show too steep a curve.
         log = simulated(
             logged.lists,
             logged.scores,
-            {**clicks, "clicks": settings["clicks"]},
+            {**clicks, "clicks": settings["clicks"], "one_click": False},
             seed=run_seed(identity, "randomised"),
             randomised=True,
         )

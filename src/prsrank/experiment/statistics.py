@@ -2,14 +2,13 @@ r"""What the runs of an experiment say: means, deviations, and paired comparison
 
 A table of values is runs x queries, NaN where the metric has no meaning for the query. Runs of
 one query are not independent, queries are: each query is averaged over the runs, then queries
-are compared. A table of one column (a value of a whole run, such as a share) is compared run by
-run instead.
+are compared.
 
 >>> prs = [[0.9, 0.6, 0.7, 0.8], [0.9, 0.8, 0.7, 0.8]]
 >>> ips = [[0.8, 0.5, 0.7, 0.6], [0.8, 0.5, 0.7, 0.6]]
 >>> result = compare(prs, ips)
->>> round(result.difference, 3), round(result.p_value, 3), f"{result.count} {result.unit}"
-(0.125, 0.08, '4 queries')
+>>> round(result.difference, 3), round(result.p_value, 3), result.count
+(0.125, 0.08, 4)
 """
 
 import math
@@ -67,9 +66,8 @@ class Comparison:
         high: upper end.
         p_value: two-sided; NaN where it cannot be tested.
         effect_size: Cohen's d of the paired differences.
-        count: how many units (queries or runs) count.
+        count: how many queries count.
         skipped: how many do not, being NaN on either side.
-        unit: "queries" or "runs".
         reason: why it cannot be tested; empty if it can.
     """
 
@@ -80,18 +78,16 @@ class Comparison:
     effect_size: float
     count: int
     skipped: int
-    unit: str
     reason: str = ""
 
 
-def per_unit(values: npt.ArrayLike) -> Floats:
-    """Return one value per independent unit: per query over runs, or per run of one column.
+def per_query(values: npt.ArrayLike) -> Floats:
+    """Return one value per query, its mean over the runs.
 
-    >>> per_unit([[0.25, 0.5], [0.75, 0.5]]).tolist(), per_unit([[1.0], [2.0]]).tolist()
-    ([0.5, 0.5], [1.0, 2.0])
+    >>> per_query([[0.25, 0.5], [0.75, 0.5]]).tolist()
+    [0.5, 0.5]
     """
-    table = _table(values)
-    return table[:, 0].copy() if table.shape[1] == 1 else average_runs(table)
+    return average_runs(_table(values))
 
 
 def compare(
@@ -112,45 +108,43 @@ def compare(
         margin: the null hypothesis is that `first` is worse than `second` by just this much;
             0 for no difference. Difference, interval and effect size are of first - second
             whatever the margin.
-        test: the paired test over units, such as `paired_t_test` or `paired_bootstrap`.
+        test: the paired test over queries, such as `paired_t_test` or `paired_bootstrap`.
 
     Returns:
-        The comparison; without a test, and with the reason, where fewer than two units have
+        The comparison; without a test, and with the reason, where fewer than two queries have
         both values.
     """
-    return compare_units(
-        per_unit(first),
-        second if isinstance(second, int | float) else per_unit(second),
-        unit="runs" if _table(first).shape[1] == 1 else "queries",
+    return compare_queries(
+        per_query(first),
+        second if isinstance(second, int | float) else per_query(second),
         lower_is_better=lower_is_better,
         margin=margin,
         test=test,
     )
 
 
-def compare_units(
+def compare_queries(
     first: Floats,
     second: Floats | float,
     *,
-    unit: str = "queries",
     lower_is_better: bool = False,
     margin: float = 0.0,
     test: Callable[[Floats, Floats], PairedTest] = paired_t_test,
 ) -> Comparison:
-    """Compare two methods by one value per unit; see `compare`.
+    """Compare two methods by one value per query; see `compare`.
 
-    >>> compare_units(np.array([0.5]), 0.25).reason
+    >>> compare_queries(np.array([0.5]), 0.25).reason
     '1 of 1 queries can be compared; a test needs 2'
     """
     rival = np.full(first.shape, float(second)) if isinstance(second, int | float) else second
     if first.shape != rival.shape:
         raise InputError(
-            f"methods were measured on different {unit}: {len(first)} and {len(rival)}"
+            f"methods were measured on different queries: {len(first)} and {len(rival)}"
         )
     both = ~(np.isnan(first) | np.isnan(rival))
     count = int(both.sum())
     if count < 2:
-        return _untested(first[both] - rival[both], len(first), unit)
+        return _untested(first[both] - rival[both], len(first))
     shown = test(first, rival)
     if margin:
         allowance = -margin if lower_is_better else margin
@@ -165,13 +159,12 @@ def compare_units(
         shown.effect_size,
         count,
         shown.skipped,
-        unit,
     )
 
 
 @dataclass(frozen=True)
 class RelativeChange:
-    """A change in per cent with its 95 % interval (NaN for fewer than 2 units)."""
+    """A change in per cent with its 95 % interval (NaN for fewer than 2 queries)."""
 
     percent: float
     low: float
@@ -181,7 +174,7 @@ class RelativeChange:
 def relative_change(first: npt.ArrayLike, second: npt.ArrayLike) -> RelativeChange:
     r"""Return by how many per cent the mean of `first` exceeds that of `second`.
 
-    With the ratio R = mean(a) / mean(b) over the units that have both, the interval is that of
+    With the ratio R = mean(a) / mean(b) over the queries that have both, the interval is that of
     Student's t on the residuals (a - R b) / mean(b): the delta method, which keeps the pairing.
 
     Args:
@@ -191,7 +184,7 @@ def relative_change(first: npt.ArrayLike, second: npt.ArrayLike) -> RelativeChan
     >>> round(relative_change([[0.6, 0.5]], [[0.5, 0.5]]).percent, 6)
     10.0
     """
-    a, b = per_unit(first), per_unit(second)
+    a, b = per_query(first), per_query(second)
     if a.shape != b.shape:
         raise InputError(f"methods were measured on different queries: {len(a)} and {len(b)}")
     both = ~(np.isnan(a) | np.isnan(b))
@@ -210,7 +203,7 @@ def relative_change(first: npt.ArrayLike, second: npt.ArrayLike) -> RelativeChan
     return RelativeChange(percent, percent - reach, percent + reach)
 
 
-def _untested(differences: Floats, units: int, unit: str) -> Comparison:
+def _untested(differences: Floats, queries: int) -> Comparison:
     count = len(differences)
     return Comparison(
         difference=float(differences.mean()) if count else math.nan,
@@ -219,9 +212,8 @@ def _untested(differences: Floats, units: int, unit: str) -> Comparison:
         p_value=math.nan,
         effect_size=math.nan,
         count=count,
-        skipped=units - count,
-        unit=unit,
-        reason=f"{count} of {units} {unit} can be compared; a test needs 2",
+        skipped=queries - count,
+        reason=f"{count} of {queries} queries can be compared; a test needs 2",
     )
 
 

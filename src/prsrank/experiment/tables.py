@@ -32,7 +32,7 @@ WORSE, BETTER = "▼", "▲"
 STATISTICS = (
     *("experiment", "panel", "method", "point", "metric", "mean", "sd", "runs"),
     *("percent", "percent_low", "percent_high", "reference", "difference", "low", "high"),
-    *("p", "p_holm", "d", "count", "unit"),
+    *("p", "p_holm", "d", "queries"),
 )
 """Columns of a table's `data`, one row for each cell: what the CSV file holds."""
 
@@ -88,8 +88,8 @@ def claim_table(spec: Spec, verdict: Verdict) -> Table:
     return {
         "id": identifier(spec.id, "claim"),
         "title": "The claim, comparison by comparison",
-        "caption": "Paired t-tests over queries, each query averaged over the runs (over runs "
-        "where there are no queries); p values corrected after Holm for all of them.",
+        "caption": "Paired t-tests over queries, each query averaged over the runs; p values "
+        "corrected after Holm for all of them.",
         "columns": columns,
         "rows": [_claim_row(spec, one) for one in verdict.comparisons],
     }
@@ -264,13 +264,13 @@ def _caption(spec: Spec, cells: Sequence[_Cell]) -> str:
 def _data_row(spec: Spec, cell: _Cell) -> list[Any]:
     test, change = cell.comparison, cell.change
     numbers: list[Any] = [None] * 4
-    tail: list[Any] = [None, None, None, None, None]
+    tail: list[Any] = [None] * 4
     if test is not None and cell.reference is not None:
         method, point = cell.reference
         other = method if same_point(point, cell.point) else f"{method} at {point}"
         numbers = [other, *map(plain, (test.difference, test.low, test.high))]
         tail = [plain(test.p_value), plain(cell.corrected), plain(test.effect_size)]
-        tail += [test.count, test.unit]
+        tail += [test.count]
     return [
         *(spec.id, cell.panel, cell.method, cell.point, cell.metric),
         *(plain(cell.mean.mean), plain(cell.mean.sd), cell.mean.runs),

@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from prsrank.sorting import sort_with_index
 from prsrank.types import Floats, Ints, Longs
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -192,7 +193,8 @@ def _group_kernel(group, value, offsets, order):  # type: ignore[no-untyped-def]
     for index in range(len(offsets) - 1):
         rows = order[offsets[index] : offsets[index + 1]]
         if len(rows) > 256:
-            rows[:] = rows[np.argsort(value[rows], kind="mergesort")]
+            _, by_value = sort_with_index(value[rows])
+            rows[:] = rows[by_value]
             continue
         for i in range(1, len(rows)):
             row, j = rows[i], i
@@ -219,9 +221,9 @@ def _repeat_kernel(offsets, docs):  # type: ignore[no-untyped-def]
     for ranking in range(len(offsets) - 1):
         shown = docs[offsets[ranking] : offsets[ranking + 1]]
         if len(shown) > 64:
-            order = np.argsort(shown, kind="mergesort")
+            ordered, order = sort_with_index(shown)
             for i in range(1, len(order)):
-                if shown[order[i]] == shown[order[i - 1]]:
+                if ordered[i] == ordered[i - 1]:
                     return offsets[ranking] + order[i]
             continue
         for i in range(1, len(shown)):

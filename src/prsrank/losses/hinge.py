@@ -20,6 +20,7 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.losses.logistic import checked_scores
+from prsrank.sorting import sort_with_index
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Ints, Longs, Marks
 
@@ -277,8 +278,8 @@ def _sorted_list(
     sums are running totals. The docs with 0 < u < smoothing follow it and are few.
     """
     middle = s.mean()
-    docs = np.argsort(-s)
-    winners = np.argsort(-s[winner_row])
+    _, docs = sort_with_index(-s)
+    _, winners = sort_with_index(-s[winner_row])
     ends = np.zeros(len(s) + 1)
     full, total, place = 0.0, 0.0, 0
     for k in winners:

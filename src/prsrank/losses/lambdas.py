@@ -23,6 +23,8 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.losses.logistic import FUSE, checked_scores, exponentials, plus
+from prsrank.ragged import list_of_row, row_in_list
+from prsrank.sorting import sort_with_index
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, IdArray, Ints, Longs, Reals
 
@@ -163,9 +165,7 @@ def tie_order(offsets: Longs, query_ids: "IdArray", seed: int) -> Ints:
     >>> tie_order(np.array([0, 4]), np.array([7]), seed=0).tolist()
     [1, 2, 0, 3]
     """
-    lengths = np.diff(offsets)
-    list_of_doc = np.repeat(np.arange(len(lengths)), lengths)
-    rows = np.arange(offsets[-1]) - offsets[list_of_doc]
+    list_of_doc, rows = list_of_row(offsets), row_in_list(offsets)
     key = _mixed(_query_keys(query_ids) ^ _mixed(np.array([seed % 2**63], np.uint64)))
     order = np.lexsort((_mixed(key[list_of_doc] + rows.astype(np.uint64)), list_of_doc))
     return rows[order].astype(np.int32)
@@ -213,7 +213,7 @@ def rank_list(
     for a in range(length):
         keys[a] = scores[ties[a]]
     if length > LONGEST_COMPARED:
-        order = np.argsort(-keys[:length], kind="mergesort")
+        _, order = sort_with_index(-keys[:length])
         for r in range(length):
             ranks[ties[order[r]]] = r
         return

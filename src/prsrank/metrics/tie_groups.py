@@ -8,6 +8,8 @@ input, runs them in threads and states the formulas.
 import numpy as np
 from numba import njit
 
+from prsrank.sorting import sort_with_index
+
 # Up to this depth inserting into a sorted buffer is faster than a full sort of the list.
 _INSERTION_DEPTH = 128
 # Whole labels below this are counted, not sorted.
@@ -47,7 +49,7 @@ def _ranked(values, scores, start, stop, depth, ranked_values, ranked_scores):
     """As `_top`, and behind them every doc tied with the last, so that tie groups are whole."""
     length = stop - start
     if min(length, depth) > _INSERTION_DEPTH:
-        order = np.argsort(-scores[start:stop], kind="mergesort")
+        _, order = sort_with_index(-scores[start:stop])
         for i in range(length):
             ranked_scores[i] = scores[start + order[i]]
             ranked_values[i] = values[start + order[i]]
@@ -104,7 +106,8 @@ def _ideal_dcg(labels, start, stop, depth, exponential, discounts, counts):
                 total += _gain(float(level), exponential) * discounts[rank]
                 rank += 1
         return total
-    for label in np.sort(labels[start:stop])[::-1][:depth]:
+    ordered, _ = sort_with_index(labels[start:stop])
+    for label in ordered[::-1][:depth]:
         total += _gain(label, exponential) * discounts[rank]
         rank += 1
     return total

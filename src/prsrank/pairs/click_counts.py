@@ -7,7 +7,6 @@ they can be learned on the way (`prsrank.losses.unbiased_lambdas`).
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from prsrank.data.dataset import RankingDataset
@@ -15,7 +14,9 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_checks import warn_of_weights
 from prsrank.pairs.fold import SessionConstant, session_units
 from prsrank.pairs.fold_kernels import count_clicks
-from prsrank.pairs.log_on_lists import LogOnLists, ShownLists, ragged_indices
+from prsrank.pairs.log_on_lists import LogOnLists, ShownLists
+from prsrank.ragged import list_of_row, offsets_of, ragged_rows
+from prsrank.sorting import sort_with_index
 from prsrank.types import Floats, IdArray, Ints, Longs
 from prsrank.weighting import WEIGHTINGS
 
@@ -99,30 +100,27 @@ class ClickCounts:
         """Slots that clicked slots are compared with, summed up to each list (lists + 1)."""
         shown = self.shown
         sizes = np.diff(shown.winner_offsets) * np.diff(shown.slot_offsets)
-        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)[shown.list_offsets]
+        return offsets_of(sizes)[shown.list_offsets]
 
 
 def _counted(placed: LogOnLists, positions: Ints, units: Longs, factors: Floats) -> ShownCounts:
     whole = placed.shown
     clicked = np.diff(whole.session_offsets) > 0
     showings = whole.by_list[clicked[whole.by_list]]
-    before = np.concatenate([[0], np.cumsum(clicked[whole.by_list])])
-    list_offsets = before[whole.list_offsets].astype(np.int64)
-    slots, _ = ragged_indices(whole.slot_offsets, showings)
-    lengths = np.diff(whole.slot_offsets)[showings]
-    list_of_showing = np.repeat(np.arange(len(factors)), np.diff(list_offsets))
-    marks = np.concatenate([[0], np.cumsum(whole.slot_clicked, dtype=np.int64)])
-    winners = np.diff(marks[whole.slot_offsets])[showings]
+    list_offsets = offsets_of(clicked[whole.by_list])[whole.list_offsets]
+    slots, slot_offsets = ragged_rows(whole.slot_offsets, showings)
+    list_of_showing = list_of_row(list_offsets)
+    winners = np.diff(offsets_of(whole.slot_clicked)[whole.slot_offsets])[showings]
     most = int(winners.max(initial=1))
-    winner_offsets = _running(winners)
+    winner_offsets = offsets_of(winners)
     sizes = np.zeros(winner_offsets[-1], np.int64)
     none, nothing = np.empty(0, np.int32), np.empty(0)
     arguments = (whole, showings, units, factors[list_of_showing], most, winner_offsets)
-    _count_kernel(*arguments, sizes, none, nothing, _running(sizes), none, nothing, False)
-    both_offsets = _running(sizes)
+    _count_kernel(*arguments, sizes, none, nothing, offsets_of(sizes), none, nothing, False)
+    both_offsets = offsets_of(sizes)
     counts = ShownCounts(
         list_offsets=list_offsets,
-        slot_offsets=_running(lengths),
+        slot_offsets=slot_offsets,
         slot_rows=whole.slot_rows[slots],
         slot_positions=positions[slots],
         winner_offsets=winner_offsets,
@@ -134,10 +132,6 @@ def _counted(placed: LogOnLists, positions: Ints, units: Longs, factors: Floats)
     )
     _count_kernel(*arguments, sizes, *counts[5:], True)
     return counts
-
-
-def _running(sizes: npt.NDArray) -> Longs:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 @njit(cache=True, nogil=True)
@@ -165,7 +159,7 @@ def _count_kernel(
     single, both = np.zeros((most, 2), np.int64), np.zeros((most, most, 2), np.int64)
     for t in range(len(showings)):
         found = count_clicks(whole, showings[t], units, number, slots, single, both)
-        order = np.argsort(slots[:found])
+        _, order = sort_with_index(slots[:found])
         for a in range(found):
             k, v = order[a], winner_offsets[t] + a
             if fill:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from prsrank.data.dataset import RankingDataset
@@ -16,8 +15,9 @@ from prsrank.pairs.log_on_lists import (
     PropensitySource,
     ShownLists,
     WeightRows,
-    ragged_indices,
 )
+from prsrank.ragged import offsets_of, ragged_rows
+from prsrank.sorting import sort_with_index
 from prsrank.threads import for_each_piece
 from prsrank.types import Bytes, IdArray, Ints, Longs
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
@@ -96,14 +96,14 @@ class ClickSets:
             np.arange(dataset.lists), np.diff(shown.list_offsets)
         )
         order = np.argsort(list_of_showing[showing], kind="stable")
-        slots, _ = ragged_indices(shown.click_offsets, sessions[order])
+        slots, set_offsets = ragged_rows(shown.click_offsets, sessions[order])
         irrelevant_only = chosen.against == "irrelevant"
         return cls(
             offsets=dataset.offsets,
             query_ids=dataset.query_ids,
-            list_offsets=_offsets(np.bincount(list_of_showing[showing], minlength=dataset.lists)),
+            list_offsets=offsets_of(np.bincount(list_of_showing[showing], minlength=dataset.lists)),
             set_showing=showing[order],
-            set_offsets=_offsets(log.session_clicks[sessions[order]]),
+            set_offsets=set_offsets,
             set_slots=shown.clicks[slots],
             set_counts=counts[order],
             slot_offsets=shown.slot_offsets,
@@ -120,16 +120,16 @@ class ClickSets:
         if dataset.labels is None:
             raise InputError("this data set has no labels")
         clicks = np.flatnonzero(dataset.relevance)
-        before = np.concatenate([[0], np.cumsum(dataset.relevance, dtype=np.int64)])
+        before = offsets_of(dataset.relevance)
         per_list = np.diff(before[dataset.offsets])
         some = per_list > 0
         zeros = np.zeros(dataset.docs, np.int64)
         return cls(
             offsets=dataset.offsets,
             query_ids=dataset.query_ids,
-            list_offsets=_offsets(some),
+            list_offsets=offsets_of(some),
             set_showing=np.flatnonzero(some),
-            set_offsets=_offsets(per_list[some]),
+            set_offsets=offsets_of(per_list[some]),
             set_slots=dataset.rows_in_list[clicks].astype(np.int32),
             set_counts=np.ones(int(some.sum()), np.int64),
             slot_offsets=dataset.offsets,
@@ -137,10 +137,6 @@ class ClickSets:
             slot_compared=np.ones(dataset.docs, np.uint8),
             rows=WeightRows(zeros, zeros, np.ones(1), np.zeros(1, np.uint8)),
         )
-
-
-def _offsets(sizes: npt.NDArray) -> Longs:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def _distinct(shown: ShownLists, threads: int | None) -> tuple[Longs, Longs, Longs]:
@@ -175,7 +171,7 @@ def _group_kernel(first: int, last: int, shown: ShownLists, order: Longs, fresh:
                 code = (code ^ np.uint64(shown.clicks[c] + 1)) * np.uint64(0x100000001B3)
                 code ^= code >> np.uint64(29)
             codes[s - begin] = code
-        places = np.argsort(codes, kind="mergesort")
+        _, places = sort_with_index(codes)
         for t in range(end - begin):
             order[begin + t] = begin + places[t]
             fresh[begin + t] = t == 0 or not _same_clicks(

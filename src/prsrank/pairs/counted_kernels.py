@@ -16,6 +16,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.pairs.fold import PairDraft
 from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM
+from prsrank.sorting import sort_with_index
 from prsrank.threads import for_each_piece
 from prsrank.types import Bytes, Floats, IdArray, Ints, Longs
 
@@ -208,9 +209,8 @@ def _is_sorted(offsets, keys):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _sort_lists(offsets, keys, order):  # type: ignore[no-untyped-def]
     for q in range(len(offsets) - 1):
-        part = np.argsort(keys[offsets[q] : offsets[q + 1]], kind="mergesort")
-        order[offsets[q] : offsets[q + 1]] = part
-        keys[offsets[q] : offsets[q + 1]] = keys[offsets[q] : offsets[q + 1]][part]
+        here = slice(offsets[q], offsets[q + 1])
+        keys[here], order[here] = sort_with_index(keys[here])
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -331,8 +331,7 @@ def _sorted_by_list(lists, codes, pairs, count):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _sort_rows(codes, counts):  # type: ignore[no-untyped-def]
     if len(codes) > 128:
-        order = np.argsort(codes, kind="mergesort")
-        codes[:] = codes[order]
+        codes[:], order = sort_with_index(codes)
         counts[:] = counts[order]
         return
     for i in range(1, len(codes)):

@@ -17,6 +17,7 @@ from prsrank.pairs.fold_kernels import (
     weighted_fold_kernel,
 )
 from prsrank.pairs.log_on_lists import LogOnLists, WeightRows
+from prsrank.ragged import list_of_row, offsets_of
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Longs, Marks
 from prsrank.weighting import Weighting
@@ -66,7 +67,7 @@ class SessionConstant:
         """Return the constant of each list with known gains; 0 where no gain is above 0."""
         if self.normalise != "ndcg":
             return self.of_lists(np.diff(offsets))
-        list_of_doc = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        list_of_doc = list_of_row(offsets)
         order = np.lexsort((-gains, list_of_doc))
         index = np.arange(len(gains)) - offsets[list_of_doc]
         discounts = self._discounts(int(np.diff(offsets).max(initial=0)))
@@ -95,15 +96,15 @@ class PairDraft:
     def __init__(self, offsets: Longs, won: Marks) -> None:
         lists, lengths = len(offsets) - 1, np.diff(offsets)
         winners = np.flatnonzero(won)
-        ranks = np.concatenate([[0], np.cumsum(won)])
+        ranks = offsets_of(won)
         winner_list = np.searchsorted(offsets, winners, side="right") - 1
         self.offsets = offsets
-        self.winner_offsets = ranks[offsets].astype(np.int64)
+        self.winner_offsets = ranks[offsets]
         self.winner_row = (winners - offsets[winner_list]).astype(np.int32)
         self.winner_of_doc = np.full(len(won), -1, np.int32)
         self.winner_of_doc[winners] = np.arange(len(winners)) - self.winner_offsets[winner_list]
         sizes = np.diff(self.winner_offsets) * lengths
-        self.weight_starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.weight_starts = offsets_of(sizes)
         self.weights = np.zeros(self.weight_starts[-1])
         self.totals = np.zeros((lists, 5))
 
@@ -172,7 +173,7 @@ def _fold_kernel(
             a, b, shown, rows, against, relevance, constants, factors, *out
         )
     units, unit = session_units(log, placed, constant)
-    clicked_before = np.concatenate([[0], np.cumsum(clicked)])
+    clicked_before = offsets_of(clicked)
     most = int(np.diff(clicked_before[shown.slot_offsets]).max(initial=1))
     return lambda a, b, rows, against, *out: fold_kernel(
         a, b, shown, rows, against, relevance, units, unit * factors, most, *out
@@ -188,7 +189,7 @@ def fold_labels(
     gains: Floats = np.asarray(dataset.labels if graded else dataset.relevance, np.float64)
     if graded:
         gains = np.exp2(gains) - 1
-    list_of_doc = np.repeat(np.arange(dataset.lists), dataset.list_lengths)
+    list_of_doc = list_of_row(dataset.offsets)
     lowest = np.full(dataset.lists, np.inf)
     np.minimum.at(lowest, list_of_doc, gains)
     draft = PairDraft(dataset.offsets, gains > lowest[list_of_doc])
@@ -231,5 +232,5 @@ def _work(placed: LogOnLists, draft: PairDraft) -> Longs:
     """Return a measure of the work up to each list: its sessions and its weights."""
     shown = placed.shown
     sessions = np.diff(shown.session_offsets)[shown.by_list]
-    before = np.concatenate([[0], np.cumsum(sessions)])
+    before = offsets_of(sessions)
     return before[shown.list_offsets] * 8 + draft.weight_starts

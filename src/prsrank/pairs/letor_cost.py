@@ -13,6 +13,7 @@ from prsrank.errors import InputError
 from prsrank.pairs.fold import PairDraft
 from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM
 from prsrank.pairs.pair_set import PairSet
+from prsrank.ragged import list_of_row, ragged_rows
 from prsrank.types import Floats
 
 
@@ -44,10 +45,9 @@ def pairs_of_costs(
     draft = PairDraft(dataset.offsets, clicked)
     free = costs[clicked]
     given = np.minimum(free, 1 / tau) if tau > 0 else free
-    lists = np.repeat(np.arange(dataset.lists), np.diff(draft.winner_offsets))
+    lists = list_of_row(draft.winner_offsets)
     lengths = dataset.list_lengths[lists]
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    losers = np.arange(starts[-1]) + np.repeat(dataset.offsets[lists] - starts[:-1], lengths)
+    losers, starts = ragged_rows(dataset.offsets, lists)
     counted = ~clicked[losers] if against == "non-clicked" else np.ones(len(losers), bool)
     counted[starts[:-1] + draft.winner_row] = False
     draft.weights[:] = np.repeat(given, lengths) * counted

@@ -11,6 +11,7 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.fold_kernels import mark_clicked, sort_sessions
 from prsrank.propensity.curve import PropensityCurve
+from prsrank.ragged import list_of_row, offsets_of, ragged_rows, row_in_list
 from prsrank.types import Bytes, Floats, Ints, Longs
 from prsrank.weighting import Weighting
 
@@ -102,7 +103,7 @@ class LogOnLists:
             if weighting.needs_labels
             else np.zeros(len(self.propensities), np.uint8)
         )
-        slot_offsets = np.concatenate([[0], np.cumsum(np.tile(lengths, copies))])
+        slot_offsets = offsets_of(np.tile(lengths, copies))
         showing_list = np.tile(ranking_list, copies)
         session_showing = log.session_ranking.astype(np.int64)
         if context is not None:
@@ -110,12 +111,10 @@ class LogOnLists:
         click_offsets = log.click_offsets
         starts, sessions = sort_sessions(session_showing, log.session_clicks, len(showing_list))
         self.shown = ShownLists(
-            slot_offsets=slot_offsets.astype(np.int64),
+            slot_offsets=slot_offsets,
             slot_rows=np.tile(rows - dataset.offsets[lists], copies).astype(np.int32),
             slot_clicked=mark_clicked(session_showing, click_offsets, log.clicks, slot_offsets),
-            list_offsets=np.concatenate(
-                [[0], np.cumsum(np.bincount(showing_list, minlength=dataset.lists))]
-            ).astype(np.int64),
+            list_offsets=offsets_of(np.bincount(showing_list, minlength=dataset.lists)),
             by_list=np.argsort(showing_list, kind="stable"),
             session_offsets=starts,
             sessions=sessions,
@@ -154,23 +153,21 @@ class LogOnLists:
         """Return a row of weights per clicked slot of the lists first to last - 1."""
         shown = self.shown
         showings = shown.by_list[shown.list_offsets[first] : shown.list_offsets[last]]
-        slots, showing_of = ragged_indices(shown.slot_offsets, showings)
+        slots, offsets = ragged_rows(shown.slot_offsets, showings)
         clicked = shown.slot_clicked[slots] > 0
-        winners, showing_of = slots[clicked], showing_of[clicked]
-        lengths = shown.slot_offsets[showing_of + 1] - shown.slot_offsets[showing_of]
-        others, _ = ragged_indices(shown.slot_offsets, showing_of)
+        winners = slots[clicked]
+        others, row_starts = ragged_rows(
+            shown.slot_offsets, showings[list_of_row(offsets)][clicked]
+        )
         table, clipped = _weigh(
             weighting,
-            np.repeat(self.propensities[winners], lengths),
+            np.repeat(self.propensities[winners], np.diff(row_starts)),
             self.propensities[others],
             self.relevance[others],
         )
         starts = np.zeros(len(self.propensities), np.int64)
-        starts[winners] = np.concatenate([[0], np.cumsum(lengths)])[:-1]
-        columns = np.arange(len(starts)) - np.repeat(
-            shown.slot_offsets[:-1], np.diff(shown.slot_offsets)
-        )
-        return WeightRows(starts, columns, table, clipped)
+        starts[winners] = row_starts[:-1]
+        return WeightRows(starts, row_in_list(shown.slot_offsets), table, clipped)
 
     def row_sizes(self, lists: int) -> Longs:
         """Return the size of each list's own rows, summed up from 0 (lists + 1)."""
@@ -178,7 +175,7 @@ class LogOnLists:
         lengths = np.diff(shown.slot_offsets)
         sizes = shown.slot_clicked * np.repeat(lengths, lengths)
         per_list = np.bincount(self.list_of_slot, weights=sizes, minlength=lists)
-        return np.concatenate([[0], np.cumsum(per_list)]).astype(np.int64)
+        return offsets_of(per_list)
 
 
 def _weigh(
@@ -272,12 +269,3 @@ def _check_places(values: Floats, positions: npt.NDArray) -> None:
             DataWarning,
             stacklevel=6,
         )
-
-
-def ragged_indices(offsets: Longs, pieces: Longs) -> tuple[Longs, Longs]:
-    """Return the indices of the named pieces behind one another, and the piece of each."""
-    lengths = offsets[pieces + 1] - offsets[pieces]
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    indices = np.arange(total) + np.repeat(offsets[pieces] - ends + lengths, lengths)
-    return indices, np.repeat(pieces, lengths)

@@ -13,6 +13,7 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.fold import PairDraft, SessionConstant, fold_labels, fold_log
 from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM, add_rows_kernel
 from prsrank.pairs.log_on_lists import LogOnLists, PropensitySource
+from prsrank.ragged import list_of_row, offsets_of
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, IdArray, Ints, Longs, Reals
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
@@ -112,13 +113,13 @@ class PairSet:
     @cached_property
     def winner_list(self) -> Longs:
         """List of each winner."""
-        return np.repeat(np.arange(self.lists), np.diff(self.winner_offsets))
+        return list_of_row(self.winner_offsets)
 
     @cached_property
     def weight_offsets(self) -> Longs:
         """Where each winner's row begins in `weights`, and the end (winners + 1)."""
         lengths = np.diff(self.offsets)[self.winner_list]
-        return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return offsets_of(lengths)
 
     @cached_property
     def list_weight_offsets(self) -> Longs:
@@ -260,8 +261,7 @@ class PairSet:
         pairs, total, squares = sums[PAIRS], sums[SUM], sums[SQUARES]
         mean = total / pairs if pairs else 0.0
         spread = max(squares / pairs - mean**2, 0.0) if pairs else 0.0
-        sizes = np.diff(self.list_weight_offsets)
-        per_list = np.bincount(np.repeat(np.arange(self.lists), sizes), self.weights, self.lists)
+        per_list = np.bincount(list_of_row(self.list_weight_offsets), self.weights, self.lists)
         order = np.argsort(-per_list, kind="stable")[:heaviest]
         whole = per_list.sum()
         return PairDiagnostics(

@@ -7,6 +7,7 @@ from numba import njit
 
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.units import UnitSums, id_keys, joined_keys, query_keys
+from prsrank.sorting import sort_with_index
 from prsrank.types import Floats, Longs, Marks
 
 
@@ -142,7 +143,8 @@ def _count_kernel(starts, order, slot_positions, shown, clicked, depth):  # type
                 count += 1
             at_shown[k] += shown[slot]
             at_clicked[k] += clicked[slot]
-        for k in np.sort(touched[:count]):
+        found, _ = sort_with_index(touched[:count])
+        for k in found:
             positions[filled] = k
             out_shown[filled] = at_shown[k]
             out_clicked[filled] = at_clicked[k]

@@ -50,12 +50,15 @@ class RegressionEM(CurveOptions):
     refitted on P(relevant). Steps work on counts per (query, doc, position).
 
     With a data set, r(x) is a function of its features: boosted trees, to which every M step
-    adds a few, so that each begins where the last ended. Without, every (query, doc) has its
-    own r, and the steps' limit is found at once by Newton's method; docs shown at one
-    position only, or never clicked, say nothing about p and are left out. Only the product
-    p r is a probability: the scale of p floats until p_1 = 1 is set at the end. Trees that fit relevance imperfectly bias the curve: where the ranker puts
-    docs better than the trees think on top, the curve comes out too steep. The intervals hold
-    chance only, not this bias, and take r(x) as given.
+    adds a few, so that each begins where the last ended. Trees that fit relevance imperfectly
+    bias the curve: where the ranker puts docs better than the trees think on top, the curve
+    comes out too steep. The intervals hold chance only, not this bias, and take r(x) as given.
+
+    Without a data set no EM steps are made. Every (query, doc) has its own r, and p is the
+    curve of greatest likelihood, found by Newton's method; docs shown at one position only, or
+    never clicked, say nothing about p and are left out. Only the product p r is bound to be a
+    probability: the scale of p floats until p_1 = 1 is set at the end, and a doc's r may exceed
+    1. EM, whose p and r are probabilities at every step, has another limit where that happens.
 
     Queries are the units of the bootstrap (docs, if queries are few).
 

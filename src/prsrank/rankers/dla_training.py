@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from prsrank.ragged import list_of_row, offsets_of
 from prsrank.rankers.neural_batches import ragged
 from prsrank.rankers.neural_net import ScoreNet
 from prsrank.rankers.torch_library import torch
@@ -38,12 +39,12 @@ class ClickedRankings(NamedTuple):
 
     def top(self, positions: int | None) -> "ClickedRankings":
         """Return the slots at the first `positions` positions, and the rankings clicked there."""
-        ranking = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        ranking = list_of_row(self.offsets)
         inside = self.positions <= (positions or self.positions.max(initial=0))
         clicked = np.bincount(ranking[inside], self.clicks[inside], len(self.offsets) - 1) > 0
         kept = inside & clicked[ranking]
         lengths = np.bincount(ranking[kept], minlength=len(self.offsets) - 1)[clicked]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        offsets = offsets_of(lengths)
         return ClickedRankings(self.rows[kept], self.positions[kept], self.clicks[kept], offsets)
 
 

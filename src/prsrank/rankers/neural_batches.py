@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.ragged import offsets_of, ragged_rows, runs
 from prsrank.rankers.torch_library import torch
 from prsrank.types import Longs, Reals
 
@@ -213,20 +214,24 @@ def _laid_out(
 ) -> ListBlock:
     """Return the chosen lists in the order given."""
     lengths = np.diff(pairs.offsets)[chosen]
-    winners = np.diff(pairs.winner_offsets)[chosen]
-    offsets, winner_offsets = _offsets(lengths), _offsets(winners)
-    weight_offsets = _offsets(lengths * winners)
-    won = pairs.winner_row[_places(pairs.winner_offsets[chosen], winners)]
-    sources = pairs.weight_offsets[pairs.winner_offsets[chosen]]
-    weights = pairs.weights[_places(sources, lengths * winners)]
+    offsets = offsets_of(lengths)
+    won, winner_offsets = ragged_rows(pairs.winner_offsets, chosen)
+    sources, weight_offsets = ragged_rows(pairs.weight_offsets[pairs.winner_offsets], chosen)
+    weights = pairs.weights[sources]
     features = torch.empty(
         (int(offsets[-1]), columns), dtype=dtype, device=device, pin_memory=pinned
     )
     for first, last in _runs(offsets):
-        rows = _places(dataset.offsets[chosen[first:last]], lengths[first:last])
+        rows = runs(dataset.offsets[chosen[first:last]], lengths[first:last])
         part = torch.from_numpy(transform(dataset.features[rows]))
         features[offsets[first] : offsets[last]].copy_(part)
-    arrays = offsets, winner_offsets, won.astype(np.int64), weight_offsets[:-1], weights
+    arrays = (
+        offsets,
+        winner_offsets,
+        pairs.winner_row[won].astype(np.int64),
+        weight_offsets[:-1],
+        weights,
+    )
     tensors = [torch.from_numpy(np.ascontiguousarray(array)).to(device) for array in arrays[:-1]]
     tensors.append(torch.from_numpy(weights.astype(np.float32)).to(device))
     return ListBlock(features, *(t.pin_memory() if pinned else t for t in tensors))
@@ -239,16 +244,6 @@ def _runs(offsets: Longs) -> Iterator[tuple[int, int]]:
         last = int(np.searchsorted(offsets, offsets[first] + _ROWS, side="right")) - 1
         yield first, max(last, first + 1)
         first = max(last, first + 1)
-
-
-def _offsets(lengths: Longs) -> Longs:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
-def _places(starts: npt.NDArray, lengths: Longs) -> Longs:
-    """Return starts[k], starts[k] + 1, ..., lengths[k] of them, for each k."""
-    offsets = _offsets(lengths)
-    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
 
 
 def ragged(starts: Tensor, lengths: Tensor) -> Tensor:

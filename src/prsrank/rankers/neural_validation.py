@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.ragged import list_of_row
 from prsrank.rankers.base import Quality
 from prsrank.rankers.net_ranker import FeatureInput
 from prsrank.rankers.neural_batches import ResidentLists, training_lists
@@ -88,7 +89,7 @@ def ndcg_at_10(relevance: npt.NDArray, scores: npt.NDArray, offsets: Longs) -> f
     >>> ndcg_at_10(np.array([0, 1]), np.array([2.0, 1.0]), np.array([0, 2]))
     0.6309...
     """
-    lists = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    lists = list_of_row(offsets)
     gains = []
     for key in (-scores, -relevance.astype(np.float64)):
         order = np.lexsort((relevance, key, lists))

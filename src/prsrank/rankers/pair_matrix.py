@@ -10,6 +10,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
 from prsrank.pairs.pair_set import PairSet
+from prsrank.ragged import offsets_of
 from prsrank.threads import even_pieces, for_each_piece, map_in_order
 from prsrank.types import Floats, Ints, Longs, Marks, Reals
 
@@ -117,10 +118,9 @@ def _lists_of(pairs: PairSet, chosen: Marks) -> PairSet:
     """Return the pairs on the chosen lists, which hold all winners."""
     if chosen.all():
         return pairs
-    lengths = np.diff(pairs.offsets)[chosen]
     return replace(
         pairs,
-        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        offsets=offsets_of(np.diff(pairs.offsets)[chosen]),
         query_ids=pairs.query_ids[chosen],
         winner_offsets=np.append(pairs.winner_offsets[:-1][chosen], pairs.winners),
         totals=pairs.totals[chosen],

@@ -1,0 +1,120 @@
+"""Published collections, and how a text shows which of them it is."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+_LETOR = (
+    "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/"
+)
+_MSLR = "https://www.microsoft.com/en-us/research/project/mslr/"
+_YAHOO = "https://webscope.sandbox.yahoo.com/catalog.php?datatype=c"
+_LINES_LOOKED_AT = 400
+
+
+@dataclass(frozen=True)
+class Published:
+    """What is known of a published collection.
+
+    Attributes:
+        name: what it is called.
+        features: its number of features.
+        relevant_from: the least label that counts as relevant (METHOD: binarisation).
+        top_label: its largest label.
+        queries: its query ids are between these two.
+        where: where it is published.
+    """
+
+    name: str
+    features: int
+    relevant_from: float
+    top_label: int
+    queries: tuple[int, int]
+    where: str
+
+    def may_hold(self, seen: "Seen") -> bool:
+        """Whether nothing seen speaks against this collection."""
+        low, high = self.queries
+        return (
+            seen.features <= self.features
+            and seen.labels <= set(range(self.top_label + 1))
+            and all(query.isdecimal() and low <= int(query) <= high for query in seen.queries)
+        )
+
+
+_MILLION = {"2007": (1, 10_000), "2008": (10_001, 20_000)}
+"""Query ids of the Million Query tracks of TREC."""
+
+PUBLISHED = {
+    one.name: one
+    for one in (
+        Published("Yahoo set1", 700, 3, 4, (1, 19_944 + 2_994 + 6_983), _YAHOO),
+        Published("MSLR-WEB10K", 136, 3, 4, (1, 40_000), _MSLR),
+        Published("MSLR-WEB30K", 136, 3, 4, (1, 40_000), _MSLR),
+        Published("MQ2007", 46, 1, 2, _MILLION["2007"], _LETOR),
+        Published("MQ2008", 46, 1, 2, _MILLION["2008"], _LETOR),
+        Published("MQ2007-agg", 21, 1, 2, _MILLION["2007"], _LETOR),
+        Published("MQ2008-agg", 25, 1, 2, _MILLION["2008"], _LETOR),
+        Published("OHSUMED", 45, 1, 2, (1, 106), _LETOR),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the first lines of a text hold: the largest feature id, labels and query ids."""
+
+    features: int
+    labels: frozenset[float]
+    queries: frozenset[str]
+
+
+def look_at(file: Path) -> Seen:
+    """Look at the first lines of a LETOR text; what is no LETOR is left to its reader."""
+    from prsrank.data.letor import first_lines  # numba
+
+    features, labels, queries = 0, set(), set()
+    for line in first_lines(file, _LINES_LOOKED_AT):
+        match = re.match(r"\s*([^\s#]+)\s+qid:(\S+)([^#]*)", line)
+        if match is None:
+            continue
+        ids = re.findall(r"(?:^|\s)(\d+):", match[3])
+        features = max([features, *map(int, ids)])
+        try:
+            labels.add(float(match[1]))
+        except ValueError:
+            continue
+        queries.add(match[2])
+    return Seen(features, frozenset(labels), frozenset(queries))
+
+
+def recognised(file: Path, folder: Path | None = None) -> Published | None:
+    """Return the published collection that a text is of, by its content; None if none is.
+
+    A collection whose number of features it has, and whose labels and query ids allow what is
+    seen. Rows that leave out features of value 0 may show fewer features: then the folder's
+    name decides, if it spells a collection that nothing seen speaks against.
+
+    Args:
+        file: the text, or one of several.
+        folder: its collection's folder, if it is in one.
+    """
+    seen = look_at(file)
+    possible = [one for one in PUBLISHED.values() if seen.queries and one.may_hold(seen)]
+    exact = [one for one in possible if one.features == seen.features]
+    by_name = None if folder is None else spelled(folder, exact or possible)
+    # several only where all but the number of queries is the same, as of MSLR-WEB10K and 30K
+    several = " or ".join(one.name for one in exact)
+    return by_name or (replace(exact[0], name=several) if exact else None)
+
+
+def spelled(folder: Path, among: Iterable[Published] = PUBLISHED.values()) -> Published | None:
+    """Return the collection that a folder's name spells, the longest name of several."""
+    text = _letters(folder.name)
+    found = [one for one in among if _letters(one.name).removeprefix("mslr") in text]
+    return max(found, key=lambda one: len(one.name), default=None)
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())

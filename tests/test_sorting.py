@@ -1,0 +1,113 @@
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import prsrank
+from prsrank.sorting import sort_with_index
+
+SORTING = {"sort", "argsort", "unique", "median", "percentile", "quantile", "partition"}
+
+
+def check(values):
+    before = values.copy()
+    ordered, index = sort_with_index(values)
+    expected = np.argsort(values, kind="stable")
+    np.testing.assert_array_equal(index, expected)
+    np.testing.assert_array_equal(ordered, values[expected])
+    np.testing.assert_array_equal(values, before)
+
+
+@given(arrays.arrays(np.int64, st.integers(0, 100), elements=st.integers(-5, 5)))
+def test_it_sorts_stably(values):
+    check(values)
+
+
+@pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 31, 32, 33, 1000, 4097])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int32, np.uint64])
+def test_lengths_and_types(length, dtype):
+    rng = np.random.default_rng(length)
+    check(rng.integers(0, max(length // 3, 1), length).astype(dtype))
+    check(np.arange(length).astype(dtype)[::-1])
+
+
+def test_the_ends_of_the_numbers_are_in_order():
+    check(np.array([0.0, -np.inf, np.inf, -0.0, 1e-320, -1.0] * 7))
+    check(np.array([2**64 - 1, 0, 2**63, 1] * 7, np.uint64))
+
+
+def test_no_kernel_calls_a_sort_of_numpy():
+    found = [
+        f"{path.name}: {kernel.name} calls {ast.unparse(call.func)}"
+        for path in Path(prsrank.__file__).parent.rglob("*.py")
+        for kernel in ast.walk(ast.parse(path.read_text()))
+        if isinstance(kernel, ast.FunctionDef)
+        and any("jit" in ast.unparse(decorator) for decorator in kernel.decorator_list)
+        for call in ast.walk(kernel)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in SORTING
+    ]
+    assert not found
+
+
+SETTING = """
+import sys
+import numpy as np
+n = 600
+scores = np.random.default_rng(0).normal(size=n).round(1)
+"""
+EVALUATION = """
+from prsrank.evaluation.click_statistics import _expected_kernel
+sums = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, n + 1))])
+found, every = np.empty(n), np.arange(n)
+ends = np.array([0, n])
+_expected_kernel(scores, ends, every, ends, every, sums, 0, 1, found)
+sys.stdout.write(" ".join(map(repr, found.tolist())) + "\\n")
+"""
+# numba numbers what it compiles: after two functions more its inner sort had one number in both
+AHEAD = """
+from numba import njit
+njit(lambda: 1)()
+njit(lambda: 2)()
+"""
+HINGE = """
+from prsrank.losses.hinge import _sorted_list
+totals, pull = np.zeros(3), np.zeros(n)
+taking_part, winners = np.ones(n, bool), np.arange(0, n, 2, dtype=np.int32)
+_sorted_list(scores, taking_part, winners, np.ones(len(winners)), 0.5, totals, pull)
+sys.stdout.write(" ".join(map(repr, [*totals.tolist(), *pull.tolist()])) + "\\n")
+"""
+
+
+def test_kernels_compiled_in_different_processes_run_together(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def output(*code):
+        run = subprocess.run(
+            [sys.executable, "-c", SETTING + "".join(code)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == 0, run.stderr
+        return [[float(word) for word in line.split()] for line in run.stdout.splitlines()]
+
+    (alone,), (hinge,) = output(EVALUATION), output(AHEAD, HINGE)
+    assert output(EVALUATION, HINGE) == [alone, hinge]
+    assert output(HINGE, EVALUATION) == [hinge, alone]
+    scores = np.random.default_rng(0).normal(size=600).round(1)
+    above, tied = scores[None] > scores[:, None], scores[None] == scores[:, None]
+    sums = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, 601))])
+    first, last = above.sum(axis=1), (above | tied).sum(axis=1)
+    np.testing.assert_allclose(alone, (sums[last] - sums[first]) / (last - first))
+    margins = np.maximum(1 - scores[::2, None] + scores[None], 0)
+    assert hinge[0] == pytest.approx(margins.sum() - 300)  # a winner is no pair with itself
