@@ -15,6 +15,7 @@ from prsrank.cli.describe import describe
 from prsrank.cli.evaluate import evaluate
 from prsrank.cli.export import export
 from prsrank.cli.fit import fit
+from prsrank.cli.log_options import with_spark_value
 from prsrank.cli.plan_experiment import plan_experiment
 from prsrank.cli.propensity import propensity
 from prsrank.cli.rank import rank
@@ -79,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line; return the exit code: 0, or 2 for bad input."""
     warnings.showwarning = _show_warning
     try:
-        code = app(args=list(arguments), prog_name="prsrank", standalone_mode=False)
+        code = app(args=with_spark_value(arguments), prog_name="prsrank", standalone_mode=False)
     except (InputError, TyperException) as error:
         message = error.format_message() if isinstance(error, TyperException) else str(error)
         return _fail(message)

@@ -1,5 +1,6 @@
 """Options that the commands which read a log share."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from prsrank.logs.click_log import ClickLog
     from prsrank.logs.mapping import LogMapping
     from prsrank.logs.sources import LogSource
+    from prsrank.spark.engine_protocol import Engine
 
 AnyLog = Annotated[
     str,
@@ -70,6 +72,43 @@ Master = Annotated[
         help="Spark's master, such as local[4] or spark://host:7077; for --engine spark.",
     ),
 ]
+DEFAULT_SPARK = "default"
+_MASTER = re.compile(rf"{DEFAULT_SPARK}|local([\[-].*)?|yarn|(spark|k8s|mesos)://.*")
+Spark = Annotated[
+    str | None,
+    typer.Option(
+        "--spark",
+        metavar="[URL]",
+        help="Run on Spark (extra 'spark'): its master, such as local[4] or spark://host:7077; "
+        "without URL, what Spark's own configuration says, else all local cores.",
+    ),
+]
+
+
+def with_spark_value(arguments: Sequence[str]) -> list[str]:
+    """Return arguments in which every --spark has a value: typer knows no optional ones.
+
+    >>> with_spark_value(["audit", "--spark", "log.parquet"])
+    ['audit', '--spark', 'default', 'log.parquet']
+    >>> with_spark_value(["audit", "log.parquet", "--spark", "local[2]"])
+    ['audit', 'log.parquet', '--spark', 'local[2]']
+    """
+    given: list[str] = []
+    for index, argument in enumerate(arguments):
+        given.append(argument)
+        after = arguments[index + 1] if index + 1 < len(arguments) else ""
+        if argument == "--spark" and not _MASTER.fullmatch(after):
+            given.append(DEFAULT_SPARK)
+    return given
+
+
+def find_runner(spark: str | None) -> "Engine":
+    """Return the engine that --spark names: the local one where it is not given."""
+    from prsrank.spark import find_engine
+
+    if spark is None:
+        return find_engine("local")
+    return find_engine("spark", master=None if spark == DEFAULT_SPARK else spark)
 
 
 def log_mapping(column: Sequence[str] | None, mapping: Path | None) -> "LogMapping":

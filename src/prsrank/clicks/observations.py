@@ -5,11 +5,10 @@ from typing import Protocol
 
 import numpy as np
 
-from prsrank.clicks.models import ClickModel
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.types import Floats, Longs
+from prsrank.types import ClickModel, Floats, Longs
 
 
 class ExaminationModel(ClickModel, Protocol):

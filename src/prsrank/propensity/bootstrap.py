@@ -7,6 +7,7 @@ A replicate costs one product of matrices, never another pass over the log.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +30,17 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class CurveOptions:
-    """What all estimators from logs share.
+    """What all estimators from logs share; the facts about them are those of `Estimator`.
 
     Args:
         positions: estimate positions 1 to this one; default all that were shown.
         shape: "monotone" or "power": fit the curve, and every replicate, to this shape.
         replicates: number of bootstrap replicates behind the intervals.
     """
+
+    needs: ClassVar[str] = "several rankings"
+    uses_features: ClassVar[bool] = False
+    only_randomised: ClassVar[bool] = False
 
     positions: int | None = None
     shape: str | None = None

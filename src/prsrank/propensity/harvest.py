@@ -18,10 +18,12 @@ from prsrank.propensity.bootstrap import (
 )
 from prsrank.propensity.cells import Cells, count_cells
 from prsrank.propensity.curve import Propensities
+from prsrank.propensity.identification import Identified, MovedDocs
 from prsrank.propensity.links import linked_to_first, solve_grounded
-from prsrank.types import Floats, Longs, Marks
+from prsrank.types import Floats, LogTables, Longs, Marks
 
-FORMS = ("all-pairs", "adjacent-chain")
+FORMS = {"all-pairs": "harvest", "adjacent-chain": "harvest-chain"}
+"""The forms, and what each is called as a method."""
 
 _NONE = (
     "every doc was only ever shown at one position; log sessions of a second ranker "
@@ -63,6 +65,18 @@ class HarvestEstimator(CurveOptions):
                 f"unknown form '{self.form}' of harvest; there are: {', '.join(FORMS)}"
             )
 
+    @property
+    def method(self) -> str:
+        """The name: each form has its own."""
+        return FORMS[self.form]
+
+    def identify(self, tables: LogTables) -> Identified:
+        """Judge by the pairs of positions, or of neighbours, with clicks at both."""
+        moved = MovedDocs(tables)
+        apart = 1 if self.form == "adjacent-chain" else moved.depth
+        links = [(k, other) for k, other, _, both in moved.pairs if both and other - k <= apart]
+        return moved.judged(self.method, links)
+
     def estimate(
         self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
     ) -> Propensities:
@@ -95,12 +109,15 @@ class HarvestEstimator(CurveOptions):
             seed: of the bootstrap.
         """
         if not docs.any():
-            return not_identified(len(rates), clicks, method="harvest", why=_NONE)
+            return not_identified(len(rates), clicks, method=self.method, why=_NONE)
         fit = _FITS[self.form](rates, docs)
         log_p = np.log(fit.propensity)
         influence = solve_grounded(fit.conductance, flows(fit.gain), fit.linked)
         raw = RawCurve(log_p, influence, clicks, _UNKNOWN)
-        return curve_with_intervals(raw, options=self, method="harvest", seed=seed)
+        return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
+
+
+HARVEST, HARVEST_CHAIN = HarvestEstimator(), HarvestEstimator(form="adjacent-chain")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,6 @@
 """What all rankers share: parameters as in scikit-learn, and folders to save them in."""
 
 import hashlib
-import importlib
 import inspect
 import platform
 from abc import ABC, abstractmethod
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.families import Family
 from prsrank.files import FileName, atomic_output, read_json, write_json
 from prsrank.types import Floats
 
@@ -33,15 +33,18 @@ Validation = RankingDataset | tuple[RankingDataset, Quality]
 Progress = Callable[[int, float | None], object]
 """Is told the number of trees or epochs so far, and the last value on the validation part."""
 
-# name on the command line and in saved models -> where the class is
-RANKERS = {
-    "linear": "prsrank.rankers.linear:LinearRanker",
-    "lambdamart": "prsrank.rankers.lambdamart:LambdaMART",
-    "dnn": "prsrank.rankers.dnn:NeuralRanker",
-    "dla": "prsrank.rankers.dla:DLA",
-    "svm": "prsrank.rankers.svm:SVMRanker",
-    "unbiased_lambdamart": "prsrank.rankers.unbiased_lambdamart:UnbiasedLambdaMART",
-}
+RANKERS: "Family[type[Ranker]]" = Family(
+    "ranker",
+    {
+        "linear": "prsrank.rankers.linear:LinearRanker",
+        "lambdamart": "prsrank.rankers.lambdamart:LambdaMART",
+        "dnn": "prsrank.rankers.dnn:NeuralRanker",
+        "dla": "prsrank.rankers.dla:DLA",
+        "svm": "prsrank.rankers.svm:SVMRanker",
+        "unbiased_lambdamart": "prsrank.rankers.unbiased_lambdamart:UnbiasedLambdaMART",
+    },
+)
+"""The rankers by their names on the command line and in saved models."""
 
 _CARD = "ranker.json"
 _LIBRARIES = ("prsrank", "numpy", "lightgbm", "numba", "torch", "safetensors")
@@ -241,11 +244,7 @@ def load_ranker(path: FileName) -> Ranker:
 
 def ranker_class(name: str) -> type[Ranker]:
     """Return the class of a name of RANKERS."""
-    if name not in RANKERS:
-        raise InputError(f"there is no ranker '{name}'; there are: {', '.join(RANKERS)}")
-    module, _, attribute = RANKERS[name].partition(":")
-    found: type[Ranker] = getattr(importlib.import_module(module), attribute)
-    return found
+    return RANKERS.find(name)
 
 
 def library_versions() -> dict[str, str]:
