@@ -16,6 +16,7 @@ from prsrank.cli.evaluate import evaluate
 from prsrank.cli.export import export
 from prsrank.cli.fit import fit
 from prsrank.cli.log_options import with_spark_value
+from prsrank.cli.option_groups import Command, with_groups
 from prsrank.cli.plan_experiment import plan_experiment
 from prsrank.cli.propensity import propensity
 from prsrank.cli.rank import rank
@@ -35,25 +36,29 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+# in the order in which a person with a log needs them
 for command in (
-    demo,
-    describe,
-    convert,
-    simulate,
-    split,
-    propensity,
-    plan_experiment,
     audit,
     fit,
-    train,
     evaluate,
-    sensitivity,
     rank,
     export,
+    propensity,
+    plan_experiment,
+    train,
+    sensitivity,
+    split,
+    demo,
+    simulate,
+    describe,
+    convert,
     reproduce,
 ):
     # raw docstrings spell the mark that keeps an example's lines as they are with two characters
-    app.command(help=(getdoc(command) or "").replace("\\b\n", "\b\n"))(command)
+    text = (getdoc(command) or "").replace("\\b\n", "\b\n")
+    # the first line as it is: typer would cut it off
+    add = app.command(help=text, short_help=text.partition("\n")[0], cls=Command)
+    add(with_groups(command))
 
 
 def _version(wanted: bool) -> None:

@@ -14,7 +14,7 @@ def export(
         str,
         typer.Option(
             metavar="FORMAT",
-            help="lightgbm, xgboost, elasticsearch, opensearch, ranklib, solr or onnx.",
+            help="{formats}.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the model.")],

@@ -4,16 +4,17 @@ from typing import Annotated
 
 import typer
 
-from prsrank.cli.arguments import Json, Log, print_json, working
+from prsrank.cli.arguments import Json, print_json
+from prsrank.cli.option_groups import LogOptions
 
 
 def plan_experiment(
-    log: Log,
+    log: LogOptions,
     position: Annotated[int, typer.Option(min=2, help="The position k to know p_k / p_1 of.")],
     precision: Annotated[
         float, typer.Option(help="Wanted half-width of its interval, as a share: 0.1 is 10 %.")
     ] = 0.1,
-    design: Annotated[str, typer.Option(help="uniform, top-k, adjacent or pivot.")] = "top-k",
+    design: Annotated[str, typer.Option(help="{designs}.")] = "top-k",
     design_k: Annotated[
         int, typer.Option(min=2, help="Last position that the design changes (not for uniform).")
     ] = 10,
@@ -31,15 +32,12 @@ def plan_experiment(
     Example:
       prsrank plan-experiment log.parquet --position 5 --precision 0.1 --design pivot
     """
-    from prsrank.logs.click_log_files import read_click_log
     from prsrank.propensity.curve import parse_propensity
     from prsrank.propensity.planner import plan_experiment as plan_for
 
     curve = parse_propensity(propensity)
-    with working(f"reading {log}"):
-        clicks = read_click_log(log)
     plan = plan_for(
-        clicks,
+        log.clicks(),
         position=position,
         precision=precision,
         design=design,

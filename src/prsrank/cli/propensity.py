@@ -1,47 +1,73 @@
 """The command `prsrank propensity`."""
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Fold, Json, Seed, print_json, working
-from prsrank.cli.log_options import (
-    AnyLog,
-    Column,
-    EngineName,
-    MappingFile,
-    Master,
-    Memory,
-    load_clicks,
-    log_mapping,
-)
+from prsrank.cli.arguments import Fold, Json, RelevantFrom, Seed, print_json, working
+from prsrank.cli.log_options import Spark, find_runner
+from prsrank.cli.option_groups import DataOptions, LogOptions
 from prsrank.errors import InputError
 
 if TYPE_CHECKING:
     from prsrank.propensity.curve import Propensities
+    from prsrank.types import Estimator
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """What is estimated."""
+
+    positions: Annotated[
+        int | None, typer.Option(min=1, help="Estimate positions 1 to this one; default all.")
+    ] = None
+    shape: Annotated[str | None, typer.Option(help="Fit the curve to a shape: {shapes}.")] = None
+    eta: Annotated[float, typer.Option(help="For the method known: p_k = (1/k)^eta.")] = 1.0
+
+    def estimator(self, name: str) -> "Estimator":
+        """Return the estimator with these settings, as far as it takes them."""
+        from prsrank.propensity.estimators import estimator
+
+        chosen: Any = estimator(name)
+        taken = {field.name: getattr(self, field.name) for field in fields(self)}
+        known = {key: value for key, value in taken.items() if hasattr(chosen, key)}
+        if self.shape is not None and "shape" not in known:
+            raise InputError(f"the method {name} takes no shape")
+        changed: Estimator = replace(chosen, **known)
+        return changed
+
+
+@dataclass(frozen=True)
+class _Features:
+    """Features, for methods that use them."""
+
+    data: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Features for regression-em.")
+    ] = None
+    fold: Fold = 1
+    relevant_from: RelevantFrom = None
+
+    def lists(self) -> Any:
+        """Read them, if there are any."""
+        if self.data is None:
+            return None
+        return DataOptions(self.data, self.fold, self.relevant_from).lists("train")
 
 
 def propensity(
-    log: AnyLog,
+    log: LogOptions,
     method: Annotated[
         list[str],
         typer.Option(
-            help="known, randomised, swap, harvest, harvest-chain or regression-em. "
-            "Given several times: all are plotted, the first is the result."
+            help="{estimators}. Given several times: all are plotted, the first is the result."
         ),
     ],
-    data: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Features for regression-em.")
-    ] = None,
-    eta: Annotated[float, typer.Option(help="For the method known: p_k = (1/k)^eta.")] = 1.0,
-    positions: Annotated[
-        int | None, typer.Option(min=1, help="Estimate positions 1 to this one; default all.")
-    ] = None,
-    shape: Annotated[
-        str | None, typer.Option(help="Fit the curve to a shape: monotone or power.")
-    ] = None,
+    features: _Features,
+    curve: _Curve,
     context: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="A curve for each value of a column.")
     ] = None,
@@ -51,13 +77,8 @@ def propensity(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw it: .html, .png or .svg.")
     ] = None,
-    column: Column = None,
-    mapping: MappingFile = None,
-    memory: Memory = None,
-    engine: EngineName = "local",
-    master: Master = None,
+    spark: Spark = None,
     json: Json = False,
-    fold: Fold = 1,
     seed: Seed = 0,
 ) -> None:
     r"""Estimate the observation propensity of each position from a click log.
@@ -67,30 +88,14 @@ def propensity(
       prsrank propensity log.parquet --method randomised --out propensity.json
       prsrank propensity log.parquet --method harvest --method regression-em --plot curves.png
     """
-    from prsrank.spark import find_engine
-
-    features = _features(data, fold)
-    settings = {"positions": positions, "shape": shape, "eta": eta}
-    estimators = {name: _estimator(name, settings) for name in method}
-    curves: dict[str, Propensities] = {}
-    with find_engine(engine, master=master) as runner:
-        if runner.name == "local":
-            contexts = None if context is None else [context]
-            clicks = load_clicks(
-                log, column=column, mapping=mapping, memory=memory, contexts=contexts
-            )
-            for name, chosen in estimators.items():
-                with working(f"estimating: {name}"):
-                    curves[name] = _estimate(chosen, clicks, features, context, seed)
-        elif context is not None:
-            raise InputError("--context is for the local engine")
-        else:
-            with runner.open_log(log, mapping=log_mapping(column, mapping)) as events:
-                for name, chosen in estimators.items():
-                    with working(f"estimating on {runner.name}: {name}"):
-                        curves[name] = runner.propensities(
-                            events, chosen, dataset=features, seed=seed
-                        )
+    estimators = {name: curve.estimator(name) for name in method}
+    lists = features.lists()
+    if spark is None:
+        curves = _estimated(log, estimators, lists, context, seed)
+    elif context is not None:
+        raise InputError("--context does not run on Spark")
+    else:
+        curves = _on_spark(log, estimators, lists, spark, seed)
     result = curves[method[0]]
     if out is not None:
         result.save(out)
@@ -101,46 +106,49 @@ def propensity(
     if json:
         print_json(result.to_json_dict())
     else:
-        for name, curve in curves.items():
-            _show(name, curve)
+        for name, found in curves.items():
+            _show(name, found)
 
 
-def _features(data: str | None, fold: int) -> Any:
-    if data is None:
-        return None
-    from prsrank.data.collections import load_dataset
-
-    return load_dataset(data, "train", fold=fold)
-
-
-def _estimator(name: str, settings: dict[str, Any]) -> Any:
-    from prsrank.propensity.estimators import estimator
-
-    chosen: Any = estimator(name)
-    known = {key: value for key, value in settings.items() if hasattr(chosen, key)}
-    if settings["shape"] is not None and "shape" not in known:
-        raise InputError(f"the method {name} takes no shape")
-    return replace(chosen, **known)
-
-
-def _estimate(
-    chosen: Any, log: Any, features: Any, context: str | None, seed: int
-) -> "Propensities":
+def _estimated(
+    log: LogOptions, estimators: "dict[str, Estimator]", lists: Any, context: str | None, seed: int
+) -> "dict[str, Propensities]":
     from prsrank.propensity.context import estimate_by_context
 
-    if context is None:
-        result: Propensities = chosen.estimate(log, dataset=features, seed=seed)
-        return result
-    return estimate_by_context(log, chosen, context, dataset=features, seed=seed)
+    clicks = log.clicks(None if context is None else [context])
+    curves = {}
+    for name, chosen in estimators.items():
+        with working(f"estimating: {name}"):
+            if context is None:
+                curves[name] = chosen.estimate(clicks, dataset=lists, seed=seed)
+            else:
+                curves[name] = estimate_by_context(
+                    clicks, chosen, context, dataset=lists, seed=seed
+                )
+    return curves
+
+
+def _on_spark(
+    log: LogOptions, estimators: "dict[str, Estimator]", lists: Any, spark: str, seed: int
+) -> "dict[str, Propensities]":
+    with (
+        find_runner(spark) as runner,
+        runner.open_log(log.log, mapping=log.meaning()) as events,
+        working(f"estimating on Spark: {', '.join(estimators)}"),
+    ):
+        return {
+            name: runner.propensities(events, chosen, dataset=lists, seed=seed)
+            for name, chosen in estimators.items()
+        }
 
 
 def _show(name: str, curve: "Propensities") -> None:
     typer.echo(f"{name}: {curve.verdict}")
     typer.echo("position  propensity        95 % interval      clicks")
-    for k in range(min(len(curve.propensity), 20)):
+    for k in range(min(curve.positions, _SHOWN)):
         typer.echo(
             f"{k + 1:>8}  {curve.propensity[k]:10.4f}  "
             f"{curve.low[k]:9.4f} to {curve.high[k]:7.4f}  {curve.clicks[k]:>10,}"
         )
-    if len(curve.propensity) > 20:
-        typer.echo(f"     ... and {len(curve.propensity) - 20} more (--json shows all)")
+    if curve.positions > _SHOWN:
+        typer.echo(f"     ... and {curve.positions - _SHOWN} more (--json shows all)")

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,27 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN_LINES = 30.0
 
 
+@dataclass(frozen=True)
+class _Changed:
+    """What is to be otherwise than the spec says."""
+
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs; default as in the spec.")] = None
+    folds: Annotated[int | None, typer.Option(min=1, help="Folds at most.")] = None
+    points: Annotated[str | None, typer.Option(help="Points of the axis, separated by commas.")] = (
+        None
+    )
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Tiny sizes, to see that everything works.")
+    ] = False
+    tune_on: Annotated[
+        str | None,
+        typer.Option(help="Tune on labels of the validation part, or on clicks held out there."),
+    ] = None
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The same seed gives the same result.")
+    ] = None
+
+
 def reproduce(
     experiment: Annotated[
         str,
@@ -27,26 +49,13 @@ def reproduce(
     ],
     data: NamedData,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results and report go.")],
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs; default as in the spec.")] = None,
-    folds: Annotated[int | None, typer.Option(min=1, help="Folds at most.")] = None,
-    points: Annotated[
-        str | None, typer.Option(help="Points of the axis, separated by commas.")
-    ] = None,
-    smoke: Annotated[
-        bool, typer.Option("--smoke", help="Tiny sizes, to see that everything works.")
-    ] = False,
+    changed: _Changed,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on in a folder that already holds results.")
     ] = False,
-    tune_on: Annotated[
-        str | None,
-        typer.Option(help="Tune on labels of the validation part, or on clicks held out there."),
-    ] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Processes; default one per core.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="The same seed gives the same result.")
+        int | None,
+        typer.Option(min=0, help="Processes; 0: all in this one. Default: one per core."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -62,14 +71,8 @@ def reproduce(
     """
     from prsrank.experiment import reproduction
 
-    changes = reproduction.Changes(
-        folds=folds,
-        runs=runs,
-        points=None if points is None else reproduction.parse_points(points),
-        seed=seed,
-        tune_on=tune_on,
-        smoke=smoke,
-    )
+    points = None if changed.points is None else reproduction.parse_points(changed.points)
+    changes = reproduction.Changes(**{**vars(changed), "points": points})
     with _progress() as progress:
         report = reproduction.reproduce(
             experiment,
@@ -79,12 +82,12 @@ def reproduce(
             resume=resume,
             processes=processes,
             progress=progress,
-            command=f"prsrank reproduce {experiment} --data {data}" + " --smoke" * smoke,
+            command=f"prsrank reproduce {experiment} --data {data}" + " --smoke" * changed.smoke,
         )
     if json:
         print_json({"verdicts": report["verdicts"], "report": str(out / reproduction.REPORT)})
         return
-    if smoke:
+    if changed.smoke:
         typer.echo(reproduction.TRIAL)
     verdicts = {verdict["section"]: verdict for verdict in report["verdicts"]}
     for name in (section["id"] for section in report["sections"]):

@@ -1,33 +1,35 @@
 """The command `prsrank sensitivity`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Json, Log, NamedData, Seed, print_json, working
+from prsrank.cli.arguments import (
+    Given,
+    Json,
+    Seed,
+    Setting,
+    parse_values,
+    print_json,
+    refuse_other_files,
+    working,
+)
+from prsrank.cli.option_groups import AllLists, LogOptions
 from prsrank.errors import InputError
 
 if TYPE_CHECKING:
-    from prsrank.evaluation.sensitivity import Sensitivity
     from prsrank.rankers.base import Ranker
 
 _RESULT = "sensitivity.json"
-
-
-def _values(kind: str) -> Any:
-    return typer.Option(f"--{kind}", metavar="VALUE", help=f"A value of {kind} to try; repeatable.")
+_TREES = 100  # one ranker is trained for each value: fewer trees than train's
 
 
 def sensitivity(
-    log: Log,
-    data: NamedData,
+    log: LogOptions,
+    data: AllLists,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the chart and the numbers.")],
-    propensity: Annotated[
-        str | None,
-        typer.Option(metavar="FILE|power:ETA", help="The propensities; default: those in the log."),
-    ] = None,
+    propensity: Given = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -36,18 +38,20 @@ def sensitivity(
             "Default: one is trained.",
         ),
     ] = None,
-    ranker: Annotated[
-        str, typer.Option(help="The ranker to train, such as linear.")
-    ] = "lambdamart",
-    trees: Annotated[int, typer.Option(min=1, help="Trees of a trained lambdamart.")] = 100,
+    ranker: Annotated[str, typer.Option(help="The ranker to train: {rankers}.")] = "lambdamart",
+    set_: Setting = None,
     holdout: Annotated[
         str, typer.Option(metavar="query:SHARE|time:SHARE", help="What to judge by.")
     ] = "query:0.2",
     metric: Annotated[str, typer.Option(help="dcg@K, dcg or arp.")] = "dcg@10",
-    eta: Annotated[list[float] | None, _values("eta")] = None,
-    noise: Annotated[list[float] | None, _values("noise")] = None,
-    trust: Annotated[list[float] | None, _values("trust")] = None,
-    gamma: Annotated[list[float] | None, _values("gamma")] = None,
+    try_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--try",
+            metavar="NAME=VALUE",
+            help="A value to assume of {assumptions}; may be repeated. Default: several of each.",
+        ),
+    ] = None,
     json: Json = False,
     seed: Seed = 0,
 ) -> None:
@@ -63,23 +67,19 @@ def sensitivity(
     Example:
       prsrank sensitivity log.parquet --data synthetic:web10k:500 --propensity power:1 --out study
     """
-    from prsrank.cli.evaluate import trained_on
-    from prsrank.data.collections import open_collection
     from prsrank.evaluation.log_study import study_log
-    from prsrank.logs.click_log_files import read_click_log
     from prsrank.logs.held_out import parse_hold_out
     from prsrank.propensity.curve import parse_propensity
     from prsrank.rankers.base import load_ranker
     from prsrank.report.sensitivity_section import report_lines
 
-    _check_folder(out)
-    hold_out = parse_hold_out(holdout)
+    refuse_other_files(out, _RESULT)
+    options = {"hold_out_by": parse_hold_out(holdout), "values": _values(try_), "metric": metric}
     curve = None if propensity is None else parse_propensity(propensity)
     loaded = None if model is None else load_ranker(model)
-    name, settings = _training(loaded, ranker, trees, seed)
-    with working(f"reading {data} and {log}"):
-        clicks = read_click_log(log)
-        lists = open_collection(data).everything()
+    name, settings = _training(loaded, ranker, set_, seed)
+    clicks, lists = log.clicks(), data.everything()
+    source = None if loaded is None or not loaded.learned_from(log.log) else str(model)
     with working("training and judging"):
         study = study_log(
             clicks,
@@ -88,11 +88,9 @@ def sensitivity(
             model=loaded,
             ranker=name,
             settings=settings,
-            hold_out_by=hold_out,
-            values=_given(eta=eta, noise=noise, trust=trust, gamma=gamma),
-            metric=metric,
             seed=seed,
-            trained_on=None if loaded is None else trained_on({str(model): loaded}, log),
+            trained_on=source,
+            **options,  # type: ignore[arg-type]
         )
     _write(study, out)
     if json:
@@ -103,30 +101,32 @@ def sensitivity(
     typer.echo(f"{out}: sensitivity.svg, sensitivity.png, {_RESULT}")
 
 
-def _given(**values: list[float] | None) -> dict[str, Sequence[float]]:
+def _values(given: list[str] | None) -> dict[str, Any]:
+    """Return the values to try: those given, else the usual ones."""
     from prsrank.evaluation.assumptions import DEFAULT_VALUES
 
-    return {kind: chosen or DEFAULT_VALUES[kind] for kind, chosen in values.items()}
+    values: dict[str, list[float]] = {}
+    for kind, value in parse_values(given, "--try"):
+        if kind not in DEFAULT_VALUES or not isinstance(value, int | float):
+            known = ", ".join(DEFAULT_VALUES)
+            raise InputError(f"--try takes NAME=NUMBER, not '{kind}={value}'; names are: {known}")
+        values.setdefault(kind, []).append(float(value))
+    return {**DEFAULT_VALUES, **values}
 
 
 def _training(
-    loaded: "Ranker | None", ranker: str, trees: int, seed: int
+    loaded: "Ranker | None", ranker: str, given: list[str] | None, seed: int
 ) -> tuple[str, dict[str, Any]]:
     """Return the ranker to train and its parameters: those of the loaded model, if any."""
     from prsrank.rankers.base import ranker_class
 
+    values = dict(parse_values(given, "--set"))
     if loaded is not None:
-        return loaded.name, loaded.get_params()
-    known = ranker_class(ranker)().get_params()
-    return ranker, {k: v for k, v in (("trees", trees), ("seed", seed)) if k in known}
+        return loaded.name, loaded.get_params() | values
+    return ranker, ranker_class(ranker).accepted(trees=_TREES, seed=seed) | values
 
 
-def _check_folder(out: Path) -> None:
-    if out.is_dir() and any(out.iterdir()) and not (out / _RESULT).exists():
-        raise InputError(f"{out}: is a folder with other things in it")
-
-
-def _write(study: "Sensitivity", out: Path) -> None:
+def _write(study: Any, out: Path) -> None:
     from prsrank.files import atomic_output, write_json
     from prsrank.report.sensitivity_section import write_chart
 

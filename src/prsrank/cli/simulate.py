@@ -1,48 +1,81 @@
 """The command `prsrank simulate`."""
 
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Data, Fold, Seed, working
+from prsrank.cli.arguments import Fold, Seed, working
+from prsrank.cli.option_groups import DataOptions, WholeData
 from prsrank.errors import InputError
+
+if TYPE_CHECKING:
+    from prsrank.types import ClickModel
+
+
+@dataclass(frozen=True)
+class _Users:
+    """How users click."""
+
+    click_model: Annotated[str, typer.Option(help="{click_models}.")] = "position-based"
+    eta: Annotated[float, typer.Option(help="Severity of position bias: p_k = (1/k)^eta.")] = 1.0
+    mu: Annotated[float, typer.Option(help="Click noise, in [0, 0.5).")] = 0.1
+    cutoff: Annotated[int | None, typer.Option(min=1, help="Show only the first so many docs.")] = (
+        None
+    )
+
+    def model(self) -> "ClickModel":
+        """Return the click model with these parameters, as far as it has them."""
+        from prsrank.clicks.models import CLICK_MODELS
+
+        kind: Any = CLICK_MODELS.find(self.click_model)
+        known = {field.name for field in fields(kind)}
+        made: ClickModel = kind(
+            **{name: getattr(self, name) for name in ("eta", "mu", "cutoff") if name in known}
+        )
+        return made
+
+
+@dataclass(frozen=True)
+class _Randomised:
+    """What an experiment changes."""
+
+    randomised: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of sessions that are randomised.")
+    ] = 0.0
+    design: Annotated[str, typer.Option(help="How they are randomised: {designs}.")] = "uniform"
+    design_k: Annotated[
+        int | None, typer.Option(min=2, help="Last position that top-k and swaps reach.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class _Production:
+    """The rankers whose rankings are clicked."""
+
+    rankers: Annotated[
+        int, typer.Option(min=1, help="Number of production rankers, for harvesting.")
+    ] = 1
+    production: Annotated[str, typer.Option(help="Kind of production ranker: {production}.")] = (
+        "linear"
+    )
 
 
 def simulate(
-    data: Data,
+    data: WholeData,
     out: Annotated[
         Path, typer.Option(metavar="LOG", help="Where to write the log: Parquet of events.")
     ],
+    users: _Users,
+    experiment: _Randomised,
+    shown: _Production,
     clicks: Annotated[
         int | None, typer.Option(min=1, help="Go on until there are so many clicks.")
     ] = None,
     sessions: Annotated[
         int | None, typer.Option(min=1, help="Draw so many sessions instead.")
     ] = None,
-    eta: Annotated[float, typer.Option(help="Severity of position bias: p_k = (1/k)^eta.")] = 1.0,
-    mu: Annotated[float, typer.Option(help="Click noise, in [0, 0.5).")] = 0.1,
-    model: Annotated[
-        str, typer.Option(help="Click model: position-based, cascade or trust.")
-    ] = "position-based",
-    cutoff: Annotated[
-        int | None, typer.Option(min=1, help="Show only the first so many docs.")
-    ] = None,
-    randomised: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of sessions that are randomised.")
-    ] = 0.0,
-    design: Annotated[
-        str, typer.Option(help="How they are randomised: uniform, top-k, adjacent or pivot.")
-    ] = "uniform",
-    design_k: Annotated[
-        int | None, typer.Option(min=2, help="Last position that top-k and swaps reach.")
-    ] = None,
-    rankers: Annotated[
-        int, typer.Option(min=1, help="Number of production rankers, for harvesting.")
-    ] = 1,
-    production: Annotated[
-        str, typer.Option(help="Kind of production ranker: linear or lightgbm.")
-    ] = "linear",
     compact: Annotated[
         bool, typer.Option("--compact", help="Write the compact form, a folder.")
     ] = False,
@@ -59,34 +92,16 @@ def simulate(
       prsrank simulate synthetic:web10k:500 --clicks 100000 --out log.parquet
       prsrank simulate MQ2008 --clicks 1000000 --randomised 0.1 --compact --out log
     """
-    from prsrank.clicks.models import click_model
-    from prsrank.clicks.production import logging_part, production_scores
     from prsrank.clicks.simulate import simulate_clicks
-    from prsrank.data.collections import load_dataset
     from prsrank.logs.click_log_files import write_compact, write_events
 
     if (clicks is None) == (sessions is None):
         raise InputError("give either --clicks or --sessions")
-    eta_given = {} if model == "cascade" else {"eta": eta}
-    users = click_model(model, mu=mu, cutoff=cutoff, **eta_given)
-    with working(f"reading {data}"):
-        lists = load_dataset(data, "train", fold=fold)
-    with working("training the production ranker"):
-        makers = [
-            production_scores(lists, ranker=production, seed=seed + i) for i in range(rankers)
-        ]
-        lists, scores = logging_part(lists, makers)
+    model = users.model()
+    lists, scores = _production(data, fold, shown, seed)
     with working("drawing sessions"):
         log = simulate_clicks(
-            lists,
-            scores,
-            users,
-            clicks=clicks,
-            sessions=sessions,
-            seed=seed,
-            randomised=randomised,
-            design=design,
-            design_k=design_k,
+            lists, scores, model, clicks=clicks, sessions=sessions, seed=seed, **vars(experiment)
         )
     with working(f"writing {out}"):
         (write_compact if compact else write_events)(log, out)
@@ -94,3 +109,16 @@ def simulate(
         f"{out}: {log.sessions:,} sessions of {log.queries:,} queries, "
         f"{len(log.clicks):,} clicks, {log.rankings:,} rankings"
     )
+
+
+def _production(data: WholeData, fold: int, shown: _Production, seed: int) -> tuple[Any, Any]:
+    """Return the lists that the production rankers did not learn from, and their scores."""
+    from prsrank.clicks.production import logging_part, production_scores
+
+    lists = DataOptions(data.data, fold, data.relevant_from).lists("train")
+    with working("training the production ranker"):
+        makers = [
+            production_scores(lists, ranker=shown.production, seed=seed + number)
+            for number in range(shown.rankers)
+        ]
+        return logging_part(lists, makers)

@@ -17,6 +17,7 @@ from prsrank.errors import InputError
 from prsrank.families import Family
 from prsrank.files import FileName, atomic_output, read_json, write_json
 from prsrank.types import Floats
+from prsrank.weighting import find_weighting
 
 if TYPE_CHECKING:
     from prsrank.logs.click_log import ClickLog
@@ -188,6 +189,11 @@ class Ranker(ABC):
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         """Take back what `_state` gave."""
 
+    def learned_from(self, log: FileName) -> bool:
+        """Tell whether its card names this log as the one it was trained on."""
+        own = getattr(self, "about_", {}).get("log")
+        return isinstance(own, str) and Path(own).resolve() == Path(log).resolve()
+
     def check_fitted(self) -> None:
         """Raise an InputError before `fit`."""
         if not any(name.endswith("_") and not name.startswith("_") for name in vars(self)):
@@ -245,6 +251,37 @@ def load_ranker(path: FileName) -> Ranker:
 def ranker_class(name: str) -> type[Ranker]:
     """Return the class of a name of RANKERS."""
     return RANKERS.find(name)
+
+
+def make_ranker(
+    name: str, weighting: str | None, values: Mapping[str, Any], *, seed: int = 0
+) -> tuple[Ranker, str, dict[str, float]]:
+    """Make a ranker, and tell its parameters from those of its weighting.
+
+    Args:
+        name: a name of RANKERS.
+        weighting: a name of `WEIGHTINGS`; None: the ranker's own.
+        values: parameters of the ranker and of the weighting, by name.
+        seed: for a ranker that takes one.
+
+    Returns:
+        The ranker, the name of the weighting, and the weighting's parameters.
+
+    >>> make_ranker("linear", "ips", {"l2": 0.1, "tau": 0.05})[1:]
+    ('ips', {'tau': 0.05})
+    """
+    kind = ranker_class(name)
+    chosen = find_weighting(weighting or kind.default_weighting)
+    known = kind._parameter_names()
+    for one in values:
+        if one not in known and one not in chosen.parameters:
+            raise InputError(
+                f"there is no parameter '{one}'; {name} has: {', '.join(known)}; "
+                f"{chosen.name} has: {', '.join(chosen.parameters) or 'none'}"
+            )
+    settings = kind.accepted(**{"seed": seed, **values})
+    rest = {one: value for one, value in values.items() if one not in known}
+    return kind(**settings), chosen.name, rest
 
 
 def library_versions() -> dict[str, str]:
