@@ -1,7 +1,8 @@
 """Families of interchangeable parts: each is a table from names to its members."""
 
 import importlib
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from prsrank.errors import InputError
@@ -9,7 +10,7 @@ from prsrank.errors import InputError
 T = TypeVar("T")
 
 
-class Family(MutableMapping[str, T]):
+class Family(UserDict[str, T]):
     """The members of a family by name: what help texts list and refusals name.
 
     A new member is a file of its own and one entry here. Hyphens and underscores in names are
@@ -29,8 +30,8 @@ class Family(MutableMapping[str, T]):
     """
 
     def __init__(self, what: str, members: Mapping[str, Any]) -> None:
+        super().__init__(members)
         self.what = what
-        self._members = dict(members)
 
     @property
     def names(self) -> str:
@@ -44,31 +45,18 @@ class Family(MutableMapping[str, T]):
             raise InputError(f"there is no {self.what} '{name}'; there are: {', '.join(self)}")
         return self[name]
 
-    def spelled(self, name: str) -> str:
-        """Return the name as the table spells it."""
-        alike = (name, name.replace("_", "-"), name.replace("-", "_"))
-        return next((one for one in alike if one in self._members), name)
-
     def __getitem__(self, name: str) -> T:
-        name = self.spelled(name)
-        member = self._members[name]
+        name = self._spelled(name)
+        member: Any = self.data[name]
         if isinstance(member, str):
             module, _, attribute = member.partition(":")
-            member = self._members[name] = getattr(importlib.import_module(module), attribute)
+            member = self.data[name] = getattr(importlib.import_module(module), attribute)
         found: T = member
         return found
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.spelled(name) in self._members
+        return self._spelled(str(name)) in self.data
 
-    def __setitem__(self, name: str, member: T | str) -> None:
-        self._members[name] = member
-
-    def __delitem__(self, name: str) -> None:
-        del self._members[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
-
-    def __len__(self) -> int:
-        return len(self._members)
+    def _spelled(self, name: str) -> str:
+        alike = (name, name.replace("_", "-"), name.replace("-", "_"))
+        return next((one for one in alike if one in self.data), name)

@@ -150,17 +150,8 @@ class Estimator(Protocol):
         ...
 
 
-class ExportFormat(Protocol):
-    """Writes a ranker as another program reads it."""
+ExportFormat = Callable[["Exportable"], bytes]
+"""Writes a ranker as another program reads it; an InputError where that cannot hold it."""
 
-    def __call__(self, model: "Exportable", /) -> bytes:
-        """Return the file; an InputError where the format cannot hold the ranker."""
-        ...
-
-
-class AuditCheck(Protocol):
-    """Looks for one kind of trouble in a log."""
-
-    def __call__(self, tables: "EventTables", /) -> "Iterator[Finding]":
-        """Yield what it finds; nothing where all is well."""
-        ...
+AuditCheck = Callable[["EventTables"], "Iterator[Finding]"]
+"""Looks for one kind of trouble in a log, and yields what it finds."""

@@ -215,10 +215,11 @@ def test_text_and_section(study):
 def command():
     import typer
 
+    from prsrank.cli.option_groups import with_groups
     from prsrank.cli.sensitivity import sensitivity
 
     app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(sensitivity)
+    app.command()(with_groups(sensitivity))
     return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
 
 

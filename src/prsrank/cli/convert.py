@@ -1,7 +1,6 @@
 """The command `prsrank convert`."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -11,7 +10,7 @@ from prsrank.cli.option_groups import WholeData
 
 def convert(
     data: WholeData,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the converted copy.")],
+    out: Path = typer.Option(..., metavar="FILE", help="Where to write the converted copy."),
 ) -> None:
     r"""Write a copy of a data set that opens at once, whatever its size.
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -33,12 +33,10 @@ class _Clicked(NamedTuple):
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where results go.")] = Path("demo"),
-    data: Annotated[
-        str, typer.Option(metavar="DATA", help="The data set.")
-    ] = "synthetic:mq2007:300",
+    out: Path = typer.Option(Path("demo"), metavar="DIR", help="Where results go."),
+    data: str = typer.Option("synthetic:mq2007:300", metavar="DATA", help="The data set."),
     relevant_from: RelevantFrom = None,
-    clicks: Annotated[int, typer.Option(min=100, help="Number of simulated clicks.")] = 20_000,
+    clicks: int = typer.Option(20_000, min=100, help="Number of simulated clicks."),
     seed: Seed = 0,
 ) -> None:
     r"""Show the whole pipeline on built-in data.

@@ -22,28 +22,23 @@ _BY_LABELS = ("ndcg@5", "ndcg@10", "map", "arp", "mrr")
 class _HeldOut:
     """The clicks to judge by, and how."""
 
-    log: Annotated[
-        str | None,
-        typer.Option(metavar="LOG", help="Estimate from the clicks of this held-out log instead."),
-    ] = None
+    log: str | None = typer.Option(
+        None, metavar="LOG", help="Estimate from the clicks of this held-out log instead."
+    )
     column: Column = None
     mapping: MappingFile = None
     memory: Memory = None
     propensity: Given = None
     against: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODEL", help="Compare with this model too, not only with the logged ranking."
-        ),
+        list[str] | None, typer.Option(metavar="MODEL", help="Compare with this model too.")
     ] = None
-    tau: Annotated[
-        float | None,
-        typer.Option(min=0, help="Least propensity of the clipped estimates; 0 for none. [0.05]"),
-    ] = None
-    context: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Estimate by the values of a context too.")
-    ] = None
-    samples: Annotated[int, typer.Option(min=100, help="Bootstrap samples.")] = 1000
+    tau: float | None = typer.Option(
+        None, min=0, help="Least propensity of the clipped estimates; 0 for none. [0.05]"
+    )
+    context: str | None = typer.Option(
+        None, metavar="COLUMN", help="Estimate by the values of a context too."
+    )
+    samples: int = typer.Option(1000, min=100, help="Bootstrap samples.")
 
     def refuse_without_log(self) -> None:
         """Raise an InputError for an option that has no meaning without a log."""
@@ -58,18 +53,13 @@ def evaluate(
     model: Model,
     data: DataOptions,
     clicks: _HeldOut,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            help="train, validation or test. Default: test; with --log, all lists of the log."
-        ),
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="May be repeated, and end in @K. On labels: {metrics}. On clicks: {click_metrics}."
-        ),
-    ] = None,
+    split: str | None = typer.Option(
+        None, help="train, validation or test. Default: test; with --log, all lists of the log."
+    ),
+    metric: list[str] | None = typer.Option(
+        None,
+        help="May be repeated, and end in @K. On labels: {metrics}. On clicks: {click_metrics}.",
+    ),
     json: Json = False,
 ) -> None:
     r"""Measure a ranker on labelled lists, or on the clicks of a held-out log.

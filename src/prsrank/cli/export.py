@@ -1,7 +1,6 @@
 """The command `prsrank export`."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -10,23 +9,19 @@ from prsrank.cli.arguments import Json, Model, print_json, working
 
 def export(
     model: Model,
-    to: Annotated[
-        str,
-        typer.Option(
-            metavar="FORMAT",
-            help="{formats}.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the model.")],
-    name: Annotated[str, typer.Option(help="Name of the model in the search engine.")] = "prsrank",
-    feature_names: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Names of the features as the engine knows them, one a line, in the order of "
-            "training. Default: those of the training data.",
-        ),
-    ] = None,
+    to: str = typer.Option(
+        ...,
+        metavar="FORMAT",
+        help="{formats}.",
+    ),
+    out: Path = typer.Option(..., metavar="FILE", help="Where to write the model."),
+    name: str = typer.Option("prsrank", help="Name of the model in the search engine."),
+    feature_names: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="Names of the features as the engine knows them, one a line, in the order of "
+        "training. Default: those of the training data.",
+    ),
     json: Json = False,
 ) -> None:
     r"""Write a model in the format of a search engine or of another library.

@@ -1,7 +1,5 @@
 """The command `prsrank plan-experiment`."""
 
-from typing import Annotated
-
 import typer
 
 from prsrank.cli.arguments import Json, print_json
@@ -10,18 +8,18 @@ from prsrank.cli.option_groups import LogOptions
 
 def plan_experiment(
     log: LogOptions,
-    position: Annotated[int, typer.Option(min=2, help="The position k to know p_k / p_1 of.")],
-    precision: Annotated[
-        float, typer.Option(help="Wanted half-width of its interval, as a share: 0.1 is 10 %.")
-    ] = 0.1,
-    design: Annotated[str, typer.Option(help="{designs}.")] = "top-k",
-    design_k: Annotated[
-        int, typer.Option(min=2, help="Last position that the design changes (not for uniform).")
-    ] = 10,
-    confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95,
-    propensity: Annotated[
-        str, typer.Option(metavar="FILE|power:ETA", help="The propensities as far as known.")
-    ] = "power:1",
+    position: int = typer.Option(..., min=2, help="The position k to know p_k / p_1 of."),
+    precision: float = typer.Option(
+        0.1, help="Wanted half-width of its interval, as a share: 0.1 is 10 %."
+    ),
+    design: str = typer.Option("top-k", help="{designs}."),
+    design_k: int = typer.Option(
+        10, min=2, help="Last position that the design changes (not for uniform)."
+    ),
+    confidence: float = typer.Option(0.95, help="Of the interval."),
+    propensity: str = typer.Option(
+        "power:1", metavar="FILE|power:ETA", help="The propensities as far as known."
+    ),
     json: Json = False,
 ) -> None:
     r"""Say how many randomised sessions a wanted precision takes, and what they cost.

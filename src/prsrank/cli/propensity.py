@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,11 +22,11 @@ _SHOWN = 20
 class _Curve:
     """What is estimated."""
 
-    positions: Annotated[
-        int | None, typer.Option(min=1, help="Estimate positions 1 to this one; default all.")
-    ] = None
-    shape: Annotated[str | None, typer.Option(help="Fit the curve to a shape: {shapes}.")] = None
-    eta: Annotated[float, typer.Option(help="For the method known: p_k = (1/k)^eta.")] = 1.0
+    positions: int | None = typer.Option(
+        None, min=1, help="Estimate positions 1 to this one; default all."
+    )
+    shape: str | None = typer.Option(None, help="Fit the curve to a shape: {shapes}.")
+    eta: float = typer.Option(1.0, help="For the method known: p_k = (1/k)^eta.")
 
     def estimator(self, name: str) -> "Estimator":
         """Return the estimator with these settings, as far as it takes them."""
@@ -45,9 +45,7 @@ class _Curve:
 class _Features:
     """Features, for methods that use them."""
 
-    data: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Features for regression-em.")
-    ] = None
+    data: str | None = typer.Option(None, metavar="DATA", help="Features for regression-em.")
     fold: Fold = 1
     relevant_from: RelevantFrom = None
 
@@ -60,23 +58,18 @@ class _Features:
 
 def propensity(
     log: LogOptions,
-    method: Annotated[
-        list[str],
-        typer.Option(
-            help="{estimators}. Given several times: all are plotted, the first is the result."
-        ),
-    ],
     features: _Features,
     curve: _Curve,
-    context: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="A curve for each value of a column.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the curve as JSON, for train.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it: .html, .png or .svg.")
-    ] = None,
+    method: list[str] = typer.Option(
+        ..., help="{estimators}. Given several times: all are plotted, the first is the result."
+    ),
+    context: str | None = typer.Option(
+        None, metavar="COLUMN", help="A curve for each value of a column."
+    ),
+    out: Path | None = typer.Option(
+        None, metavar="FILE", help="Write the curve as JSON, for train."
+    ),
+    plot: Path | None = typer.Option(None, metavar="FILE", help="Draw it: .html, .png or .svg."),
     spark: Spark = None,
     json: Json = False,
     seed: Seed = 0,

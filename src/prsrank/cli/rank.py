@@ -1,7 +1,6 @@
 """The command `prsrank rank`."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -12,7 +11,7 @@ from prsrank.cli.option_groups import DataOptions
 def rank(
     model: Model,
     data: DataOptions,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write: .parquet or .csv.")],
+    out: Path = typer.Option(..., metavar="FILE", help="Where to write: .parquet or .csv."),
     split: Split = "test",
 ) -> None:
     r"""Rank the docs of each list with a model.

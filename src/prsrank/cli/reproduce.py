@@ -22,21 +22,14 @@ _SECONDS_BETWEEN_LINES = 30.0
 class _Changed:
     """What is to be otherwise than the spec says."""
 
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs; default as in the spec.")] = None
-    folds: Annotated[int | None, typer.Option(min=1, help="Folds at most.")] = None
-    points: Annotated[str | None, typer.Option(help="Points of the axis, separated by commas.")] = (
-        None
+    runs: int | None = typer.Option(None, min=1, help="Runs; default as in the spec.")
+    folds: int | None = typer.Option(None, min=1, help="Folds at most.")
+    points: str | None = typer.Option(None, help="Points of the axis, separated by commas.")
+    smoke: bool = typer.Option(False, "--smoke", help="Tiny sizes, to see that everything works.")
+    tune_on: str | None = typer.Option(
+        None, help="Tune on labels of the validation part, or on clicks held out there."
     )
-    smoke: Annotated[
-        bool, typer.Option("--smoke", help="Tiny sizes, to see that everything works.")
-    ] = False
-    tune_on: Annotated[
-        str | None,
-        typer.Option(help="Tune on labels of the validation part, or on clicks held out there."),
-    ] = None
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="The same seed gives the same result.")
-    ] = None
+    seed: int | None = typer.Option(None, min=0, help="The same seed gives the same result.")
 
 
 def reproduce(
@@ -44,19 +37,19 @@ def reproduce(
         str,
         typer.Argument(
             metavar="EXPERIMENT",
-            help="fig1 to fig6, gamma, table1, table2, bounds; all of these: all. Also density, fig2-sparse, fig6-unclipped; or a TOML file.",
+            help="fig1 to fig6, gamma, table1, table2, bounds; all of these: all. Also density, "
+            "fig2-sparse, fig6-unclipped; or a TOML file.",
         ),
     ],
     data: NamedData,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where results and report go.")],
     changed: _Changed,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on in a folder that already holds results.")
-    ] = False,
-    processes: Annotated[
-        int | None,
-        typer.Option(min=0, help="Processes; 0: all in this one. Default: one per core."),
-    ] = None,
+    out: Path = typer.Option(..., metavar="DIR", help="Where results and report go."),
+    resume: bool = typer.Option(
+        False, "--resume", help="Go on in a folder that already holds results."
+    ),
+    processes: int | None = typer.Option(
+        None, min=0, help="Processes; 0: all in this one. Default: one per core."
+    ),
     json: Json = False,
 ) -> None:
     r"""Run an experiment of the PRS paper, or all, and judge its claim.

@@ -1,7 +1,7 @@
 """The command `prsrank sensitivity`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -28,30 +28,26 @@ _TREES = 100  # one ranker is trained for each value: fewer trees than train's
 def sensitivity(
     log: LogOptions,
     data: AllLists,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the chart and the numbers.")],
+    out: Path = typer.Option(..., metavar="DIR", help="Folder for the chart and the numbers."),
     propensity: Given = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="A model that did not learn from the held-out part, to judge and to retrain. "
-            "Default: one is trained.",
-        ),
-    ] = None,
-    ranker: Annotated[str, typer.Option(help="The ranker to train: {rankers}.")] = "lambdamart",
+    model: str | None = typer.Option(
+        None,
+        metavar="MODEL",
+        help="A model that did not learn from the held-out part, to judge and to retrain. "
+        "Default: one is trained.",
+    ),
+    ranker: str = typer.Option("lambdamart", help="The ranker to train: {rankers}."),
     set_: Setting = None,
-    holdout: Annotated[
-        str, typer.Option(metavar="query:SHARE|time:SHARE", help="What to judge by.")
-    ] = "query:0.2",
-    metric: Annotated[str, typer.Option(help="dcg@K, dcg or arp.")] = "dcg@10",
-    try_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--try",
-            metavar="NAME=VALUE",
-            help="A value to assume of {assumptions}; may be repeated. Default: several of each.",
-        ),
-    ] = None,
+    holdout: str = typer.Option(
+        "query:0.2", metavar="query:SHARE|time:SHARE", help="What to judge by."
+    ),
+    metric: str = typer.Option("dcg@10", help="dcg@K, dcg or arp."),
+    try_: list[str] | None = typer.Option(
+        None,
+        "--try",
+        metavar="NAME=VALUE",
+        help="A value to assume of {assumptions}; may be repeated. Default: several of each.",
+    ),
     json: Json = False,
     seed: Seed = 0,
 ) -> None:

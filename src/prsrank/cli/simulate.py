@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 class _Users:
     """How users click."""
 
-    click_model: Annotated[str, typer.Option(help="{click_models}.")] = "position-based"
-    eta: Annotated[float, typer.Option(help="Severity of position bias: p_k = (1/k)^eta.")] = 1.0
-    mu: Annotated[float, typer.Option(help="Click noise, in [0, 0.5).")] = 0.1
-    cutoff: Annotated[int | None, typer.Option(min=1, help="Show only the first so many docs.")] = (
-        None
-    )
+    click_model: str = typer.Option("position-based", help="{click_models}.")
+    eta: float = typer.Option(1.0, help="Severity of position bias: p_k = (1/k)^eta.")
+    mu: float = typer.Option(0.1, help="Click noise, in [0, 0.5).")
+    cutoff: int | None = typer.Option(None, min=1, help="Show only the first so many docs.")
 
     def model(self) -> "ClickModel":
         """Return the click model with these parameters, as far as it has them."""
@@ -41,44 +39,32 @@ class _Users:
 class _Randomised:
     """What an experiment changes."""
 
-    randomised: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of sessions that are randomised.")
-    ] = 0.0
-    design: Annotated[str, typer.Option(help="How they are randomised: {designs}.")] = "uniform"
-    design_k: Annotated[
-        int | None, typer.Option(min=2, help="Last position that top-k and swaps reach.")
-    ] = None
+    randomised: float = typer.Option(
+        0.0, min=0, max=1, help="Share of sessions that are randomised."
+    )
+    design: str = typer.Option("uniform", help="How they are randomised: {designs}.")
+    design_k: int | None = typer.Option(
+        None, min=2, help="Last position that top-k and swaps reach."
+    )
 
 
 @dataclass(frozen=True)
 class _Production:
     """The rankers whose rankings are clicked."""
 
-    rankers: Annotated[
-        int, typer.Option(min=1, help="Number of production rankers, for harvesting.")
-    ] = 1
-    production: Annotated[str, typer.Option(help="Kind of production ranker: {production}.")] = (
-        "linear"
-    )
+    rankers: int = typer.Option(1, min=1, help="Number of production rankers, for harvesting.")
+    production: str = typer.Option("linear", help="Kind of production ranker: {production}.")
 
 
 def simulate(
     data: WholeData,
-    out: Annotated[
-        Path, typer.Option(metavar="LOG", help="Where to write the log: Parquet of events.")
-    ],
     users: _Users,
     experiment: _Randomised,
     shown: _Production,
-    clicks: Annotated[
-        int | None, typer.Option(min=1, help="Go on until there are so many clicks.")
-    ] = None,
-    sessions: Annotated[
-        int | None, typer.Option(min=1, help="Draw so many sessions instead.")
-    ] = None,
-    compact: Annotated[
-        bool, typer.Option("--compact", help="Write the compact form, a folder.")
-    ] = False,
+    out: Path = typer.Option(..., metavar="LOG", help="Where to write the log: Parquet of events."),
+    clicks: int | None = typer.Option(None, min=1, help="Go on until there are so many clicks."),
+    sessions: int | None = typer.Option(None, min=1, help="Draw so many sessions instead."),
+    compact: bool = typer.Option(False, "--compact", help="Write the compact form, a folder."),
     fold: Fold = 1,
     seed: Seed = 0,
 ) -> None:

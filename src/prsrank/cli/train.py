@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -26,24 +26,19 @@ _STOPS = ("labels", "clicks", "none")
 def train(
     log: LogOptions,
     data: DataOptions,
-    out: Annotated[Path, typer.Option(metavar="MODEL", help="Folder to write the model to.")],
-    ranker: Annotated[str, typer.Option(help="{rankers}.")] = "lambdamart",
-    weighting: Annotated[
-        str | None,
-        typer.Option(help="{weightings}. Default: what the ranker is known for, mostly prs."),
-    ] = None,
+    out: Path = typer.Option(..., metavar="MODEL", help="Folder to write the model to."),
+    ranker: str = typer.Option("lambdamart", help="{rankers}."),
+    weighting: str | None = typer.Option(
+        None, help="{weightings}. Default: what the ranker is known for, mostly prs."
+    ),
     propensity: Given = None,
     set_: Setting = None,
-    stop_on: Annotated[
-        str,
-        typer.Option(
-            help="Rankers that can stop early do so on the labels of the validation part, on "
-            "the clicks of a held-out tenth of the queries (clicks), or not at all (none)."
-        ),
-    ] = "labels",
-    report: Annotated[
-        bool, typer.Option(help="Write MODEL/report.html, a page on the training.")
-    ] = True,
+    stop_on: str = typer.Option(
+        "labels",
+        help="Rankers that can stop early do so on the labels of the validation part, on "
+        "the clicks of a held-out tenth of the queries (clicks), or not at all (none).",
+    ),
+    report: bool = typer.Option(True, help="Write MODEL/report.html, a page on the training."),
     spark: Spark = None,
     seed: Seed = 0,
 ) -> None:

@@ -148,13 +148,28 @@ class Ranker(ABC):
         *,
         parameters: Mapping[str, float] | None = None,
     ) -> Any:
-        """Fold a log into what `fit` takes; the arguments are those of `PairSet.from_log`."""
+        """Fold a log into what `fit` takes; the arguments are those of `PairSet.from_log`.
+
+        For a ranker that takes the log itself the weighting has no effect, and propensities are
+        an InputError: both are learned.
+        """
+        if self.takes == "log":
+            if propensities is not None:
+                raise InputError(f"{self.name} learns its propensities: give it none")
+            return self._folded(log, dataset)
+        from prsrank.pairs.click_sets import ClickSets
         from prsrank.pairs.pair_set import PairSet
 
-        chosen = weighting or self.default_weighting
+        chosen, options = weighting or self.default_weighting, self.pair_options
+        if self.takes == "click sets":
+            return ClickSets.from_log(log, dataset, propensities, chosen, parameters=parameters)
         return PairSet.from_log(
-            log, dataset, propensities, chosen, parameters=parameters, **self.pair_options
+            log, dataset, propensities, chosen, parameters=parameters, **options
         )
+
+    def _folded(self, log: "ClickLog", dataset: RankingDataset) -> Any:
+        """Fold a log into what a ranker that takes the log learns from."""
+        return log
 
     @classmethod
     def _parameter_names(cls) -> list[str]:
