@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,25 +16,35 @@ if TYPE_CHECKING:
     from prsrank.types import Estimator
 
 _SHOWN = 20
+_SETTINGS = ("positions", "shape", "eta")
 
 
 @dataclass(frozen=True)
 class _Curve:
-    """What is estimated."""
+    """What is estimated, and how."""
 
+    method: Annotated[
+        list[str],
+        typer.Option(
+            help="{estimators}. Given several times: all are plotted, the first is the result."
+        ),
+    ]
     positions: int | None = typer.Option(
         None, min=1, help="Estimate positions 1 to this one; default all."
     )
     shape: str | None = typer.Option(None, help="Fit the curve to a shape: {shapes}.")
     eta: float = typer.Option(1.0, help="For the method known: p_k = (1/k)^eta.")
+    context: str | None = typer.Option(
+        None, metavar="COLUMN", help="A curve for each value of a column."
+    )
 
     def estimator(self, name: str) -> "Estimator":
         """Return the estimator with these settings, as far as it takes them."""
         from prsrank.propensity.estimators import estimator
 
         chosen: Any = estimator(name)
-        taken = {field.name: getattr(self, field.name) for field in fields(self)}
-        known = {key: value for key, value in taken.items() if hasattr(chosen, key)}
+        own = {field.name for field in fields(chosen)}
+        known = {name: getattr(self, name) for name in _SETTINGS if name in own}
         if self.shape is not None and "shape" not in known:
             raise InputError(f"the method {name} takes no shape")
         changed: Estimator = replace(chosen, **known)
@@ -45,7 +55,9 @@ class _Curve:
 class _Features:
     """Features, for methods that use them."""
 
-    data: str | None = typer.Option(None, metavar="DATA", help="Features for regression-em.")
+    data: str | None = typer.Option(
+        None, metavar="DATA", help="Features, for methods that use them."
+    )
     fold: Fold = 1
     relevant_from: RelevantFrom = None
 
@@ -60,12 +72,6 @@ def propensity(
     log: LogOptions,
     features: _Features,
     curve: _Curve,
-    method: list[str] = typer.Option(
-        ..., help="{estimators}. Given several times: all are plotted, the first is the result."
-    ),
-    context: str | None = typer.Option(
-        None, metavar="COLUMN", help="A curve for each value of a column."
-    ),
     out: Path | None = typer.Option(
         None, metavar="FILE", help="Write the curve as JSON, for train."
     ),
@@ -81,15 +87,15 @@ def propensity(
       prsrank propensity log.parquet --method randomised --out propensity.json
       prsrank propensity log.parquet --method harvest --method regression-em --plot curves.png
     """
-    estimators = {name: curve.estimator(name) for name in method}
+    estimators = {name: curve.estimator(name) for name in curve.method}
     lists = features.lists()
     if spark is None:
-        curves = _estimated(log, estimators, lists, context, seed)
-    elif context is not None:
+        curves = _estimated(log, estimators, lists, curve.context, seed)
+    elif curve.context is not None:
         raise InputError("--context does not run on Spark")
     else:
         curves = _on_spark(log, estimators, lists, spark, seed)
-    result = curves[method[0]]
+    result = curves[curve.method[0]]
     if out is not None:
         result.save(out)
     if plot is not None:

@@ -1,7 +1,8 @@
 """The command `prsrank sensitivity`."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,29 +26,45 @@ _RESULT = "sensitivity.json"
 _TREES = 100  # one ranker is trained for each value: fewer trees than train's
 
 
-def sensitivity(
-    log: LogOptions,
-    data: AllLists,
-    out: Path = typer.Option(..., metavar="DIR", help="Folder for the chart and the numbers."),
-    propensity: Given = None,
+@dataclass(frozen=True)
+class _Trained:
+    """The model to judge, or how to train one."""
+
     model: str | None = typer.Option(
         None,
         metavar="MODEL",
         help="A model that did not learn from the held-out part, to judge and to retrain. "
         "Default: one is trained.",
-    ),
-    ranker: str = typer.Option("lambdamart", help="The ranker to train: {rankers}."),
-    set_: Setting = None,
+    )
+    ranker: str = typer.Option("lambdamart", help="The ranker to train: {rankers}.")
+    set_: Setting = None
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """By what it is judged."""
+
     holdout: str = typer.Option(
         "query:0.2", metavar="query:SHARE|time:SHARE", help="What to judge by."
-    ),
-    metric: str = typer.Option("dcg@10", help="dcg@K, dcg or arp."),
-    try_: list[str] | None = typer.Option(
-        None,
-        "--try",
-        metavar="NAME=VALUE",
-        help="A value to assume of {assumptions}; may be repeated. Default: several of each.",
-    ),
+    )
+    metric: str = typer.Option("dcg@10", help="dcg@K, dcg or arp.")
+    try_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--try",
+            metavar="NAME=VALUE",
+            help="A value to assume of {assumptions}; may be repeated. Default: several of each.",
+        ),
+    ] = None
+
+
+def sensitivity(
+    log: LogOptions,
+    data: AllLists,
+    trained: _Trained,
+    judged: _Judged,
+    out: Path = typer.Option(..., metavar="DIR", help="Folder for the chart and the numbers."),
+    propensity: Given = None,
     json: Json = False,
     seed: Seed = 0,
 ) -> None:
@@ -70,12 +87,12 @@ def sensitivity(
     from prsrank.report.sensitivity_section import report_lines
 
     refuse_other_files(out, _RESULT)
-    options = {"hold_out_by": parse_hold_out(holdout), "values": _values(try_), "metric": metric}
+    hold_out, values = parse_hold_out(judged.holdout), _values(judged.try_)
     curve = None if propensity is None else parse_propensity(propensity)
-    loaded = None if model is None else load_ranker(model)
-    name, settings = _training(loaded, ranker, set_, seed)
+    loaded = None if trained.model is None else load_ranker(trained.model)
+    name, settings = _training(loaded, trained, seed)
     clicks, lists = log.clicks(), data.everything()
-    source = None if loaded is None or not loaded.learned_from(log.log) else str(model)
+    source = None if loaded is None or not loaded.learned_from(log.log) else trained.model
     with working("training and judging"):
         study = study_log(
             clicks,
@@ -84,9 +101,11 @@ def sensitivity(
             model=loaded,
             ranker=name,
             settings=settings,
+            hold_out_by=hold_out,
+            values=values,
+            metric=judged.metric,
             seed=seed,
             trained_on=source,
-            **options,  # type: ignore[arg-type]
         )
     _write(study, out)
     if json:
@@ -110,16 +129,15 @@ def _values(given: list[str] | None) -> dict[str, Any]:
     return {**DEFAULT_VALUES, **values}
 
 
-def _training(
-    loaded: "Ranker | None", ranker: str, given: list[str] | None, seed: int
-) -> tuple[str, dict[str, Any]]:
+def _training(loaded: "Ranker | None", trained: _Trained, seed: int) -> tuple[str, dict[str, Any]]:
     """Return the ranker to train and its parameters: those of the loaded model, if any."""
     from prsrank.rankers.base import ranker_class
 
-    values = dict(parse_values(given, "--set"))
+    values = dict(parse_values(trained.set_, "--set"))
     if loaded is not None:
         return loaded.name, loaded.get_params() | values
-    return ranker, ranker_class(ranker).accepted(trees=_TREES, seed=seed) | values
+    ours = ranker_class(trained.ranker).accepted(trees=_TREES, seed=seed)
+    return trained.ranker, ours | values
 
 
 def _write(study: Any, out: Path) -> None:

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from prsrank.cli.arguments import Fold, Seed, working
-from prsrank.cli.option_groups import DataOptions, WholeData
+from prsrank.cli.option_groups import WholeData
 from prsrank.errors import InputError
 
 if TYPE_CHECKING:
     from prsrank.types import ClickModel
+
+
+@dataclass(frozen=True)
+class _Data(WholeData):
+    fold: Fold = 1
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,11 @@ class _Users:
 
 
 @dataclass(frozen=True)
-class _Randomised:
-    """What an experiment changes."""
+class _Shown:
+    """What users are shown: by which rankers, and which share of it randomised."""
 
+    rankers: int = typer.Option(1, min=1, help="Number of production rankers, for harvesting.")
+    production: str = typer.Option("linear", help="Kind of production ranker: {production}.")
     randomised: float = typer.Option(
         0.0, min=0, max=1, help="Share of sessions that are randomised."
     )
@@ -48,24 +55,14 @@ class _Randomised:
     )
 
 
-@dataclass(frozen=True)
-class _Production:
-    """The rankers whose rankings are clicked."""
-
-    rankers: int = typer.Option(1, min=1, help="Number of production rankers, for harvesting.")
-    production: str = typer.Option("linear", help="Kind of production ranker: {production}.")
-
-
 def simulate(
-    data: WholeData,
+    data: _Data,
     users: _Users,
-    experiment: _Randomised,
-    shown: _Production,
+    shown: _Shown,
     out: Path = typer.Option(..., metavar="LOG", help="Where to write the log: Parquet of events."),
     clicks: int | None = typer.Option(None, min=1, help="Go on until there are so many clicks."),
     sessions: int | None = typer.Option(None, min=1, help="Draw so many sessions instead."),
     compact: bool = typer.Option(False, "--compact", help="Write the compact form, a folder."),
-    fold: Fold = 1,
     seed: Seed = 0,
 ) -> None:
     r"""Simulate a click log on the training part of a data set.
@@ -84,10 +81,18 @@ def simulate(
     if (clicks is None) == (sessions is None):
         raise InputError("give either --clicks or --sessions")
     model = users.model()
-    lists, scores = _production(data, fold, shown, seed)
+    lists, scores = _production(data, shown, seed)
     with working("drawing sessions"):
         log = simulate_clicks(
-            lists, scores, model, clicks=clicks, sessions=sessions, seed=seed, **vars(experiment)
+            lists,
+            scores,
+            model,
+            clicks=clicks,
+            sessions=sessions,
+            seed=seed,
+            randomised=shown.randomised,
+            design=shown.design,
+            design_k=shown.design_k,
         )
     with working(f"writing {out}"):
         (write_compact if compact else write_events)(log, out)
@@ -97,11 +102,11 @@ def simulate(
     )
 
 
-def _production(data: WholeData, fold: int, shown: _Production, seed: int) -> tuple[Any, Any]:
+def _production(data: _Data, shown: _Shown, seed: int) -> tuple[Any, Any]:
     """Return the lists that the production rankers did not learn from, and their scores."""
     from prsrank.clicks.production import logging_part, production_scores
 
-    lists = DataOptions(data.data, fold, data.relevant_from).lists("train")
+    lists = data.lists("train")
     with working("training the production ranker"):
         makers = [
             production_scores(lists, ranker=shown.production, seed=seed + number)

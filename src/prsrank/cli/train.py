@@ -23,16 +23,23 @@ if TYPE_CHECKING:
 _STOPS = ("labels", "clicks", "none")
 
 
+@dataclass(frozen=True)
+class _Ranker:
+    """What is trained, and with which weights."""
+
+    ranker: str = typer.Option("lambdamart", help="{rankers}.")
+    weighting: str | None = typer.Option(
+        None, help="{weightings}. Default: what the ranker is known for, mostly prs."
+    )
+    propensity: Given = None
+    set_: Setting = None
+
+
 def train(
     log: LogOptions,
     data: DataOptions,
+    chosen: _Ranker,
     out: Path = typer.Option(..., metavar="MODEL", help="Folder to write the model to."),
-    ranker: str = typer.Option("lambdamart", help="{rankers}."),
-    weighting: str | None = typer.Option(
-        None, help="{weightings}. Default: what the ranker is known for, mostly prs."
-    ),
-    propensity: Given = None,
-    set_: Setting = None,
     stop_on: str = typer.Option(
         "labels",
         help="Rankers that can stop early do so on the labels of the validation part, on "
@@ -56,20 +63,20 @@ def train(
     started = time.perf_counter()
     if stop_on not in _STOPS:
         raise InputError(f"--stop-on must be one of {', '.join(_STOPS)}, not '{stop_on}'")
-    given = dict(parse_values(set_, "--set"))
-    model, weighting, parameters = make_ranker(ranker, weighting, given, seed=seed)
-    curve = None if propensity is None else parse_propensity(propensity)
+    given = dict(parse_values(chosen.set_, "--set"))
+    model, weighting, parameters = make_ranker(chosen.ranker, chosen.weighting, given, seed=seed)
+    curve = None if chosen.propensity is None else parse_propensity(chosen.propensity)
     stop_on = stop_on if model.stops_early else "none"
     how = _How(model, curve, weighting, parameters, stop_on, seed)
     pairs, clicks = _train(how, log, data) if spark is None else _on_spark(how, log, data, spark)
     about = {"data": data.data, "fold": data.fold, "log": log.log, "weighting": weighting}
     about |= {"weighting_parameters": parameters, "seed": seed, "stop_on": stop_on, "spark": spark}
-    known = curve.to_json_dict() if isinstance(curve, Propensities) else propensity
+    known = curve.to_json_dict() if isinstance(curve, Propensities) else chosen.propensity
     model.save(out, about=about | {"propensity": known})
     if report:
-        settings = about | {"propensity": propensity, "clicks": clicks}
+        settings = about | {"propensity": chosen.propensity, "clicks": clicks}
         _write_report(model, pairs, curve, settings, out, started)
-    typer.echo(f"{out}: {ranker}, weighting {weighting}, {clicks:,} clicks")
+    typer.echo(f"{out}: {model.name}, weighting {weighting}, {clicks:,} clicks")
 
 
 @dataclass(frozen=True)

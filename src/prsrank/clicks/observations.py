@@ -1,22 +1,13 @@
 """Which docs were observed in the sessions of a simulated log."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
+from prsrank.clicks.walk import Users
 from prsrank.data.dataset import RankingDataset
-from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.types import ClickModel, Floats, Longs
-
-
-class ExaminationModel(ClickModel, Protocol):
-    """A click model whose users examine each position for itself."""
-
-    def examination(self, depth: int) -> Floats:
-        """Return P(examined) of positions 1 to `depth`."""
-        ...
+from prsrank.types import Longs
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +30,7 @@ class Observations:
 
 
 def simulate_observations(
-    log: ClickLog, dataset: RankingDataset, model: ExaminationModel, *, seed: int = 0
+    log: ClickLog, dataset: RankingDataset, model: Users, *, seed: int = 0
 ) -> Observations:
     r"""Draw which docs were observed, given the clicks of a simulated log.
 
@@ -63,8 +54,6 @@ def simulate_observations(
     >>> seen.clicked.tolist(), seen.observed[[0, 3]].tolist()
     ([True, False, False, True, False, False], [True, True])
     """
-    if not hasattr(model, "examination"):
-        raise InputError(f"{type(model).__name__} has no examination of single positions")
     offsets, slots = _session_slots(log)
     positions = log.ranking_positions[slots]
     relevant = dataset.relevance[log.doc_rows(dataset)[log.ranking_docs[slots]]].astype(np.int64)
