@@ -6,6 +6,7 @@ import typer
 
 from prsrank.cli.arguments import working
 from prsrank.cli.option_groups import WholeData
+from prsrank.data.storage import write_stored
 
 
 def convert(
@@ -21,8 +22,6 @@ def convert(
     Example:
       prsrank convert MSLR-WEB10K --out web10k.safetensors
     """
-    from prsrank.data.storage import write_stored
-
     collection = data.collection()
     with working(f"writing {out}"):
         stored = collection.stored()

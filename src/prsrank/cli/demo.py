@@ -3,18 +3,29 @@
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
 from prsrank.cli.arguments import RelevantFrom, Seed, working
 from prsrank.cli.option_groups import DataOptions
-
-if TYPE_CHECKING:
-    from prsrank.data.dataset import RankingDataset
-    from prsrank.logs.click_log import ClickLog
-    from prsrank.propensity.curve import Propensities
-    from prsrank.report.demo_report import Trained
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.production import logging_part, production_scores
+from prsrank.clicks.simulate import simulate_clicks
+from prsrank.data.dataset import RankingDataset
+from prsrank.files import write_json
+from prsrank.logs.click_log import ClickLog
+from prsrank.metrics.ranking import average, metric
+from prsrank.metrics.significance import paired_bootstrap
+from prsrank.propensity.curve import Propensities, power_law
+from prsrank.propensity.randomised import RandomisedEstimator
+from prsrank.rankers.base import ranker_class
+from prsrank.rankers.lambdamart import ndcg_of
+from prsrank.rankers.search import best_of
+from prsrank.report.demo_report import Trained, demo_report
+from prsrank.report.html import write_report
+from prsrank.report.parts import about_rows
+from prsrank.weighting import WEIGHTINGS
 
 _METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
 _RANKERS = ("linear", "lambdamart")
@@ -69,11 +80,6 @@ def demo(
 
 def _clicked(data: DataOptions, clicks: int, seed: int) -> _Clicked:
     """Simulate clicks on the training part and estimate their propensities, telling so."""
-    from prsrank.clicks.position_based import PositionBasedModel
-    from prsrank.clicks.production import logging_part, production_scores
-    from prsrank.clicks.simulate import simulate_clicks
-    from prsrank.propensity.randomised import RandomisedEstimator
-
     train, validation, test = (data.lists(split) for split in ("train", "validation", "test"))
     typer.echo(
         f"{data.data}: {train.lists} training, {validation.lists} validation, "
@@ -94,12 +100,6 @@ def _clicked(data: DataOptions, clicks: int, seed: int) -> _Clicked:
 
 def _best(ranker: str, weighting: str, world: _Clicked, seed: int) -> "Trained":
     """Train with each of the weighting's parameters; keep the best on the validation part."""
-    from prsrank.rankers.base import ranker_class
-    from prsrank.rankers.lambdamart import ndcg_of
-    from prsrank.rankers.search import best_of
-    from prsrank.report.demo_report import Trained
-    from prsrank.weighting import WEIGHTINGS
-
     kind, quality = ranker_class(ranker), ndcg_of(world.validation)
 
     def try_one(parameters: Mapping[str, float]) -> tuple[float, tuple[Any, Any]]:
@@ -116,9 +116,6 @@ def _best(ranker: str, weighting: str, world: _Clicked, seed: int) -> "Trained":
 
 
 def _measure(world: _Clicked, scores: Any) -> dict[str, float]:
-    from prsrank.metrics.ranking import average, metric
-    from prsrank.metrics.significance import paired_bootstrap
-
     relevance, offsets = world.test.relevance, world.test.offsets
     values = {name: metric(name)(relevance, scores, offsets) for name in _METRICS}
     first = metric("ndcg@10")(relevance, world.production, offsets)
@@ -150,12 +147,6 @@ def _write(
     trained: "list[Trained]",
     about: dict[str, Any],
 ) -> None:
-    from prsrank.files import write_json
-    from prsrank.propensity.curve import power_law
-    from prsrank.report.demo_report import demo_report
-    from prsrank.report.html import write_report
-    from prsrank.report.parts import about_rows
-
     report = demo_report(
         data=data,
         clicks=len(world.log.clicks),

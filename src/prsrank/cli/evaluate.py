@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,9 +11,17 @@ from prsrank.cli.arguments import Given, Json, Model, print_json, working
 from prsrank.cli.log_options import Column, MappingFile, Memory
 from prsrank.cli.option_groups import DataOptions, LogOptions
 from prsrank.errors import InputError
-
-if TYPE_CHECKING:
-    from prsrank.rankers.base import Ranker
+from prsrank.evaluation.log_evaluation import (
+    DEFAULT_METRICS,
+    DEFAULT_TAU,
+    evaluate_on_log,
+    report_lines,
+)
+from prsrank.evaluation.results import LOGGED
+from prsrank.logs.coverage import known_lists
+from prsrank.metrics.ranking import average, metric
+from prsrank.propensity.curve import parse_propensity
+from prsrank.rankers.base import Ranker, load_ranker
 
 _BY_LABELS = ("ndcg@5", "ndcg@10", "map", "arp", "mrr")
 
@@ -78,14 +86,10 @@ def evaluate(
       prsrank evaluate model --data synthetic:web10k:500
       prsrank evaluate model --data MQ2008 --log held_out.parquet --propensity p.json --against naive
     """
-    from prsrank.rankers.base import load_ranker
-
     if clicks.log is None:
         clicks.refuse_without_log()
         _by_labels(load_ranker(model), data, split or "test", metric or _BY_LABELS, json)
         return
-    from prsrank.evaluation.log_evaluation import report_lines
-
     named = _named([model, *(clicks.against or [])])
     rankers = {name: load_ranker(path) for name, path in named.items()}
     result = _by_clicks(clicks.log, clicks, rankers, data, split, metric)
@@ -99,8 +103,6 @@ def evaluate(
 def _by_labels(
     ranker: "Ranker", data: DataOptions, split: str, metrics: Sequence[str], json: bool
 ) -> None:
-    from prsrank.metrics.ranking import average, metric
-
     measures = {name: metric(name) for name in metrics}
     lists = data.lists(split)
     scores = ranker.score(lists.features)
@@ -126,11 +128,6 @@ def _by_clicks(
     split: str | None,
     metrics: Sequence[str] | None,
 ) -> Any:
-    from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, DEFAULT_TAU, evaluate_on_log
-    from prsrank.evaluation.results import LOGGED
-    from prsrank.logs.coverage import known_lists
-    from prsrank.propensity.curve import parse_propensity
-
     curve = None if options.propensity is None else parse_propensity(options.propensity)
     context = options.context
     source = LogOptions(log, options.column, options.mapping, options.memory)

@@ -5,6 +5,8 @@ from pathlib import Path
 import typer
 
 from prsrank.cli.arguments import Json, Model, print_json, working
+from prsrank.export.formats import export_ranker, read_feature_names
+from prsrank.rankers.base import load_ranker
 
 
 def export(
@@ -33,9 +35,6 @@ def export(
     Example:
       prsrank export model --to solr --name clicks --out model.json
     """
-    from prsrank.export.formats import export_ranker, read_feature_names
-    from prsrank.rankers.base import load_ranker
-
     ranker = load_ranker(model)
     names = None if feature_names is None else read_feature_names(feature_names)
     with working(f"writing {out}"):

@@ -4,6 +4,8 @@ import typer
 
 from prsrank.cli.arguments import Json, print_json
 from prsrank.cli.option_groups import LogOptions
+from prsrank.propensity.curve import parse_propensity
+from prsrank.propensity.planner import plan_experiment as plan_for
 
 
 def plan_experiment(
@@ -30,9 +32,6 @@ def plan_experiment(
     Example:
       prsrank plan-experiment log.parquet --position 5 --precision 0.1 --design pivot
     """
-    from prsrank.propensity.curve import parse_propensity
-    from prsrank.propensity.planner import plan_experiment as plan_for
-
     curve = parse_propensity(propensity)
     plan = plan_for(
         log.clicks(),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -10,10 +10,11 @@ from prsrank.cli.arguments import Fold, Json, RelevantFrom, Seed, print_json, wo
 from prsrank.cli.log_options import Spark, find_runner
 from prsrank.cli.option_groups import DataOptions, LogOptions
 from prsrank.errors import InputError
-
-if TYPE_CHECKING:
-    from prsrank.propensity.curve import Propensities
-    from prsrank.types import Estimator
+from prsrank.propensity.context import estimate_by_context
+from prsrank.propensity.curve import Propensities
+from prsrank.propensity.estimators import estimator
+from prsrank.report.propensity_figure import plot_propensities
+from prsrank.types import Estimator
 
 _SHOWN = 20
 _SETTINGS = ("positions", "shape", "eta")
@@ -40,8 +41,6 @@ class _Curve:
 
     def estimator(self, name: str) -> "Estimator":
         """Return the estimator with these settings, as far as it takes them."""
-        from prsrank.propensity.estimators import estimator
-
         chosen: Any = estimator(name)
         own = {field.name for field in fields(chosen)}
         known = {name: getattr(self, name) for name in _SETTINGS if name in own}
@@ -99,8 +98,6 @@ def propensity(
     if out is not None:
         result.save(out)
     if plot is not None:
-        from prsrank.report.propensity_figure import plot_propensities
-
         plot_propensities(curves, plot)
     if json:
         print_json(result.to_json_dict())
@@ -112,8 +109,6 @@ def propensity(
 def _estimated(
     log: LogOptions, estimators: "dict[str, Estimator]", lists: Any, context: str | None, seed: int
 ) -> "dict[str, Propensities]":
-    from prsrank.propensity.context import estimate_by_context
-
     clicks = log.clicks(None if context is None else [context])
     curves = {}
     for name, chosen in estimators.items():

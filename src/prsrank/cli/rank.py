@@ -6,6 +6,8 @@ import typer
 
 from prsrank.cli.arguments import Model, Split
 from prsrank.cli.option_groups import DataOptions
+from prsrank.data.rankings import write_ranking
+from prsrank.rankers.base import load_ranker
 
 
 def rank(
@@ -23,9 +25,6 @@ def rank(
     Example:
       prsrank rank model --data synthetic:web10k:500 --out ranking.parquet
     """
-    from prsrank.data.rankings import write_ranking
-    from prsrank.rankers.base import load_ranker
-
     ranker = load_ranker(model)
     lists = data.lists(split)
     write_ranking(lists, ranker.score(lists.features), out)

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from prsrank.cli.arguments import Json, NamedData, print_json
-
-if TYPE_CHECKING:
-    from prsrank.experiment.runner import Progress
+from prsrank.experiment import reproduction
+from prsrank.experiment.runner import Progress
 
 _SECONDS_BETWEEN_LINES = 30.0
 
@@ -62,8 +61,6 @@ def reproduce(
       prsrank reproduce fig3 --data MQ2008 --out fig3
       prsrank reproduce all --data synthetic:mq2007:60 --out trial --smoke
     """
-    from prsrank.experiment import reproduction
-
     points = None if changed.points is None else reproduction.parse_points(changed.points)
     changes = reproduction.Changes(**{**vars(changed), "points": points})
     with _progress() as progress:

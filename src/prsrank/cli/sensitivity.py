@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,9 +18,13 @@ from prsrank.cli.arguments import (
 )
 from prsrank.cli.option_groups import AllLists, LogOptions
 from prsrank.errors import InputError
-
-if TYPE_CHECKING:
-    from prsrank.rankers.base import Ranker
+from prsrank.evaluation.assumptions import DEFAULT_VALUES
+from prsrank.evaluation.log_study import study_log
+from prsrank.files import atomic_output, write_json
+from prsrank.logs.held_out import parse_hold_out
+from prsrank.propensity.curve import parse_propensity
+from prsrank.rankers.base import Ranker, load_ranker, ranker_class
+from prsrank.report.sensitivity_section import report_lines, write_chart
 
 _RESULT = "sensitivity.json"
 _TREES = 100  # one ranker is trained for each value: fewer trees than train's
@@ -80,12 +84,6 @@ def sensitivity(
     Example:
       prsrank sensitivity log.parquet --data synthetic:web10k:500 --propensity power:1 --out study
     """
-    from prsrank.evaluation.log_study import study_log
-    from prsrank.logs.held_out import parse_hold_out
-    from prsrank.propensity.curve import parse_propensity
-    from prsrank.rankers.base import load_ranker
-    from prsrank.report.sensitivity_section import report_lines
-
     refuse_other_files(out, _RESULT)
     hold_out, values = parse_hold_out(judged.holdout), _values(judged.try_)
     curve = None if propensity is None else parse_propensity(propensity)
@@ -118,8 +116,6 @@ def sensitivity(
 
 def _values(given: list[str] | None) -> dict[str, Any]:
     """Return the values to try: those given, else the usual ones."""
-    from prsrank.evaluation.assumptions import DEFAULT_VALUES
-
     values: dict[str, list[float]] = {}
     for kind, value in parse_values(given, "--try"):
         if kind not in DEFAULT_VALUES or not isinstance(value, int | float):
@@ -131,8 +127,6 @@ def _values(given: list[str] | None) -> dict[str, Any]:
 
 def _training(loaded: "Ranker | None", trained: _Trained, seed: int) -> tuple[str, dict[str, Any]]:
     """Return the ranker to train and its parameters: those of the loaded model, if any."""
-    from prsrank.rankers.base import ranker_class
-
     values = dict(parse_values(trained.set_, "--set"))
     if loaded is not None:
         return loaded.name, loaded.get_params() | values
@@ -141,9 +135,6 @@ def _training(loaded: "Ranker | None", trained: _Trained, seed: int) -> tuple[st
 
 
 def _write(study: Any, out: Path) -> None:
-    from prsrank.files import atomic_output, write_json
-    from prsrank.report.sensitivity_section import write_chart
-
     with atomic_output(out, folder=True) as draft:
         for kind in ("svg", "png"):
             write_chart(study, draft / f"sensitivity.{kind}")

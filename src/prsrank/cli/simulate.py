@@ -2,16 +2,18 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from prsrank.cli.arguments import Fold, Seed, working
 from prsrank.cli.option_groups import WholeData
+from prsrank.clicks.models import CLICK_MODELS
+from prsrank.clicks.production import logging_part, production_scores
+from prsrank.clicks.simulate import simulate_clicks
 from prsrank.errors import InputError
-
-if TYPE_CHECKING:
-    from prsrank.types import ClickModel
+from prsrank.logs.click_log_files import write_compact, write_events
+from prsrank.types import ClickModel
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,6 @@ class _Users:
 
     def model(self) -> "ClickModel":
         """Return the click model with these parameters, as far as it has them."""
-        from prsrank.clicks.models import CLICK_MODELS
-
         kind: Any = CLICK_MODELS.find(self.click_model)
         known = {field.name for field in fields(kind)}
         made: ClickModel = kind(
@@ -75,9 +75,6 @@ def simulate(
       prsrank simulate synthetic:web10k:500 --clicks 100000 --out log.parquet
       prsrank simulate MQ2008 --clicks 1000000 --randomised 0.1 --compact --out log
     """
-    from prsrank.clicks.simulate import simulate_clicks
-    from prsrank.logs.click_log_files import write_compact, write_events
-
     if (clicks is None) == (sessions is None):
         raise InputError("give either --clicks or --sessions")
     model = users.model()
@@ -104,8 +101,6 @@ def simulate(
 
 def _production(data: _Data, shown: _Shown, seed: int) -> tuple[Any, Any]:
     """Return the lists that the production rankers did not learn from, and their scores."""
-    from prsrank.clicks.production import logging_part, production_scores
-
     lists = data.lists("train")
     with working("training the production ranker"):
         makers = [

@@ -6,19 +6,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from prsrank.cli.arguments import Given, Seed, Setting, parse_values, working
 from prsrank.cli.log_options import Spark, find_runner
 from prsrank.cli.option_groups import DataOptions, LogOptions
+from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-
-if TYPE_CHECKING:
-    from prsrank.data.dataset import RankingDataset
-    from prsrank.logs.click_log import ClickLog
-    from prsrank.rankers.base import Ranker
+from prsrank.evaluation.counterfactual import CounterfactualMetric
+from prsrank.logs.click_log import ClickLog
+from prsrank.logs.coverage import known_lists
+from prsrank.propensity.curve import Propensities, parse_propensity
+from prsrank.rankers.base import Ranker, make_ranker
+from prsrank.report.html import write_report
+from prsrank.report.parts import about_rows
+from prsrank.report.training_report import training_report
 
 _STOPS = ("labels", "clicks", "none")
 
@@ -57,9 +61,6 @@ def train(
       prsrank train log --data MQ2008 --ranker linear --weighting ips --set tau=0.05 \
           --propensity propensity.json --set l2=0.01 --out model
     """
-    from prsrank.propensity.curve import Propensities, parse_propensity
-    from prsrank.rankers.base import make_ranker
-
     started = time.perf_counter()
     if stop_on not in _STOPS:
         raise InputError(f"--stop-on must be one of {', '.join(_STOPS)}, not '{stop_on}'")
@@ -123,9 +124,6 @@ def _on_spark(how: _How, log: LogOptions, data: DataOptions, spark: str) -> tupl
 def _hold_out(
     log: "ClickLog", lists: "RankingDataset", curve: Any, seed: int
 ) -> tuple["ClickLog", Any]:
-    from prsrank.evaluation.counterfactual import CounterfactualMetric
-    from prsrank.logs.coverage import known_lists
-
     kept, held_out = log.split_by_query(0.9, seed=seed)
     judged = known_lists(held_out, lists)
     return kept, (judged, CounterfactualMetric(held_out, judged, curve, metric="dcg@10"))
@@ -134,10 +132,6 @@ def _hold_out(
 def _write_report(
     model: Any, pairs: Any, curve: Any, settings: dict[str, Any], out: Path, started: float
 ) -> None:
-    from prsrank.report.html import write_report
-    from prsrank.report.parts import about_rows
-    from prsrank.report.training_report import training_report
-
     command = f"prsrank train {settings['log']} --data {settings['data']} --ranker {model.name}"
     about = about_rows(seed=settings["seed"], started=started, command=f"{command} ...")
     with working("writing the report"):
