@@ -19,7 +19,7 @@ A weight depends on the logged positions only, never on the scores of the ranker
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
@@ -28,9 +28,10 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import DataWarning, InputError
+from prsrank.families import Family
 from prsrank.types import Floats, Marks
+from prsrank.types import WeightFunction as WeightFunction
 
-WeightFunction = Callable[..., npt.ArrayLike]
 Against = Literal["non-clicked", "others", "irrelevant", "labels"]
 
 
@@ -146,6 +147,8 @@ class Weighting:
         needs_propensities: False if the weights do not depend on propensities.
         parameters: values of the function's keywords.
         no_clip: the keyword values at which nothing is clipped.
+        search_grid: parameters to try where rankers are tuned, the likeliest first.
+        chart_style: index of its style in charts (`prsrank.report.styles`); None: the next free.
 
     >>> WEIGHTINGS["prs"].with_parameters(gamma=3.0)(0.25, 1.0).tolist()
     3.0
@@ -158,6 +161,8 @@ class Weighting:
     needs_propensities: bool = True
     parameters: Mapping[str, float] = field(default_factory=dict)
     no_clip: Mapping[str, float] = field(default_factory=dict)
+    search_grid: Sequence[Mapping[str, float]] = ({},)
+    chart_style: int | None = None
 
     @property
     def needs_labels(self) -> bool:
@@ -225,18 +230,27 @@ class Weighting:
 
 _TAU = MappingProxyType({"tau": 0.0})
 
-WEIGHTINGS: Mapping[str, Weighting] = MappingProxyType(
+WEIGHTINGS: Family[Weighting] = Family(
+    "weighting",
     {
         weighting.name: weighting
         for weighting in (
-            Weighting("naive", naive_weights, needs_propensities=False),
-            Weighting("ips", ips_weights, parameters=_TAU, no_clip=_TAU),
-            Weighting("pns", pns_weights),
+            Weighting("naive", naive_weights, needs_propensities=False, chart_style=2),
+            Weighting(
+                "ips",
+                ips_weights,
+                parameters=_TAU,
+                no_clip=_TAU,
+                search_grid=({"tau": 0.0}, {"tau": 0.05}, {"tau": 0.2}),
+                chart_style=1,
+            ),
+            Weighting("pns", pns_weights, chart_style=3),
             Weighting(
                 "prs",
                 prs_weights,
                 parameters={"gamma": 1.0, "tau": 0.0},
                 no_clip={"gamma": math.inf, "tau": 0.0},
+                chart_style=0,
             ),
             Weighting("ips_all", ips_weights, "others", parameters=_TAU, no_clip=_TAU),
             Weighting("ips_oracle", ips_weights, "irrelevant", parameters=_TAU, no_clip=_TAU),
@@ -246,9 +260,9 @@ WEIGHTINGS: Mapping[str, Weighting] = MappingProxyType(
                 takes_relevance=True,
                 parameters={"noise": 0.1},
             ),
-            Weighting("labels", None, "labels", needs_propensities=False),
+            Weighting("labels", None, "labels", needs_propensities=False, chart_style=4),
         )
-    }
+    },
 )
 
 
@@ -263,11 +277,7 @@ def find_weighting(
     'non-clicked'
     """
     if isinstance(weighting, str):
-        if weighting not in WEIGHTINGS:
-            raise InputError(
-                f"there is no weighting {weighting!r}; there are: {', '.join(WEIGHTINGS)}"
-            )
-        weighting = WEIGHTINGS[weighting]
+        weighting = WEIGHTINGS.find(weighting)
     elif not isinstance(weighting, Weighting):
         if not callable(weighting):
             raise InputError(f"a weighting is a name or a function, not {weighting!r}")

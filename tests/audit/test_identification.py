@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from prsrank.audit.identification import linked_positions
 from prsrank.logs.events import from_frame
 from prsrank.propensity.estimators import ESTIMATORS
+from prsrank.propensity.identification import linked_positions
 
 
 def uniform(rng):

@@ -38,6 +38,13 @@ def test_fit_repeat_and_export(prsrank, log, tmp_path):
     assert load_ranker(tmp_path / "again" / "model").about_["weighting"] == "prs"
 
 
+def test_propensities_by_the_chain_form_of_harvesting(prsrank, log, tmp_path):
+    fit = ("fit", log, "--data", DATA, *QUICK, "--propensity", "harvest-chain")
+    code, out, err = prsrank(*fit, "--out", tmp_path / "fitted")
+    assert code == 0, err
+    assert "propensities: harvest-chain" in out
+
+
 def test_the_held_out_part_can_be_evaluated_again(prsrank, log, tmp_path):
     fitted = tmp_path / "fitted"
     assert prsrank("fit", log, "--data", DATA, *QUICK, "--out", fitted)[0] == 0

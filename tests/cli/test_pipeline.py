@@ -56,7 +56,7 @@ def test_simulation_is_the_same_for_a_seed(prsrank, tmp_path, folder):
 def test_every_click_model_and_several_rankers(prsrank, tmp_path, model):
     out = tmp_path / "log"
     code, text, _ = prsrank(
-        "simulate", DATA, "--sessions", 200, "--model", model, "--rankers", 3, "--out", out
+        "simulate", DATA, "--sessions", 200, "--click-model", model, "--rankers", 3, "--out", out
     )
     assert code == 0
     assert "200 sessions" in text
@@ -229,7 +229,10 @@ def test_train_stops_on_held_out_clicks(prsrank, folder, tmp_path):
     [
         (["simulate", DATA, "--out", "OUT"], "either --clicks or --sessions"),
         (["simulate", DATA, "--clicks", "10", "--mu", "0.7", "--out", "OUT"], "mu"),
-        (["simulate", DATA, "--clicks", "10", "--model", "psychic", "--out", "OUT"], "psychic"),
+        (
+            ["simulate", DATA, "--clicks", "10", "--click-model", "psychic", "--out", "OUT"],
+            "psychic",
+        ),
         (["simulate", DATA, "--clicks", "10", "--randomised", "2", "--out", "OUT"], "randomised"),
         (["simulate", DATA, "--clicks", "10", "--fold", "9", "--out", "OUT"], "folds 1 to 5"),
         (["propensity", "LOG", "--method", "guess"], "guess"),
@@ -251,8 +254,8 @@ def test_train_stops_on_held_out_clicks(prsrank, folder, tmp_path):
                 DATA,
                 "--weighting",
                 "naive",
-                "--gamma",
-                "2",
+                "--set",
+                "gamma=2",
                 "--out",
                 "OUT",
             ],

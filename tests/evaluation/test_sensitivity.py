@@ -215,17 +215,20 @@ def test_text_and_section(study):
 def command():
     import typer
 
+    from prsrank.cli.option_groups import with_groups
     from prsrank.cli.sensitivity import sensitivity
 
     app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(sensitivity)
+    app.command()(with_groups(sensitivity))
     return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
 
 
 def test_the_command_writes_one_chart(command, log, tmp_path):
     write_events(log, tmp_path / "log.parquet")
     arguments = [tmp_path / "log.parquet", "--data", DATA, "--propensity", "power:1"]
-    quick = ["--ranker", "linear", "--eta", 0.5, "--noise", 0.1, "--trust", 0.3, "--gamma", 5]
+    quick = ["--ranker", "linear"]
+    for one in ("eta=0.5", "noise=0.1", "trust=0.3", "gamma=5"):
+        quick += ["--try", one]
     result = command(*arguments, *quick, "--out", tmp_path / "study", "--json")
     assert result.exit_code == 0, result.output
     written = json.loads((tmp_path / "study/sensitivity.json").read_text())

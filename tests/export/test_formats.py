@@ -238,7 +238,7 @@ def test_lightgbm_text_keeps_what_other_formats_refuse():
 def test_export_ranker_writes_whole_or_not_at_all(tmp_path):
     target = tmp_path / "m.json"
     target.write_text("old")
-    with pytest.raises(InputError, match="no format 'pmml': one of lightgbm"):
+    with pytest.raises(InputError, match="no format 'pmml'; there are: lightgbm"):
         export_ranker(linear(), target, to="pmml")
     with pytest.raises(InputError, match="2 feature names for 3 features"):
         export_ranker(linear(), target, to="solr", feature_names=("a", "b"))

@@ -38,12 +38,14 @@ def test_what_all_estimators_share(simulated_log, name):
         other = estimator(name).estimate(log, seed=8)
         assert other.propensity.tolist() == one.propensity.tolist()
         assert other.low[1:].tolist() != one.low[1:].tolist()
+    # curves are found again by the name of their method: each form has its own
+    assert one.method == estimator(name).method == name
     with pytest.raises((FrozenInstanceError, TypeError)):
         ESTIMATORS[name].positions = 3
 
 
 def test_unknown_method():
-    with pytest.raises(InputError, match="unknown propensity method 'guess'; there are: known"):
+    with pytest.raises(InputError, match="there is no propensity method 'guess'; there are: known"):
         estimator("guess")
 
 

@@ -256,4 +256,4 @@ def test_a_fit_that_stops_early_warns():
 
 
 def test_it_is_registered():
-    assert RANKERS["linear"] == "prsrank.rankers.linear:LinearRanker"
+    assert RANKERS["linear"] is LinearRanker

@@ -175,13 +175,14 @@ def test_the_commands_on_spark(log, tmp_path, capsys):
     on = ["--engine", "spark", "--master", "local[2]"]
     assert run(["audit", str(log), "--json", "--spark", "local[2]"]) == 0
     there = json.loads(capsys.readouterr().out)
+    ours = ["--spark", "local[2]"]
     assert run(["audit", str(log), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == there
 
     here, there = tmp_path / "here.json", tmp_path / "there.json"
     method = ["--method", "randomised"]
     assert run(["propensity", str(log), *method, "--out", str(here)]) == 0
-    assert run(["propensity", str(log), *method, "--out", str(there), *on]) == 0
+    assert run(["propensity", str(log), *method, "--out", str(there), *ours]) == 0
     assert np.array_equal(
         Propensities.load(here).propensity, Propensities.load(there).propensity, equal_nan=True
     )
@@ -192,7 +193,7 @@ def test_the_commands_on_spark(log, tmp_path, capsys):
     assert run(simulated) == 0
     assert run(["train", str(clicks), *plain, "--no-report", "--out", str(tmp_path / "a")]) == 0
     assert (
-        run(["train", str(clicks), *plain, "--no-report", "--out", str(tmp_path / "b"), *on]) == 0
+        run(["train", str(clicks), *plain, "--no-report", "--out", str(tmp_path / "b"), *ours]) == 0
     )
     x = load_dataset("synthetic:personal:120", "test").features
     scores = [load_ranker(tmp_path / name).score(x) for name in "ab"]

@@ -7,18 +7,10 @@ from prsrank.audit.event_tables import EventTables
 from prsrank.audit.findings import Finding
 from prsrank.errors import InputError
 from prsrank.logs.click_log_checks import check_design
+from prsrank.propensity.identification import SHUFFLED
 
 _SURE = 5.0
 _LARGE = 0.05
-
-SHUFFLED = (
-    "CASE WHEN design = 'uniform' THEN true "
-    "WHEN starts_with(design, 'top-k:') "
-    "THEN k <= TRY_CAST(split_part(design, ':', 2) AS INTEGER) "
-    "WHEN starts_with(design, 'swap:') THEN k = TRY_CAST(split_part(design, ':', 2) AS INTEGER) "
-    "OR k = TRY_CAST(split_part(design, ':', 3) AS INTEGER) ELSE false END"
-)
-"""SQL: whether the design of a session puts the doc at position k by chance."""
 
 _PLACES = (
     "SELECT q, s, d, row_number() OVER w - (count(*) OVER (PARTITION BY q, s) + 1) / 2 AS x, "

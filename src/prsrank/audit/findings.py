@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from prsrank.audit.catalogue import KINDS, SEVERITIES, Severity
+from prsrank.propensity.identification import Identified
 
 _ORDER = {code: place for place, code in enumerate(KINDS)}
 
@@ -76,23 +77,6 @@ class Period:
     end: str
     rows: int
     clicks: int
-
-
-@dataclass(frozen=True)
-class Identified:
-    """What a log can tell a propensity estimator, by counts.
-
-    Attributes:
-        method: name of the estimator.
-        status: "identified", "weak" or "not identified".
-        reason: why, in a sentence.
-        counts: what the log holds for it.
-    """
-
-    method: str
-    status: str
-    reason: str
-    counts: Mapping[str, int]
 
 
 @dataclass(frozen=True)

@@ -2,58 +2,84 @@
 
 import sys
 import warnings
+from collections import UserDict
 from collections.abc import Sequence
+from importlib import import_module
 from inspect import getdoc
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 from typer.exceptions import Abort, TyperException
 
-from prsrank.cli.audit import audit
-from prsrank.cli.convert import convert
-from prsrank.cli.demo import demo
-from prsrank.cli.describe import describe
-from prsrank.cli.evaluate import evaluate
-from prsrank.cli.export import export
-from prsrank.cli.fit import fit
 from prsrank.cli.log_options import with_spark_value
-from prsrank.cli.plan_experiment import plan_experiment
-from prsrank.cli.propensity import propensity
-from prsrank.cli.rank import rank
-from prsrank.cli.reproduce import reproduce
-from prsrank.cli.sensitivity import sensitivity
-from prsrank.cli.simulate import simulate
-from prsrank.cli.split import split
-from prsrank.cli.train import train
+from prsrank.cli.option_groups import Command, with_groups
 from prsrank.errors import InputError
+
+COMMANDS = {
+    "audit": "Look a click log over before any training: counts, problems, what to fix, worst first.",
+    "fit": "Go the whole way from a click log to a ranker with an estimate of its gain.",
+    "evaluate": "Measure a ranker on labelled lists, or on the clicks of a held-out log.",
+    "rank": "Rank the docs of each list with a model.",
+    "export": "Write a model in the format of a search engine or of another library.",
+    "propensity": "Estimate the observation propensity of each position from a click log.",
+    "plan-experiment": "Say how many randomised sessions a wanted precision takes, and what they cost.",
+    "train": "Train a ranker on the clicks of a log.",
+    "sensitivity": "Show how a model's ranking and estimated gain move under other assumptions.",
+    "split": "Split a click log into a part to train on and a part to judge by; no query is in both.",
+    "demo": "Show the whole pipeline on built-in data.",
+    "simulate": "Simulate a click log on the training part of a data set.",
+    "describe": "Count the lists, docs, features and labels of a data set.",
+    "convert": "Write a copy of a data set that opens at once, whatever its size.",
+    "reproduce": "Run an experiment of the PRS paper, or all, and judge its claim.",
+}
+"""The commands and the first lines of their help, in the order a person with a log needs them.
+
+Each is the function of its name in the module of its name, imported when it is called: a command
+may import what it needs, and help on all of them is there at once.
+"""
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class _Commands(UserDict[str, Any]):
+    """The commands by name, each made when it is first asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        if isinstance(self.data[name], str):
+            module = name.replace("-", "_")
+            command = getattr(import_module(f"prsrank.cli.{module}"), module)
+            # raw docstrings spell the mark that keeps an example's lines with two characters
+            text = (getdoc(command) or "").replace("\\b\n", "\b\n")
+            made = typer.Typer(add_completion=False, rich_markup_mode=None)
+            made.command(name, help=text, cls=Command, context_settings=_SETTINGS)(
+                with_groups(command)
+            )
+            self.data[name] = typer.main.get_command(made)
+        return self.data[name]
+
+
+class _Group(TyperGroup):
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _Commands(COMMANDS)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands without importing them, their first lines uncut."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
 
 app = typer.Typer(
     name="prsrank",
+    cls=_Group,
     help="Unbiased rankers from biased click logs, by Propensity Ratio Scoring.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings=_SETTINGS,
 )
-for command in (
-    demo,
-    describe,
-    convert,
-    simulate,
-    split,
-    propensity,
-    plan_experiment,
-    audit,
-    fit,
-    train,
-    evaluate,
-    sensitivity,
-    rank,
-    export,
-    reproduce,
-):
-    # raw docstrings spell the mark that keeps an example's lines as they are with two characters
-    app.command(help=(getdoc(command) or "").replace("\\b\n", "\b\n"))(command)
 
 
 def _version(wanted: bool) -> None:

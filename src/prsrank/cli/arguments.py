@@ -2,11 +2,13 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
+
+from prsrank.errors import InputError
 
 Data = Annotated[
     str,
@@ -16,19 +18,62 @@ Data = Annotated[
     ),
 ]
 NamedData = Annotated[str, typer.Option("--data", metavar="DATA", help="The data set.")]
-Log = Annotated[
-    str, typer.Argument(metavar="LOG", help="A click log: Parquet or CSV of events, or compact.")
+RelevantFrom = Annotated[
+    float | None,
+    typer.Option(metavar="N", help="The least label that counts as relevant."),
 ]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder that train or fit wrote.")]
 Split = Annotated[str, typer.Option(help="train, validation or test.")]
 Fold = Annotated[int, typer.Option(min=1, help="The fold of the collection.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Given = Annotated[
+    str | None,
+    typer.Option(
+        "--propensity",
+        metavar="FILE|power:ETA",
+        help="The propensities: a file that 'prsrank propensity --out' wrote, or (1/k)^ETA. "
+        "Default: those in the log.",
+    ),
+]
+Setting = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A parameter of the ranker or of the weighting, such as trees=300 or tau=0.05; "
+        "may be repeated.",
+    ),
+]
+
+
+def parse_values(assignments: Sequence[str] | None, option: str) -> list[tuple[str, Any]]:
+    """Read every NAME=VALUE; values are JSON where they can be, else text.
+
+    >>> parse_values(["trees=300", "missing=impute", "hidden=[8, 8]"], "--set")
+    [('trees', 300), ('missing', 'impute'), ('hidden', [8, 8])]
+    """
+    values: list[tuple[str, Any]] = []
+    for assignment in assignments or ():
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise InputError(f"{option} takes NAME=VALUE, not '{assignment}'")
+        try:
+            values.append((name, json.loads(text)))
+        except json.JSONDecodeError:
+            values.append((name, text))
+    return values
 
 
 def print_json(value: Any) -> None:
     """Print a value as JSON on standard output."""
     typer.echo(json.dumps(value, indent=2))
+
+
+def refuse_other_files(folder: Any, ours: str) -> None:
+    """Raise an InputError for a folder with things in it that are not an earlier result."""
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / ours).exists():
+        raise InputError(f"{folder}: is a folder with other things in it")
 
 
 @contextmanager

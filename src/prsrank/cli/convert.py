@@ -1,16 +1,17 @@
 """The command `prsrank convert`."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from prsrank.cli.arguments import Data, working
+from prsrank.cli.arguments import working
+from prsrank.cli.option_groups import WholeData
+from prsrank.data.storage import write_stored
 
 
 def convert(
-    data: Data,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the converted copy.")],
+    data: WholeData,
+    out: Path = typer.Option(..., metavar="FILE", help="Where to write the converted copy."),
 ) -> None:
     r"""Write a copy of a data set that opens at once, whatever its size.
 
@@ -21,12 +22,9 @@ def convert(
     Example:
       prsrank convert MSLR-WEB10K --out web10k.safetensors
     """
-    from prsrank.data.collections import open_collection
-    from prsrank.data.storage import write_stored
-
-    with working(f"reading {data}"):
-        stored = open_collection(data).stored()
+    collection = data.collection()
     with working(f"writing {out}"):
+        stored = collection.stored()
         write_stored(stored, out)
     typer.echo(
         f"{out}: {stored.dataset.lists:,} lists, {stored.dataset.docs:,} docs, "

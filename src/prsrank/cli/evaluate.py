@@ -1,56 +1,74 @@
 """The command `prsrank evaluate`."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Fold, Json, Model, NamedData, print_json, working
+from prsrank.cli.arguments import Given, Json, Model, print_json, working
+from prsrank.cli.log_options import Column, MappingFile, Memory
+from prsrank.cli.option_groups import DataOptions, LogOptions
 from prsrank.errors import InputError
+from prsrank.evaluation.log_evaluation import (
+    DEFAULT_METRICS,
+    DEFAULT_TAU,
+    evaluate_on_log,
+    report_lines,
+)
+from prsrank.evaluation.results import LOGGED
+from prsrank.logs.coverage import known_lists
+from prsrank.metrics.ranking import average, metric
+from prsrank.propensity.curve import parse_propensity
+from prsrank.rankers.base import Ranker, load_ranker
 
-if TYPE_CHECKING:
-    from prsrank.data.dataset import RankingDataset
-    from prsrank.rankers.base import Ranker
+_BY_LABELS = ("ndcg@5", "ndcg@10", "map", "arp", "mrr")
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """The clicks to judge by, and how."""
+
+    log: str | None = typer.Option(
+        None, metavar="LOG", help="Estimate from the clicks of this held-out log instead."
+    )
+    column: Column = None
+    mapping: MappingFile = None
+    memory: Memory = None
+    propensity: Given = None
+    against: Annotated[
+        list[str] | None, typer.Option(metavar="MODEL", help="Compare with this model too.")
+    ] = None
+    tau: float | None = typer.Option(
+        None, min=0, help="Least propensity of the clipped estimates; 0 for none. [0.05]"
+    )
+    context: str | None = typer.Option(
+        None, metavar="COLUMN", help="Estimate by the values of a context too."
+    )
+    samples: int = typer.Option(1000, min=100, help="Bootstrap samples.")
+
+    def refuse_without_log(self) -> None:
+        """Raise an InputError for an option that has no meaning without a log."""
+        for name in ("column", "mapping", "propensity", "against", "tau", "context"):
+            if getattr(self, name):
+                raise InputError(
+                    f"--{name} is for estimates from clicks: give a held-out --log too"
+                )
 
 
 def evaluate(
     model: Model,
-    data: NamedData,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            help="train, validation or test. Default: test; with --log, all lists of the log."
-        ),
-    ] = None,
-    log: Annotated[
-        str | None,
-        typer.Option(metavar="LOG", help="Estimate from the clicks of this held-out log instead."),
-    ] = None,
-    propensity: Annotated[
-        str | None,
-        typer.Option(metavar="FILE|power:ETA", help="The propensities; default: those in the log."),
-    ] = None,
-    against: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODEL", help="Compare with this model too, not only with the logged ranking."
-        ),
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(help="dcg@K, dcg, wmrr, arp or arp_mean_rank; default: dcg@10, wmrr, arp."),
-    ] = None,
-    tau: Annotated[
-        float | None,
-        typer.Option(min=0, help="Least propensity of the clipped estimates; 0 for none. [0.05]"),
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Estimate by the values of a context too.")
-    ] = None,
-    samples: Annotated[int, typer.Option(min=100, help="Bootstrap samples.")] = 1000,
+    data: DataOptions,
+    clicks: _HeldOut,
+    split: str | None = typer.Option(
+        None, help="train, validation or test. Default: test; with --log, all lists of the log."
+    ),
+    metric: list[str] | None = typer.Option(
+        None,
+        help="May be repeated, and end in @K. On labels: {metrics}. On clicks: {click_metrics}.",
+    ),
     json: Json = False,
-    fold: Fold = 1,
 ) -> None:
     r"""Measure a ranker on labelled lists, or on the clicks of a held-out log.
 
@@ -68,27 +86,13 @@ def evaluate(
       prsrank evaluate model --data synthetic:web10k:500
       prsrank evaluate model --data MQ2008 --log held_out.parquet --propensity p.json --against naive
     """
-    from prsrank.rankers.base import load_ranker
-
-    ranker = load_ranker(model)
-    if log is None:
-        _refuse_click_options(propensity, against, metric, tau, context)
-        _by_labels(ranker, data, split or "test", fold, json)
+    if clicks.log is None:
+        clicks.refuse_without_log()
+        _by_labels(load_ranker(model), data, split or "test", metric or _BY_LABELS, json)
         return
-    from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, DEFAULT_TAU, report_lines
-
-    named = _named([model, *(against or [])])
-    rankers = {name: load_ranker(place) for name, place in named.items()}
-    result = _by_clicks(
-        log,
-        rankers,
-        (data, split, fold),
-        propensity,
-        metrics=metric or DEFAULT_METRICS,
-        tau=DEFAULT_TAU if tau is None else tau,
-        context=context,
-        samples=samples,
-    )
+    named = _named([model, *(clicks.against or [])])
+    rankers = {name: load_ranker(path) for name, path in named.items()}
+    result = _by_clicks(clicks.log, clicks, rankers, data, split, metric)
     if json:
         print_json(result.to_json_dict())
         return
@@ -96,49 +100,40 @@ def evaluate(
         typer.echo(line)
 
 
-def _by_labels(ranker: "Ranker", data: str, split: str, fold: int, json: bool) -> None:
-    from prsrank.data.collections import load_dataset
-    from prsrank.metrics.ranking import average, metric
-
-    with working(f"reading {data}"):
-        lists = load_dataset(data, split, fold=fold)
+def _by_labels(
+    ranker: "Ranker", data: DataOptions, split: str, metrics: Sequence[str], json: bool
+) -> None:
+    measures = {name: metric(name) for name in metrics}
+    lists = data.lists(split)
     scores = ranker.score(lists.features)
-    names = ("ndcg@5", "ndcg@10", "map", "arp", "mrr")
-    values = {n: average(metric(n)(lists.relevance, scores, lists.offsets)) for n in names}
-    result: dict[str, float] = {name: value.mean for name, value in values.items()}
-    result |= {"lists": values["ndcg@10"].lists, "skipped": values["ndcg@10"].skipped}
+    values = {
+        name: average(measure(lists.relevance, scores, lists.offsets))
+        for name, measure in measures.items()
+    }
+    first = values[metrics[0]]
     if json:
-        print_json(result)
+        means = {name: value.mean for name, value in values.items()}
+        print_json(means | {"lists": first.lists, "skipped": first.skipped})
         return
-    for name in names:
-        typer.echo(f"{name:<8} {result[name]:8.4f}")
-    typer.echo(
-        f"over {result['lists']:,} lists; {result['skipped']:,} without a relevant doc skipped"
-    )
+    for name, value in values.items():
+        typer.echo(f"{name:<8} {value.mean:8.4f}")
+    typer.echo(f"over {first.lists:,} lists; {first.skipped:,} without a relevant doc skipped")
 
 
 def _by_clicks(
     log: str,
+    options: _HeldOut,
     rankers: "dict[str, Ranker]",
-    source: tuple[str, str | None, int],
-    propensity: str | None,
-    *,
-    metrics: Sequence[str],
-    tau: float,
-    context: str | None,
-    samples: int,
+    data: DataOptions,
+    split: str | None,
+    metrics: Sequence[str] | None,
 ) -> Any:
-    from prsrank.evaluation.log_evaluation import evaluate_on_log
-    from prsrank.evaluation.results import LOGGED
-    from prsrank.logs.coverage import known_lists
-    from prsrank.logs.reading import read_click_log
-    from prsrank.propensity.curve import parse_propensity
-
-    curve = None if propensity is None else parse_propensity(propensity)
-    with working(f"reading {source[0]} and {log}"):
-        clicks = read_click_log(log, contexts=None if context is None else [context])
-        whole = _all_lists(*source)
-        lists = known_lists(clicks, whole)
+    curve = None if options.propensity is None else parse_propensity(options.propensity)
+    context = options.context
+    source = LogOptions(log, options.column, options.mapping, options.memory)
+    clicks = source.clicks(None if context is None else [context])
+    whole = data.everything() if split is None else data.lists(split)
+    lists = known_lists(clicks, whole)
     if curve is None and clicks.ranking_propensities is None:
         raise InputError("the log has no propensities: give --propensity FILE or power:ETA")
     if not lists.lists:
@@ -150,32 +145,12 @@ def _by_clicks(
             curve,
             {name: ranker.score(lists.features) for name, ranker in rankers.items()},
             against=[LOGGED, *list(rankers)[1:]],
-            metrics=metrics,
-            tau=tau,
+            metrics=metrics or DEFAULT_METRICS,
+            tau=DEFAULT_TAU if options.tau is None else options.tau,
             context=context,
-            trained_on=trained_on(rankers, log),
-            samples=samples,
+            trained_on=next((n for n, one in rankers.items() if one.learned_from(log)), None),
+            samples=options.samples,
         )
-
-
-def _all_lists(data: str, split: str | None, fold: int) -> "RankingDataset":
-    from prsrank.data.collections import load_dataset, open_collection
-
-    return (
-        open_collection(data).everything()
-        if split is None
-        else load_dataset(data, split, fold=fold)
-    )
-
-
-def trained_on(rankers: "dict[str, Ranker]", log: str) -> str | None:
-    """Return the name of a ranker whose card names this log as the one it was trained on."""
-    here = Path(log).resolve()
-    for name, ranker in rankers.items():
-        own = getattr(ranker, "about_", {}).get("log")
-        if isinstance(own, str) and Path(own).resolve() == here:
-            return name
-    return None
 
 
 def _named(models: Sequence[str]) -> dict[str, str]:
@@ -185,10 +160,3 @@ def _named(models: Sequence[str]) -> dict[str, str]:
     names = [Path(model).name or model for model in models]
     clear = len(set(names)) == len(names) and "logged" not in names
     return dict(zip(names if clear else [f"model {m}" for m in models], models, strict=True))
-
-
-def _refuse_click_options(*given: Any) -> None:
-    names = ("--propensity", "--against", "--metric", "--tau", "--context")
-    for name, value in zip(names, given, strict=True):
-        if value:
-            raise InputError(f"{name} is for estimates from clicks: give a held-out --log too")

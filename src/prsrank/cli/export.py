@@ -1,32 +1,29 @@
 """The command `prsrank export`."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from prsrank.cli.arguments import Json, Model, print_json, working
+from prsrank.export.formats import export_ranker, read_feature_names
+from prsrank.rankers.base import load_ranker
 
 
 def export(
     model: Model,
-    to: Annotated[
-        str,
-        typer.Option(
-            metavar="FORMAT",
-            help="lightgbm, xgboost, elasticsearch, opensearch, ranklib, solr or onnx.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the model.")],
-    name: Annotated[str, typer.Option(help="Name of the model in the search engine.")] = "prsrank",
-    feature_names: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Names of the features as the engine knows them, one a line, in the order of "
-            "training. Default: those of the training data.",
-        ),
-    ] = None,
+    to: str = typer.Option(
+        ...,
+        metavar="FORMAT",
+        help="{formats}.",
+    ),
+    out: Path = typer.Option(..., metavar="FILE", help="Where to write the model."),
+    name: str = typer.Option("prsrank", help="Name of the model in the search engine."),
+    feature_names: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="Names of the features as the engine knows them, one a line, in the order of "
+        "training. Default: those of the training data.",
+    ),
     json: Json = False,
 ) -> None:
     r"""Write a model in the format of a search engine or of another library.
@@ -38,9 +35,6 @@ def export(
     Example:
       prsrank export model --to solr --name clicks --out model.json
     """
-    from prsrank.export.formats import export_ranker, read_feature_names
-    from prsrank.rankers.base import load_ranker
-
     ranker = load_ranker(model)
     names = None if feature_names is None else read_feature_names(feature_names)
     with working(f"writing {out}"):

@@ -1,26 +1,27 @@
 """The command `prsrank plan-experiment`."""
 
-from typing import Annotated
-
 import typer
 
-from prsrank.cli.arguments import Json, Log, print_json, working
+from prsrank.cli.arguments import Json, print_json
+from prsrank.cli.option_groups import LogOptions
+from prsrank.propensity.curve import parse_propensity
+from prsrank.propensity.planner import plan_experiment as plan_for
 
 
 def plan_experiment(
-    log: Log,
-    position: Annotated[int, typer.Option(min=2, help="The position k to know p_k / p_1 of.")],
-    precision: Annotated[
-        float, typer.Option(help="Wanted half-width of its interval, as a share: 0.1 is 10 %.")
-    ] = 0.1,
-    design: Annotated[str, typer.Option(help="uniform, top-k, adjacent or pivot.")] = "top-k",
-    design_k: Annotated[
-        int, typer.Option(min=2, help="Last position that the design changes (not for uniform).")
-    ] = 10,
-    confidence: Annotated[float, typer.Option(help="Of the interval.")] = 0.95,
-    propensity: Annotated[
-        str, typer.Option(metavar="FILE|power:ETA", help="The propensities as far as known.")
-    ] = "power:1",
+    log: LogOptions,
+    position: int = typer.Option(..., min=2, help="The position k to know p_k / p_1 of."),
+    precision: float = typer.Option(
+        0.1, help="Wanted half-width of its interval, as a share: 0.1 is 10 %."
+    ),
+    design: str = typer.Option("top-k", help="{designs}."),
+    design_k: int = typer.Option(
+        10, min=2, help="Last position that the design changes (not for uniform)."
+    ),
+    confidence: float = typer.Option(0.95, help="Of the interval."),
+    propensity: str = typer.Option(
+        "power:1", metavar="FILE|power:ETA", help="The propensities as far as known."
+    ),
     json: Json = False,
 ) -> None:
     r"""Say how many randomised sessions a wanted precision takes, and what they cost.
@@ -31,15 +32,9 @@ def plan_experiment(
     Example:
       prsrank plan-experiment log.parquet --position 5 --precision 0.1 --design pivot
     """
-    from prsrank.logs.reading import read_click_log
-    from prsrank.propensity.curve import parse_propensity
-    from prsrank.propensity.planner import plan_experiment as plan_for
-
     curve = parse_propensity(propensity)
-    with working(f"reading {log}"):
-        clicks = read_click_log(log)
     plan = plan_for(
-        clicks,
+        log.clicks(),
         position=position,
         precision=precision,
         design=design,

@@ -1,63 +1,82 @@
 """The command `prsrank propensity`."""
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Fold, Json, Seed, print_json, working
-from prsrank.cli.log_options import (
-    AnyLog,
-    Column,
-    EngineName,
-    MappingFile,
-    Master,
-    Memory,
-    load_clicks,
-    log_mapping,
-)
+from prsrank.cli.arguments import Fold, Json, RelevantFrom, Seed, print_json, working
+from prsrank.cli.log_options import Spark, find_runner
+from prsrank.cli.option_groups import DataOptions, LogOptions
 from prsrank.errors import InputError
+from prsrank.propensity.context import estimate_by_context
+from prsrank.propensity.curve import Propensities
+from prsrank.propensity.estimators import estimator
+from prsrank.report.propensity_figure import plot_propensities
+from prsrank.types import Estimator
 
-if TYPE_CHECKING:
-    from prsrank.propensity.curve import Propensities
+_SHOWN = 20
+_SETTINGS = ("positions", "shape", "eta")
 
 
-def propensity(
-    log: AnyLog,
+@dataclass(frozen=True)
+class _Curve:
+    """What is estimated, and how."""
+
     method: Annotated[
         list[str],
         typer.Option(
-            help="known, randomised, swap, harvest, harvest-chain or regression-em. "
-            "Given several times: all are plotted, the first is the result."
+            help="{estimators}. Given several times: all are plotted, the first is the result."
         ),
-    ],
-    data: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Features for regression-em.")
-    ] = None,
-    eta: Annotated[float, typer.Option(help="For the method known: p_k = (1/k)^eta.")] = 1.0,
-    positions: Annotated[
-        int | None, typer.Option(min=1, help="Estimate positions 1 to this one; default all.")
-    ] = None,
-    shape: Annotated[
-        str | None, typer.Option(help="Fit the curve to a shape: monotone or power.")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="A curve for each value of a column.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the curve as JSON, for train.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it: .html, .png or .svg.")
-    ] = None,
-    column: Column = None,
-    mapping: MappingFile = None,
-    memory: Memory = None,
-    engine: EngineName = "local",
-    master: Master = None,
+    ]
+    positions: int | None = typer.Option(
+        None, min=1, help="Estimate positions 1 to this one; default all."
+    )
+    shape: str | None = typer.Option(None, help="Fit the curve to a shape: {shapes}.")
+    eta: float = typer.Option(1.0, help="For the method known: p_k = (1/k)^eta.")
+    context: str | None = typer.Option(
+        None, metavar="COLUMN", help="A curve for each value of a column."
+    )
+
+    def estimator(self, name: str) -> "Estimator":
+        """Return the estimator with these settings, as far as it takes them."""
+        chosen: Any = estimator(name)
+        own = {field.name for field in fields(chosen)}
+        known = {name: getattr(self, name) for name in _SETTINGS if name in own}
+        if self.shape is not None and "shape" not in known:
+            raise InputError(f"the method {name} takes no shape")
+        changed: Estimator = replace(chosen, **known)
+        return changed
+
+
+@dataclass(frozen=True)
+class _Features:
+    """Features, for methods that use them."""
+
+    data: str | None = typer.Option(
+        None, metavar="DATA", help="Features, for methods that use them."
+    )
+    fold: Fold = 1
+    relevant_from: RelevantFrom = None
+
+    def lists(self) -> Any:
+        """Read them, if there are any."""
+        if self.data is None:
+            return None
+        return DataOptions(self.data, self.fold, self.relevant_from).lists("train")
+
+
+def propensity(
+    log: LogOptions,
+    features: _Features,
+    curve: _Curve,
+    out: Path | None = typer.Option(
+        None, metavar="FILE", help="Write the curve as JSON, for train."
+    ),
+    plot: Path | None = typer.Option(None, metavar="FILE", help="Draw it: .html, .png or .svg."),
+    spark: Spark = None,
     json: Json = False,
-    fold: Fold = 1,
     seed: Seed = 0,
 ) -> None:
     r"""Estimate the observation propensity of each position from a click log.
@@ -67,80 +86,63 @@ def propensity(
       prsrank propensity log.parquet --method randomised --out propensity.json
       prsrank propensity log.parquet --method harvest --method regression-em --plot curves.png
     """
-    from prsrank.spark import find_engine
-
-    features = _features(data, fold)
-    settings = {"positions": positions, "shape": shape, "eta": eta}
-    estimators = {name: _estimator(name, settings) for name in method}
-    curves: dict[str, Propensities] = {}
-    with find_engine(engine, master=master) as runner:
-        if runner.name == "local":
-            contexts = None if context is None else [context]
-            clicks = load_clicks(
-                log, column=column, mapping=mapping, memory=memory, contexts=contexts
-            )
-            for name, chosen in estimators.items():
-                with working(f"estimating: {name}"):
-                    curves[name] = _estimate(chosen, clicks, features, context, seed)
-        elif context is not None:
-            raise InputError("--context is for the local engine")
-        else:
-            with runner.open_log(log, mapping=log_mapping(column, mapping)) as events:
-                for name, chosen in estimators.items():
-                    with working(f"estimating on {runner.name}: {name}"):
-                        curves[name] = runner.propensities(
-                            events, chosen, dataset=features, seed=seed
-                        )
-    result = curves[method[0]]
+    estimators = {name: curve.estimator(name) for name in curve.method}
+    lists = features.lists()
+    if spark is None:
+        curves = _estimated(log, estimators, lists, curve.context, seed)
+    elif curve.context is not None:
+        raise InputError("--context does not run on Spark")
+    else:
+        curves = _on_spark(log, estimators, lists, spark, seed)
+    result = curves[curve.method[0]]
     if out is not None:
         result.save(out)
     if plot is not None:
-        from prsrank.report.propensity_figure import plot_propensities
-
         plot_propensities(curves, plot)
     if json:
         print_json(result.to_json_dict())
     else:
-        for name, curve in curves.items():
-            _show(name, curve)
+        for name, found in curves.items():
+            _show(name, found)
 
 
-def _features(data: str | None, fold: int) -> Any:
-    if data is None:
-        return None
-    from prsrank.data.collections import load_dataset
-
-    return load_dataset(data, "train", fold=fold)
-
-
-def _estimator(name: str, settings: dict[str, Any]) -> Any:
-    from prsrank.propensity.estimators import estimator
-
-    chosen: Any = estimator(name)
-    known = {key: value for key, value in settings.items() if hasattr(chosen, key)}
-    if settings["shape"] is not None and "shape" not in known:
-        raise InputError(f"the method {name} takes no shape")
-    return replace(chosen, **known)
+def _estimated(
+    log: LogOptions, estimators: "dict[str, Estimator]", lists: Any, context: str | None, seed: int
+) -> "dict[str, Propensities]":
+    clicks = log.clicks(None if context is None else [context])
+    curves = {}
+    for name, chosen in estimators.items():
+        with working(f"estimating: {name}"):
+            if context is None:
+                curves[name] = chosen.estimate(clicks, dataset=lists, seed=seed)
+            else:
+                curves[name] = estimate_by_context(
+                    clicks, chosen, context, dataset=lists, seed=seed
+                )
+    return curves
 
 
-def _estimate(
-    chosen: Any, log: Any, features: Any, context: str | None, seed: int
-) -> "Propensities":
-    from prsrank.propensity.context import estimate_by_context
-
-    if context is None:
-        result: Propensities = chosen.estimate(log, dataset=features, seed=seed)
-        return result
-    return estimate_by_context(log, chosen, context, dataset=features, seed=seed)
+def _on_spark(
+    log: LogOptions, estimators: "dict[str, Estimator]", lists: Any, spark: str, seed: int
+) -> "dict[str, Propensities]":
+    with (
+        find_runner(spark) as runner,
+        runner.open_log(log.log, mapping=log.meaning()) as events,
+        working(f"estimating on Spark: {', '.join(estimators)}"),
+    ):
+        return {
+            name: runner.propensities(events, chosen, dataset=lists, seed=seed)
+            for name, chosen in estimators.items()
+        }
 
 
 def _show(name: str, curve: "Propensities") -> None:
     typer.echo(f"{name}: {curve.verdict}")
     typer.echo("position  propensity        95 % interval      clicks")
-    for k in range(min(len(curve.propensity), 20)):
+    for k in range(min(curve.positions, _SHOWN)):
         typer.echo(
             f"{k + 1:>8}  {curve.propensity[k]:10.4f}  "
             f"{curve.low[k]:9.4f} to {curve.high[k]:7.4f}  {curve.clicks[k]:>10,}"
         )
-    if len(curve.propensity) > 20:
-        typer.echo(f"     ... and {len(curve.propensity) - 20} more (--json shows all)")
+    if curve.positions > _SHOWN:
+        typer.echo(f"     ... and {curve.positions - _SHOWN} more (--json shows all)")

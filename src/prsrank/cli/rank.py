@@ -1,19 +1,20 @@
 """The command `prsrank rank`."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from prsrank.cli.arguments import Fold, Model, NamedData, Split, working
+from prsrank.cli.arguments import Model, Split
+from prsrank.cli.option_groups import DataOptions
+from prsrank.data.rankings import write_ranking
+from prsrank.rankers.base import load_ranker
 
 
 def rank(
     model: Model,
-    data: NamedData,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write: .parquet or .csv.")],
+    data: DataOptions,
+    out: Path = typer.Option(..., metavar="FILE", help="Where to write: .parquet or .csv."),
     split: Split = "test",
-    fold: Fold = 1,
 ) -> None:
     r"""Rank the docs of each list with a model.
 
@@ -24,12 +25,7 @@ def rank(
     Example:
       prsrank rank model --data synthetic:web10k:500 --out ranking.parquet
     """
-    from prsrank.data.collections import load_dataset
-    from prsrank.data.rankings import write_ranking
-    from prsrank.rankers.base import load_ranker
-
     ranker = load_ranker(model)
-    with working(f"reading {data}"):
-        lists = load_dataset(data, split, fold=fold)
+    lists = data.lists(split)
     write_ranking(lists, ranker.score(lists.features), out)
     typer.echo(f"{out}: {lists.docs:,} docs of {lists.lists:,} lists")

@@ -4,17 +4,31 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from prsrank.cli.arguments import Json, NamedData, print_json
-
-if TYPE_CHECKING:
-    from prsrank.experiment.runner import Progress
+from prsrank.experiment import reproduction
+from prsrank.experiment.runner import Progress
 
 _SECONDS_BETWEEN_LINES = 30.0
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """What is to be otherwise than the spec says."""
+
+    runs: int | None = typer.Option(None, min=1, help="Runs; default as in the spec.")
+    folds: int | None = typer.Option(None, min=1, help="Folds at most.")
+    points: str | None = typer.Option(None, help="Points of the axis, separated by commas.")
+    smoke: bool = typer.Option(False, "--smoke", help="Tiny sizes, to see that everything works.")
+    tune_on: str | None = typer.Option(
+        None, help="Tune on labels of the validation part, or on clicks held out there."
+    )
+    seed: int | None = typer.Option(None, min=0, help="The same seed gives the same result.")
 
 
 def reproduce(
@@ -22,32 +36,19 @@ def reproduce(
         str,
         typer.Argument(
             metavar="EXPERIMENT",
-            help="fig1 to fig6, gamma, table1, table2, bounds; all of these: all. Also density, fig2-sparse, fig6-unclipped; or a TOML file.",
+            help="fig1 to fig6, gamma, table1, table2, bounds; all of these: all. Also density, "
+            "fig2-sparse, fig6-unclipped; or a TOML file.",
         ),
     ],
     data: NamedData,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where results and report go.")],
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs; default as in the spec.")] = None,
-    folds: Annotated[int | None, typer.Option(min=1, help="Folds at most.")] = None,
-    points: Annotated[
-        str | None, typer.Option(help="Points of the axis, separated by commas.")
-    ] = None,
-    smoke: Annotated[
-        bool, typer.Option("--smoke", help="Tiny sizes, to see that everything works.")
-    ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on in a folder that already holds results.")
-    ] = False,
-    tune_on: Annotated[
-        str | None,
-        typer.Option(help="Tune on labels of the validation part, or on clicks held out there."),
-    ] = None,
-    processes: Annotated[
-        int | None, typer.Option(min=1, help="Processes; default one per core.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="The same seed gives the same result.")
-    ] = None,
+    changed: _Changed,
+    out: Path = typer.Option(..., metavar="DIR", help="Where results and report go."),
+    resume: bool = typer.Option(
+        False, "--resume", help="Go on in a folder that already holds results."
+    ),
+    processes: int | None = typer.Option(
+        None, min=0, help="Processes; 0: all in this one. Default: one per core."
+    ),
     json: Json = False,
 ) -> None:
     r"""Run an experiment of the PRS paper, or all, and judge its claim.
@@ -60,16 +61,8 @@ def reproduce(
       prsrank reproduce fig3 --data MQ2008 --out fig3
       prsrank reproduce all --data synthetic:mq2007:60 --out trial --smoke
     """
-    from prsrank.experiment import reproduction
-
-    changes = reproduction.Changes(
-        folds=folds,
-        runs=runs,
-        points=None if points is None else reproduction.parse_points(points),
-        seed=seed,
-        tune_on=tune_on,
-        smoke=smoke,
-    )
+    points = None if changed.points is None else reproduction.parse_points(changed.points)
+    changes = reproduction.Changes(**{**vars(changed), "points": points})
     with _progress() as progress:
         report = reproduction.reproduce(
             experiment,
@@ -79,12 +72,12 @@ def reproduce(
             resume=resume,
             processes=processes,
             progress=progress,
-            command=f"prsrank reproduce {experiment} --data {data}" + " --smoke" * smoke,
+            command=f"prsrank reproduce {experiment} --data {data}" + " --smoke" * changed.smoke,
         )
     if json:
         print_json({"verdicts": report["verdicts"], "report": str(out / reproduction.REPORT)})
         return
-    if smoke:
+    if changed.smoke:
         typer.echo(reproduction.TRIAL)
     verdicts = {verdict["section"]: verdict for verdict in report["verdicts"]}
     for name in (section["id"] for section in report["sections"]):

@@ -1,53 +1,74 @@
 """The command `prsrank sensitivity`."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Json, Log, NamedData, Seed, print_json, working
+from prsrank.cli.arguments import (
+    Given,
+    Json,
+    Seed,
+    Setting,
+    parse_values,
+    print_json,
+    refuse_other_files,
+    working,
+)
+from prsrank.cli.option_groups import AllLists, LogOptions
 from prsrank.errors import InputError
-
-if TYPE_CHECKING:
-    from prsrank.evaluation.sensitivity import Sensitivity
-    from prsrank.rankers.base import Ranker
+from prsrank.evaluation.assumptions import DEFAULT_VALUES
+from prsrank.evaluation.log_study import study_log
+from prsrank.files import atomic_output, write_json
+from prsrank.logs.held_out import parse_hold_out
+from prsrank.propensity.curve import parse_propensity
+from prsrank.rankers.base import Ranker, load_ranker, ranker_class
+from prsrank.report.sensitivity_section import report_lines, write_chart
 
 _RESULT = "sensitivity.json"
+_TREES = 100  # one ranker is trained for each value: fewer trees than train's
 
 
-def _values(kind: str) -> Any:
-    return typer.Option(f"--{kind}", metavar="VALUE", help=f"A value of {kind} to try; repeatable.")
+@dataclass(frozen=True)
+class _Trained:
+    """The model to judge, or how to train one."""
+
+    model: str | None = typer.Option(
+        None,
+        metavar="MODEL",
+        help="A model that did not learn from the held-out part, to judge and to retrain. "
+        "Default: one is trained.",
+    )
+    ranker: str = typer.Option("lambdamart", help="The ranker to train: {rankers}.")
+    set_: Setting = None
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """By what it is judged."""
+
+    holdout: str = typer.Option(
+        "query:0.2", metavar="query:SHARE|time:SHARE", help="What to judge by."
+    )
+    metric: str = typer.Option("dcg@10", help="dcg@K, dcg or arp.")
+    try_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--try",
+            metavar="NAME=VALUE",
+            help="A value to assume of {assumptions}; may be repeated. Default: several of each.",
+        ),
+    ] = None
 
 
 def sensitivity(
-    log: Log,
-    data: NamedData,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the chart and the numbers.")],
-    propensity: Annotated[
-        str | None,
-        typer.Option(metavar="FILE|power:ETA", help="The propensities; default: those in the log."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="A model that did not learn from the held-out part, to judge and to retrain. "
-            "Default: one is trained.",
-        ),
-    ] = None,
-    ranker: Annotated[
-        str, typer.Option(help="The ranker to train, such as linear.")
-    ] = "lambdamart",
-    trees: Annotated[int, typer.Option(min=1, help="Trees of a trained lambdamart.")] = 100,
-    holdout: Annotated[
-        str, typer.Option(metavar="query:SHARE|time:SHARE", help="What to judge by.")
-    ] = "query:0.2",
-    metric: Annotated[str, typer.Option(help="dcg@K, dcg or arp.")] = "dcg@10",
-    eta: Annotated[list[float] | None, _values("eta")] = None,
-    noise: Annotated[list[float] | None, _values("noise")] = None,
-    trust: Annotated[list[float] | None, _values("trust")] = None,
-    gamma: Annotated[list[float] | None, _values("gamma")] = None,
+    log: LogOptions,
+    data: AllLists,
+    trained: _Trained,
+    judged: _Judged,
+    out: Path = typer.Option(..., metavar="DIR", help="Folder for the chart and the numbers."),
+    propensity: Given = None,
     json: Json = False,
     seed: Seed = 0,
 ) -> None:
@@ -63,23 +84,13 @@ def sensitivity(
     Example:
       prsrank sensitivity log.parquet --data synthetic:web10k:500 --propensity power:1 --out study
     """
-    from prsrank.cli.evaluate import trained_on
-    from prsrank.data.collections import open_collection
-    from prsrank.evaluation.log_study import study_log
-    from prsrank.logs.held_out import parse_hold_out
-    from prsrank.logs.reading import read_click_log
-    from prsrank.propensity.curve import parse_propensity
-    from prsrank.rankers.base import load_ranker
-    from prsrank.report.sensitivity_section import report_lines
-
-    _check_folder(out)
-    hold_out = parse_hold_out(holdout)
+    refuse_other_files(out, _RESULT)
+    hold_out, values = parse_hold_out(judged.holdout), _values(judged.try_)
     curve = None if propensity is None else parse_propensity(propensity)
-    loaded = None if model is None else load_ranker(model)
-    name, settings = _training(loaded, ranker, trees, seed)
-    with working(f"reading {data} and {log}"):
-        clicks = read_click_log(log)
-        lists = open_collection(data).everything()
+    loaded = None if trained.model is None else load_ranker(trained.model)
+    name, settings = _training(loaded, trained, seed)
+    clicks, lists = log.clicks(), data.everything()
+    source = None if loaded is None or not loaded.learned_from(log.log) else trained.model
     with working("training and judging"):
         study = study_log(
             clicks,
@@ -89,10 +100,10 @@ def sensitivity(
             ranker=name,
             settings=settings,
             hold_out_by=hold_out,
-            values=_given(eta=eta, noise=noise, trust=trust, gamma=gamma),
-            metric=metric,
+            values=values,
+            metric=judged.metric,
             seed=seed,
-            trained_on=None if loaded is None else trained_on({str(model): loaded}, log),
+            trained_on=source,
         )
     _write(study, out)
     if json:
@@ -103,33 +114,27 @@ def sensitivity(
     typer.echo(f"{out}: sensitivity.svg, sensitivity.png, {_RESULT}")
 
 
-def _given(**values: list[float] | None) -> dict[str, Sequence[float]]:
-    from prsrank.evaluation.assumptions import DEFAULT_VALUES
+def _values(given: list[str] | None) -> dict[str, Any]:
+    """Return the values to try: those given, else the usual ones."""
+    values: dict[str, list[float]] = {}
+    for kind, value in parse_values(given, "--try"):
+        if kind not in DEFAULT_VALUES or not isinstance(value, int | float):
+            known = ", ".join(DEFAULT_VALUES)
+            raise InputError(f"--try takes NAME=NUMBER, not '{kind}={value}'; names are: {known}")
+        values.setdefault(kind, []).append(float(value))
+    return {**DEFAULT_VALUES, **values}
 
-    return {kind: chosen or DEFAULT_VALUES[kind] for kind, chosen in values.items()}
 
-
-def _training(
-    loaded: "Ranker | None", ranker: str, trees: int, seed: int
-) -> tuple[str, dict[str, Any]]:
+def _training(loaded: "Ranker | None", trained: _Trained, seed: int) -> tuple[str, dict[str, Any]]:
     """Return the ranker to train and its parameters: those of the loaded model, if any."""
-    from prsrank.rankers.base import ranker_class
-
+    values = dict(parse_values(trained.set_, "--set"))
     if loaded is not None:
-        return loaded.name, loaded.get_params()
-    known = ranker_class(ranker)().get_params()
-    return ranker, {k: v for k, v in (("trees", trees), ("seed", seed)) if k in known}
+        return loaded.name, loaded.get_params() | values
+    ours = ranker_class(trained.ranker).accepted(trees=_TREES, seed=seed)
+    return trained.ranker, ours | values
 
 
-def _check_folder(out: Path) -> None:
-    if out.is_dir() and any(out.iterdir()) and not (out / _RESULT).exists():
-        raise InputError(f"{out}: is a folder with other things in it")
-
-
-def _write(study: "Sensitivity", out: Path) -> None:
-    from prsrank.files import atomic_output, write_json
-    from prsrank.report.sensitivity_section import write_chart
-
+def _write(study: Any, out: Path) -> None:
     with atomic_output(out, folder=True) as draft:
         for kind in ("svg", "png"):
             write_chart(study, draft / f"sensitivity.{kind}")

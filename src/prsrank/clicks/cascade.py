@@ -3,21 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from prsrank.clicks.walk import (
-    WalkTables,
-    check_cutoff,
-    check_share,
-    depth_of,
-    marginal_clicks,
-)
+from prsrank.clicks.walk import Users, WalkTables, check_share
 from prsrank.errors import InputError
-from prsrank.types import Floats
 
 
 @dataclass(frozen=True)
-class CascadeModel:
+class CascadeModel(Users):
     r"""Clicks of users who read from the top until satisfied or tired (a DBN).
 
     An examined doc is clicked with probability 1 - mu if relevant and mu if not. A clicked
@@ -46,14 +38,13 @@ class CascadeModel:
     cutoff: int | None = None
 
     def __post_init__(self) -> None:
-        check_share("mu", self.mu, below=0.5)
+        super().__post_init__()
         if len(self.satisfaction) != 2:
             raise InputError("satisfaction needs two values: of an irrelevant and a relevant doc")
         irrelevant, relevant = self.satisfaction
         check_share("satisfaction of an irrelevant doc", irrelevant)
         check_share("satisfaction of a relevant doc", relevant)
         check_share("gamma", self.gamma)
-        check_cutoff(self.cutoff)
         object.__setattr__(self, "satisfaction", (float(irrelevant), float(relevant)))
 
     def tables(self, depth: int) -> WalkTables:
@@ -65,7 +56,3 @@ class CascadeModel:
             stop_after_click=every * (1 - unsatisfied * self.gamma),
             stop_after_skip=every * (1 - self.gamma),
         )
-
-    def click_probabilities(self, relevance: npt.ArrayLike, positions: npt.ArrayLike) -> Floats:
-        """Return P(click) of each slot of a ranking; see `ClickModel`."""
-        return marginal_clicks(self.tables(depth_of(positions)), relevance, positions)

@@ -1,56 +1,33 @@
-"""The click models by name, and what they have in common."""
+"""The click models by name."""
 
-from typing import Any, Protocol
+import dataclasses
+from typing import Any
 
-import numpy.typing as npt
-
-from prsrank.clicks.cascade import CascadeModel
-from prsrank.clicks.position_based import PositionBasedModel
-from prsrank.clicks.trust import TrustBiasModel
-from prsrank.clicks.walk import WalkTables
 from prsrank.errors import InputError
-from prsrank.types import Floats
+from prsrank.families import Family
+from prsrank.types import ClickModel
+
+CLICK_MODELS: Family[type[ClickModel]] = Family(
+    "click model",
+    {
+        "position-based": "prsrank.clicks.position_based:PositionBasedModel",
+        "cascade": "prsrank.clicks.cascade:CascadeModel",
+        "trust": "prsrank.clicks.trust:TrustBiasModel",
+    },
+)
 
 
-class ClickModel(Protocol):
-    """How users click on a ranking. Immutable; its parameters are checked when it is made."""
-
-    @property
-    def cutoff(self) -> int | None:
-        """How many docs are shown at most; None: all."""
-        ...
-
-    def tables(self, depth: int) -> WalkTables:
-        """Return what a user does at positions 1 to `depth`, by relevance."""
-        ...
-
-    def click_probabilities(self, relevance: npt.ArrayLike, positions: npt.ArrayLike) -> Floats:
-        """Return the exact probability of a click at each slot of a ranking.
-
-        Args:
-            relevance: 0 or 1 for each slot, in the order shown.
-            positions: 1-based position of each slot, rising.
-        """
-        ...
-
-
-CLICK_MODELS: dict[str, type[PositionBasedModel | CascadeModel | TrustBiasModel]] = {
-    "position-based": PositionBasedModel,
-    "cascade": CascadeModel,
-    "trust": TrustBiasModel,
-}
-
-
-def click_model(name: str, **parameters: Any) -> PositionBasedModel | CascadeModel | TrustBiasModel:
-    """Make the named click model; underscores serve for hyphens.
+def click_model(name: str, **parameters: Any) -> Any:
+    """Make the named click model.
 
     >>> click_model("cascade", mu=0.2).gamma
     0.9
     """
-    spelled = name.replace("_", "-")
-    if spelled not in CLICK_MODELS:
-        raise InputError(f"unknown click model '{name}'; there are: {', '.join(CLICK_MODELS)}")
-    try:
-        return CLICK_MODELS[spelled](**parameters)
-    except TypeError as error:
-        raise InputError(f"click model '{name}': {str(error).split(') ', 1)[-1]}") from error
+    kind = CLICK_MODELS.find(name)
+    known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    for parameter in parameters:
+        if parameter not in known:
+            raise InputError(
+                f"click model {name} has no parameter {parameter} (it has: {', '.join(known)})"
+            )
+    return kind(**parameters)

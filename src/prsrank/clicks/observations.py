@@ -1,24 +1,14 @@
 """Which docs were observed in the sessions of a simulated log."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from prsrank.clicks.models import ClickModel
+from prsrank.clicks.walk import Users
 from prsrank.data.dataset import RankingDataset
-from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.ragged import ragged_rows
-from prsrank.types import Floats, Longs
-
-
-class ExaminationModel(ClickModel, Protocol):
-    """A click model whose users examine each position for itself."""
-
-    def examination(self, depth: int) -> Floats:
-        """Return P(examined) of positions 1 to `depth`."""
-        ...
+from prsrank.types import Longs
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +31,7 @@ class Observations:
 
 
 def simulate_observations(
-    log: ClickLog, dataset: RankingDataset, model: ExaminationModel, *, seed: int = 0
+    log: ClickLog, dataset: RankingDataset, model: Users, *, seed: int = 0
 ) -> Observations:
     r"""Draw which docs were observed, given the clicks of a simulated log.
 
@@ -65,8 +55,6 @@ def simulate_observations(
     >>> seen.clicked.tolist(), seen.observed[[0, 3]].tolist()
     ([True, False, False, True, False, False], [True, True])
     """
-    if not hasattr(model, "examination"):
-        raise InputError(f"{type(model).__name__} has no examination of single positions")
     slots, offsets = ragged_rows(log.ranking_offsets, log.session_ranking)
     positions = log.ranking_positions[slots]
     relevant = dataset.relevance[log.doc_rows(dataset)[log.ranking_docs[slots]]].astype(np.int64)

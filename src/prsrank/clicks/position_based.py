@@ -4,21 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from prsrank.clicks.walk import (
-    WalkTables,
-    check_cutoff,
-    check_share,
-    depth_of,
-    marginal_clicks,
-)
+from prsrank.clicks.walk import Users, WalkTables, check_share
 from prsrank.errors import InputError
 from prsrank.types import Floats
 
 
 @dataclass(frozen=True)
-class PositionBasedModel:
+class PositionBasedModel(Users):
     r"""Clicks of users who examine each position k with its own probability p_k.
 
     P(click at k) = p_k q, with p_k = (1/k)^eta or curve[k - 1], and q = 1 - mu for a relevant
@@ -45,43 +38,31 @@ class PositionBasedModel:
     cutoff: int | None = None
 
     def __post_init__(self) -> None:
-        check_share("mu", self.mu, below=0.5)
-        check_cutoff(self.cutoff)
-        object.__setattr__(self, "curve", checked_curve(self.eta, self.curve))
+        super().__post_init__()
+        object.__setattr__(self, "curve", _checked_curve(self.eta, self.curve))
 
     def examination(self, depth: int) -> Floats:
-        """Return p_k for k = 1 to `depth`."""
-        return examination_curve(depth, eta=self.eta, curve=self.curve)
+        """Return p_k for k = 1 to `depth`.
+
+        >>> PositionBasedModel(eta=2).examination(4).tolist()
+        [1.0, 0.25, 0.1111111111111111, 0.0625]
+        """
+        if self.curve is None:
+            return np.asarray(np.arange(1, depth + 1, dtype=np.float64) ** -self.eta)
+        if len(self.curve) < depth:
+            raise InputError(
+                f"the curve covers {len(self.curve)} positions, but {depth} are shown; "
+                f"give a longer one or cutoff={len(self.curve)}"
+            )
+        return np.array(self.curve[:depth], dtype=np.float64)
 
     def tables(self, depth: int) -> WalkTables:
         """Return what a user does at positions 1 to `depth`."""
         attraction = np.array([[self.mu], [1 - self.mu]])
         return WalkTables.independent(attraction * self.examination(depth))
 
-    def click_probabilities(self, relevance: npt.ArrayLike, positions: npt.ArrayLike) -> Floats:
-        """Return P(click) of each slot of a ranking; see `ClickModel`."""
-        return marginal_clicks(self.tables(depth_of(positions)), relevance, positions)
 
-
-def examination_curve(
-    depth: int, *, eta: float = 1.0, curve: Sequence[float] | None = None
-) -> Floats:
-    """Return (1/k)^eta, or the given curve, for positions k = 1 to `depth`.
-
-    >>> examination_curve(4, eta=2).tolist()
-    [1.0, 0.25, 0.1111111111111111, 0.0625]
-    """
-    if curve is None:
-        return np.asarray(np.arange(1, depth + 1, dtype=np.float64) ** -eta)
-    if len(curve) < depth:
-        raise InputError(
-            f"the curve covers {len(curve)} positions, but {depth} are shown; "
-            f"give a longer one or cutoff={len(curve)}"
-        )
-    return np.array(curve[:depth], dtype=np.float64)
-
-
-def checked_curve(eta: float, curve: Sequence[float] | None) -> tuple[float, ...] | None:
+def _checked_curve(eta: float, curve: Sequence[float] | None) -> tuple[float, ...] | None:
     """Return the curve as a tuple; InputError for a bad eta or a bad probability."""
     if not (np.isfinite(eta) and eta >= 0):
         raise InputError(f"eta must be finite and not negative, not {eta}")

@@ -6,7 +6,6 @@ from contextlib import closing
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.clicks.models import ClickModel
 from prsrank.clicks.plan import (
     Plan,
     cumulative_hazard,
@@ -23,7 +22,7 @@ from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.ragged import offsets_of
 from prsrank.threads import map_in_order
-from prsrank.types import Floats, Ints, Longs
+from prsrank.types import ClickModel, Floats, Ints, Longs
 
 _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 10, 1 << 16
 _LARGEST_START = 1 << 26

@@ -1,25 +1,18 @@
 """The trust-bias click model: users judge docs near the top too kindly."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from prsrank.clicks.position_based import checked_curve, examination_curve
-from prsrank.clicks.walk import (
-    WalkTables,
-    check_cutoff,
-    check_share,
-    depth_of,
-    marginal_clicks,
-)
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.walk import WalkTables, check_share
 from prsrank.errors import InputError
 from prsrank.types import Floats
 
 
 @dataclass(frozen=True)
-class TrustBiasModel:
+class TrustBiasModel(PositionBasedModel):
     r"""Clicks whose noise depends on the position.
 
     P(click at k) = p_k eps+_k for a relevant doc and p_k eps-_k for an irrelevant one, p_k as
@@ -48,25 +41,15 @@ class TrustBiasModel:
         learning-to-rank. WWW 2019.
     """
 
-    eta: float = 1.0
-    mu: float = 0.1
-    trust: float = 0.5
-    curve: Sequence[float] | None = None
-    eps_relevant: Sequence[float] | None = None
-    eps_irrelevant: Sequence[float] | None = None
-    cutoff: int | None = None
+    trust: float = field(default=0.5, kw_only=True)
+    eps_relevant: Sequence[float] | None = field(default=None, kw_only=True)
+    eps_irrelevant: Sequence[float] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_share("mu", self.mu, below=0.5)
+        super().__post_init__()
         check_share("trust", self.trust)
-        check_cutoff(self.cutoff)
-        object.__setattr__(self, "curve", checked_curve(self.eta, self.curve))
         for name in ("eps_relevant", "eps_irrelevant"):
             object.__setattr__(self, name, _checked_noise(name, getattr(self, name)))
-
-    def examination(self, depth: int) -> Floats:
-        """Return p_k for k = 1 to `depth`."""
-        return examination_curve(depth, eta=self.eta, curve=self.curve)
 
     def tables(self, depth: int) -> WalkTables:
         """Return what a user does at positions 1 to `depth`."""
@@ -78,10 +61,6 @@ class TrustBiasModel:
             ]
         )
         return WalkTables.independent(noise * self.examination(depth))
-
-    def click_probabilities(self, relevance: npt.ArrayLike, positions: npt.ArrayLike) -> Floats:
-        """Return P(click) of each slot of a ranking; see `ClickModel`."""
-        return marginal_clicks(self.tables(depth_of(positions)), relevance, positions)
 
 
 def _noise(given: Sequence[float] | None, default: Floats) -> Floats:

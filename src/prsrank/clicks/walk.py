@@ -1,5 +1,6 @@
 """The one form that click models share: a user walks down the slots of a ranking."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,11 +67,6 @@ def _checked_relevance(relevance: npt.ArrayLike) -> Longs:
     return values.astype(np.int64)
 
 
-def depth_of(positions: npt.ArrayLike) -> int:
-    """Return the lowest place among 1-based positions, 0 if there are none."""
-    return int(np.max(np.asarray(positions, dtype=np.int64), initial=0))
-
-
 def check_share(name: str, value: float, *, below: float | None = None) -> None:
     """Raise an InputError unless 0 <= value <= 1 (or value < `below`)."""
     if not 0 <= value <= 1 or (below is not None and value >= below):
@@ -78,7 +74,26 @@ def check_share(name: str, value: float, *, below: float | None = None) -> None:
         raise InputError(f"{name} must be in {limits}, not {value}")
 
 
-def check_cutoff(cutoff: int | None) -> None:
-    """Raise an InputError unless at least one position is shown."""
-    if cutoff is not None and cutoff < 1:
-        raise InputError(f"cutoff must be at least 1, not {cutoff}")
+class Users:
+    """What click models share: noise mu, a cutoff, and the clicks that follow from the tables."""
+
+    mu: float
+    cutoff: int | None
+
+    def __post_init__(self) -> None:
+        check_share("mu", self.mu, below=0.5)
+        if self.cutoff is not None and self.cutoff < 1:
+            raise InputError(f"cutoff must be at least 1, not {self.cutoff}")
+
+    @abstractmethod
+    def tables(self, depth: int) -> WalkTables:
+        """Return what a user does at positions 1 to `depth`."""
+
+    def examination(self, depth: int) -> Floats:
+        """Return P(examined) of positions 1 to `depth`, for users to whom it is one number each."""
+        raise InputError(f"{type(self).__name__} has no examination of single positions")
+
+    def click_probabilities(self, relevance: npt.ArrayLike, positions: npt.ArrayLike) -> Floats:
+        """Return P(click) of each slot of a ranking; see `ClickModel`."""
+        depth = int(np.max(np.asarray(positions, dtype=np.int64), initial=0))
+        return marginal_clicks(self.tables(depth), relevance, positions)

@@ -1,16 +1,14 @@
 """Training: from a shared log and a job's settings to a ranker."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from prsrank.experiment.jobs import Identity
 from prsrank.experiment.shared_inputs import Parts, SharedInputs, run_seed
 from prsrank.metrics.ranking import average, metric
-from prsrank.types import Floats
-
-Quality = Callable[[Floats], float]
+from prsrank.pairs.pair_set import PairSet
+from prsrank.rankers.base import Quality, Ranker, ranker_class
+from prsrank.rankers.search import best_of
 
 
 def trained(
@@ -39,25 +37,18 @@ def trained(
 
 def make_ranker(identity: Identity, settings: Mapping[str, Any]) -> Any:
     """Make the ranker of a job: its settings, one thread, and its seed."""
-    from prsrank.rankers.base import ranker_class
-
     kind = ranker_class(identity["ranker"])
-    taken = kind().get_params()
-    ours = {
-        "missing": "impute",
-        "threads": 1,
-        "device": "cpu",
-        "seed": run_seed(identity, "ranker"),
-    }
-    given = {name: value for name, value in ours.items() if name in taken}
-    return kind(**{**given, **settings})
+    seed = run_seed(identity, "ranker")
+    ours = kind.accepted(missing="impute", threads=1, device="cpu", seed=seed)
+    return kind(**{**ours, **settings})
 
 
 def label_quality(parts: Parts, name: str) -> Quality:
     """Return the function from scores of the validation part to a mean metric on its labels."""
     lists, measure = parts.validation, metric(name)
-    sign = -1.0 if name.startswith("arp") else 1.0
-    return lambda scores: sign * average(measure(lists.relevance, scores, lists.offsets)).mean
+    return lambda scores: (
+        measure.sign * average(measure(lists.relevance, scores, lists.offsets)).mean
+    )
 
 
 def click_quality(
@@ -84,43 +75,37 @@ def tuned(inputs: SharedInputs, parts: Parts, identity: Identity) -> dict[str, A
         )
     else:
         quality = label_quality(parts, name)
-    values = []
-    for setting in identity["tried"]:
+
+    def tried(setting: Mapping[str, Any]) -> tuple[float, None]:
         ranker, _ = trained(inputs, parts, identity, setting)
-        values.append(float(quality(ranker.score(parts.validation.features))))
-    best = int(np.argmax(values))
-    return {"chosen": identity["tried"][best], "tried": identity["tried"], "values": values}
+        return float(quality(ranker.score(parts.validation.features))), None
+
+    found = best_of(identity["tried"], tried)
+    values = [trial.value for trial in found.trials]
+    return {"chosen": found.best.candidate, "tried": identity["tried"], "values": values}
 
 
 def _pairs(
     inputs: SharedInputs,
     parts: Parts,
     identity: Identity,
-    ranker: Any,
+    ranker: Ranker,
     parameters: Mapping[str, float],
 ) -> tuple[Any, Any]:
     """Return the lists to train on, and their pairs (or a log's counts), made once per log."""
-    from prsrank.pairs.pair_set import PairSet
-
-    weighting = identity["weighting"]
-    options = ranker.pair_options
-    key = [weighting, dict(parameters), identity["propensity"], _plain(options)]
+    weighting, known, options = identity["weighting"], identity["propensity"], ranker.pair_options
+    key = [weighting, dict(parameters), known, _plain(options)]
     if weighting == "labels":
-        lists = parts.train
-        return lists, inputs.keep(
-            "pairs", key, lambda: PairSet.from_labels(lists, threads=1, **options)
-        )
+        make = lambda: PairSet.from_labels(parts.train, threads=1, **options)  # noqa: E731
+        return parts.train, inputs.keep("pairs", key, make)
     logged = inputs.logged(parts, identity)
     if not weighting:
-        return logged.lists, inputs.keep(
-            f"counts of {ranker.name}", key, lambda: ranker.pairs(logged.log, logged.lists)
-        )
-    known = identity["propensity"]
+        make = lambda: ranker.pairs(logged.log, logged.lists)  # noqa: E731
+        return logged.lists, inputs.keep(f"counts of {ranker.name}", key, make)
     curve = None if known is None else inputs.curve(parts, identity, known)
-    pairs = inputs.keep(
-        "pairs",
-        key,
-        lambda: PairSet.from_log(
+
+    def fold() -> PairSet:
+        return PairSet.from_log(
             logged.log,
             logged.lists,
             curve,
@@ -128,9 +113,9 @@ def _pairs(
             parameters=dict(parameters),
             threads=1,
             **options,
-        ),
-    )
-    return logged.lists, pairs
+        )
+
+    return logged.lists, inputs.keep("pairs", key, fold)
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, str]:

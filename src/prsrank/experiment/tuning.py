@@ -8,6 +8,7 @@ import numpy as np
 
 from prsrank.experiment.jobs import seed_of
 from prsrank.experiment.spec import Method, Panel, RankerSettings, Spec
+from prsrank.weighting import WEIGHTINGS
 
 Configuration = dict[str, dict[str, Any]]
 
@@ -22,19 +23,16 @@ def configurations(spec: Spec, panel: Panel, method: Method) -> list[Configurati
         For each the ranker's `settings` and the weighting's `parameters`; the first is what
         is used where nothing is tuned.
     """
-    from prsrank.weighting import WEIGHTINGS
-
     ranker = spec.rankers.get(method.ranker or panel.ranker, RankerSettings())
     grid: Mapping[str, Any] = {**ranker.grid, **method.grid}
     of_weighting = WEIGHTINGS[method.weighting].parameters if method.weighting else {}
     tried = []
     for values in product(*(grid[name] for name in grid)):
         one = dict(zip(grid, values, strict=True))
-        parameters = {name: value for name, value in one.items() if name in of_weighting}
-        settings = {name: value for name, value in one.items() if name not in of_weighting}
+        parameters = {name: one.pop(name) for name in grid if name in of_weighting}
         tried.append(
             {
-                "settings": {**ranker.settings, **settings},
+                "settings": {**ranker.settings, **one},
                 "parameters": {**method.parameters, **parameters},
             }
         )

@@ -1,27 +1,26 @@
 """The export formats, and how a saved ranker is written in one of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from prsrank.errors import InputError
-from prsrank.export.elasticsearch import write_createmodel
 from prsrank.export.exportable import Exportable, exportable
-from prsrank.export.lightgbm_text import write_lightgbm
-from prsrank.export.onnx import write_onnx
-from prsrank.export.ranklib import write_ranklib
-from prsrank.export.solr import write_solr
-from prsrank.export.xgboost import write_xgboost
+from prsrank.families import Family
 from prsrank.files import FileName, atomic_output, existing_file
 from prsrank.rankers.base import Ranker
+from prsrank.types import ExportFormat
 
-FORMATS: dict[str, Callable[[Exportable], bytes]] = {
-    "lightgbm": write_lightgbm,
-    "xgboost": write_xgboost,
-    "elasticsearch": write_createmodel,
-    "opensearch": write_createmodel,
-    "ranklib": write_ranklib,
-    "solr": write_solr,
-    "onnx": write_onnx,
-}
+FORMATS: Family[ExportFormat] = Family(
+    "format",
+    {
+        "lightgbm": "prsrank.export.lightgbm_text:write_lightgbm",
+        "xgboost": "prsrank.export.xgboost:write_xgboost",
+        "elasticsearch": "prsrank.export.elasticsearch:write_createmodel",
+        "opensearch": "prsrank.export.elasticsearch:write_createmodel",
+        "ranklib": "prsrank.export.ranklib:write_ranklib",
+        "solr": "prsrank.export.solr:write_solr",
+        "onnx": "prsrank.export.onnx:write_onnx",
+    },
+)
 
 
 def export_ranker(
@@ -60,10 +59,9 @@ def export_ranker(
     ...     print(Path(folder, "model.txt").read_text().splitlines()[0])
     ## Linear Regression
     """
-    if to not in FORMATS:
-        raise InputError(f"no format '{to}': one of {', '.join(FORMATS)}")
+    write = FORMATS.find(to)
     model = exportable(ranker, name=name, feature_names=feature_names)
-    content = FORMATS[to](model)
+    content = write(model)
     with atomic_output(path) as draft:
         draft.write_bytes(content)
     return model

@@ -13,16 +13,17 @@ Average(mean=0.95986..., lists=1, skipped=1)
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError, nearest_name
+from prsrank.families import Family
 from prsrank.metrics import tie_groups
 from prsrank.threads import for_each_piece
-from prsrank.types import Floats, Longs, Marks, Metric
+from prsrank.types import Floats, Longs, Marks
 
 GAINS = {"exponential": True, "linear": False}
 ARP_FORMS = {"paper": False, "mean_rank": True}
@@ -200,18 +201,66 @@ def arp(
     return _per_list(tie_groups.arp_kernel, *inputs, mean_rank)
 
 
-METRICS: dict[str, Callable[..., Floats]] = {
-    "ndcg": ndcg,
-    "average_precision": average_precision,
-    "map": average_precision,
-    "mrr": mrr,
-    "precision": precision,
-    "arp": arp,
-    "arp_mean_rank": partial(arp, form="mean_rank"),
-}
+@dataclass(frozen=True)
+class RankingMetric:
+    """A metric of the table `METRICS`, with or without a cut-off.
+
+    Attributes:
+        function: the metric; one with a cut-off takes it as `k`, and one that cannot do without
+            has no default for it.
+        title: how readers know it; "" where that is the name in capitals.
+        higher_is_better: whether a better ranker has a higher value.
+        cutoff: only ranks down to this one count; None: all.
+    """
+
+    function: Callable[..., Floats]
+    title: str = ""
+    higher_is_better: bool = True
+    cutoff: int | None = None
+
+    def __call__(
+        self, labels: npt.ArrayLike, scores: npt.ArrayLike, offsets: npt.ArrayLike
+    ) -> Floats:
+        """Return one value per list; see `Metric`."""
+        options = {} if self.cutoff is None else {"k": self.cutoff}
+        return self.function(labels, scores, offsets, **options)
+
+    @property
+    def sign(self) -> int:
+        """1, or -1 for a metric of which less is better."""
+        return 1 if self.higher_is_better else -1
+
+    def at(self, name: str, cutoff: str | None) -> "RankingMetric":
+        """Return the metric with the cut-off that its name states, if any."""
+        base, k = name.partition("@")[0], inspect.signature(self.function).parameters.get("k")
+        if cutoff is None:
+            if k is not None and k.default is k.empty:
+                raise InputError(f"metric '{name}' needs a cut-off, such as '{base}@10'")
+            return self
+        if k is None:
+            raise InputError(f"metric '{name}': {base} takes no cut-off; write '{base}'")
+        if not (cutoff.isdecimal() and int(cutoff) > 0):
+            raise InputError(f"metric '{name}': the cut-off must be a whole number above 0")
+        return replace(self, cutoff=int(cutoff))
 
 
-def metric(name: str) -> Metric:
+METRICS: Family[RankingMetric] = Family(
+    "metric",
+    {
+        "ndcg": RankingMetric(ndcg),
+        "average_precision": RankingMetric(average_precision, "MAP"),
+        "map": RankingMetric(average_precision),
+        "mrr": RankingMetric(mrr),
+        "precision": RankingMetric(precision, "precision"),
+        "arp": RankingMetric(arp, higher_is_better=False),
+        "arp_mean_rank": RankingMetric(
+            partial(arp, form="mean_rank"), "mean rank of relevant docs", higher_is_better=False
+        ),
+    },
+)
+
+
+def metric(name: str) -> RankingMetric:
     """Return the metric of a name of `METRICS`, with a cut-off where it takes one.
 
     >>> metric("precision@2")([1, 0, 0], [3, 2, 1], [0, 3])
@@ -220,15 +269,7 @@ def metric(name: str) -> Metric:
     base, at, cutoff = name.partition("@")
     if base not in METRICS:
         raise InputError(f"no metric '{name}'{nearest_name(base, METRICS)}")
-    function = METRICS[base]
-    k = inspect.signature(function).parameters.get("k")
-    if at and k is None:
-        raise InputError(f"metric '{name}': {base} takes no cut-off; write '{base}'")
-    if at and not (cutoff.isdecimal() and int(cutoff) > 0):
-        raise InputError(f"metric '{name}': the cut-off must be a whole number above 0")
-    if not at and k is not None and k.default is k.empty:
-        raise InputError(f"metric '{name}' needs a cut-off, such as '{base}@10'")
-    return partial(function, k=int(cutoff)) if at else function
+    return METRICS[base].at(name, cutoff if at else None)
 
 
 def _per_list(

@@ -8,6 +8,7 @@ A replicate costs one product of matrices, never another pass over the log.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.stats import t as student
@@ -28,13 +29,17 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class CurveOptions(ABC):
-    """What all estimators from logs share.
+    """What all estimators from logs share; the facts about them are those of `Estimator`.
 
     Args:
         positions: estimate positions 1 to this one; default all that were shown.
         shape: "monotone" or "power": fit the curve, and every replicate, to this shape.
         replicates: number of bootstrap replicates behind the intervals.
     """
+
+    needs: ClassVar[str] = "several rankings"
+    uses_features: ClassVar[bool] = False
+    only_randomised: ClassVar[bool] = False
 
     positions: int | None = None
     shape: str | None = None

@@ -9,9 +9,8 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import Propensities
-from prsrank.propensity.estimators import Estimator
 from prsrank.propensity.verdict import verdict_of
-from prsrank.types import Floats
+from prsrank.types import Estimator, Floats
 
 _Z = float(ndtri(0.975))
 

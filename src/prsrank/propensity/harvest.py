@@ -17,10 +17,12 @@ from prsrank.propensity.bootstrap import (
 )
 from prsrank.propensity.cells import Cells, count_cells, queries_of
 from prsrank.propensity.curve import Propensities
+from prsrank.propensity.identification import Identified, MovedDocs
 from prsrank.propensity.links import linked_to_first, solve_grounded
-from prsrank.types import Floats, Longs, Marks
+from prsrank.types import Floats, LogTables, Longs, Marks
 
-FORMS = ("all-pairs", "adjacent-chain")
+FORMS = {"all-pairs": "harvest", "adjacent-chain": "harvest-chain"}
+"""The forms, and what each is called as a method."""
 
 _NONE = (
     "every doc was only ever shown at one position; log sessions of a second ranker "
@@ -63,9 +65,16 @@ class HarvestEstimator(CurveOptions):
             )
 
     @property
-    def label(self) -> str:
-        """The name of the form in the table of estimators."""
-        return "harvest" if self.form == "all-pairs" else "harvest-chain"
+    def method(self) -> str:
+        """The name: each form has its own."""
+        return FORMS[self.form]
+
+    def identify(self, tables: LogTables) -> Identified:
+        """Judge by the pairs of positions, or of neighbours, with clicks at both."""
+        moved = MovedDocs(tables)
+        apart = 1 if self.form == "adjacent-chain" else moved.depth
+        links = [(k, other) for k, other, _, both in moved.pairs if both and other - k <= apart]
+        return moved.judged(self.method, links)
 
     def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
         """Return the curve of a log that lies in pieces."""
@@ -75,13 +84,16 @@ class HarvestEstimator(CurveOptions):
             lambda cells: Sums((*pair_statistics(cells), cells.clicks_at, queries_of(cells)))
         )
         if not docs.any():
-            return not_identified(len(rates), clicks, method=self.label, why=_NONE)
+            return not_identified(len(rates), clicks, method=self.method, why=_NONE)
         fit = _FITS[self.form](rates, docs)
         count = len(queries.keys)
         flows = moved.total(lambda cells: _unit_flows(cells, fit.gain, count)).values
         influence = solve_grounded(fit.conductance, flows, fit.linked)
         raw = RawCurve(np.log(fit.propensity), influence, clicks, _UNKNOWN)
-        return curve_with_intervals(raw, options=self, method=self.label, seed=seed)
+        return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
+
+
+HARVEST, HARVEST_CHAIN = HarvestEstimator(), HarvestEstimator(form="adjacent-chain")
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import PowerLaw, Propensities
+from prsrank.types import LogTables
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,11 @@ class KnownPropensity:
     >>> KnownPropensity(curve=[0.8, 0.4]).at_depth(2).propensity.tolist()
     [1.0, 0.5]
     """
+
+    method: ClassVar[str] = "known"
+    needs: ClassVar[str] = "nothing"
+    uses_features: ClassVar[bool] = False
+    only_randomised: ClassVar[bool] = False
 
     eta: float = 1.0
     curve: Sequence[float] | None = None
@@ -37,6 +44,9 @@ class KnownPropensity:
             raise InputError("a known curve must be positive at position 1, and never negative")
         object.__setattr__(self, "curve", tuple(values.tolist()))
 
+    def identify(self, tables: LogTables) -> None:
+        """Return None: it is given, whatever the log says."""
+
     def at_depth(self, depth: int) -> Propensities:
         """Return the curve for positions 1 to `depth`; an error if the given one is shorter."""
         if self.curve is None:
@@ -47,10 +57,13 @@ class KnownPropensity:
             )
         else:
             p = np.asarray(self.curve[:depth]) / self.curve[0]
-        return Propensities(p, p, p, np.zeros(depth, np.int64), "identified", "known")
+        return Propensities(p, p, p, np.zeros(depth, np.int64), "identified", self.method)
 
     def estimate(
         self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
     ) -> Propensities:
         """Return the curve for the positions of the log; see `Estimator`."""
         return self.at_depth(log.max_position)
+
+
+KNOWN = KnownPropensity()

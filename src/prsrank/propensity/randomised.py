@@ -1,6 +1,8 @@
 """Propensities from sessions that showed docs in random order."""
+# ruff: noqa: S608 -- the query holds constants
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -15,13 +17,28 @@ from prsrank.propensity.bootstrap import (
     not_identified,
 )
 from prsrank.propensity.curve import Propensities
-from prsrank.types import Marks
+from prsrank.propensity.identification import (
+    SHUFFLED,
+    Identified,
+    any_marked,
+    depth_of,
+    judged,
+)
+from prsrank.types import LogTables, Marks
 
 _NONE = (
     "no session is marked as shuffled; show a share of the sessions in random order "
     "(design 'uniform' or 'top-k')"
 )
 _UNKNOWN = "no shuffled list reaches them with clicks at position 1"
+_SHUFFLED_CLICKS = (
+    "WITH shuffled AS (SELECT q, s, k, c FROM {events} "
+    "SEMI JOIN (SELECT q, s FROM {sessions} WHERE lo = 1) USING (q, s) "
+    f"WHERE NOT starts_with(design, 'swap:') AND {SHUFFLED}), "
+    "firsts AS (SELECT q, s, bool_or(c AND k = 1) AS first FROM shuffled GROUP BY q, s) "
+    "SELECT k, count(*) FILTER (c), count(*) FILTER (first), count(*) FROM shuffled x "
+    "JOIN firsts f ON x.q = f.q AND x.s = f.s GROUP BY k ORDER BY k"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +55,28 @@ class RandomisedEstimator(CurveOptions):
         WSDM 2017.
     """
 
+    method: ClassVar[str] = "randomised"
+    needs: ClassVar[str] = "shuffled sessions"
+    only_randomised: ClassVar[bool] = True
+
+    def identify(self, tables: LogTables) -> Identified:
+        """Judge by the positions that shuffled lists with a click at position 1 reach."""
+        found = tables.rows(_SHUFFLED_CLICKS) if any_marked(tables, "NOT") else []
+        sessions = max((shown for _, _, _, shown in found), default=0)
+        clicks = {k: clicked for k, clicked, _, _ in found}
+        none = "no session is marked as shuffled (randomised 'uniform' or 'top-k:K')"
+        if sessions:
+            none = "no shuffled session has a click at position 1 and further docs"
+        return judged(
+            self.method,
+            {k for k, _, first, _ in found if first},
+            clicks,
+            depth=depth_of(tables),
+            none=none,
+            unlinked=_UNKNOWN,
+            counts={"sessions": sessions, "clicks": sum(clicks.values())},
+        )
+
     def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
         """Return the curve of a log that lies in pieces."""
         depth = self.depth(pieces.total(Extent.of))
@@ -45,7 +84,7 @@ class RandomisedEstimator(CurveOptions):
         here, first = counts[:, :depth], counts[:, depth:]
         if not len(here):
             none = np.zeros(depth, np.int64)
-            return not_identified(depth, none, method="randomised", why=_NONE)
+            return not_identified(depth, none, method=self.method, why=_NONE)
         clicks, at_first = here.sum(axis=0), first.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_p = np.where(at_first > 0, np.log(clicks / at_first), np.nan)
@@ -53,7 +92,10 @@ class RandomisedEstimator(CurveOptions):
             # no click among n: with 95 % confidence fewer than 3.0 were expected
             zero_high = -np.log(0.05) / at_first
         raw = RawCurve(log_p, influence, clicks.astype(np.int64), _UNKNOWN, zero_high, at_first)
-        return curve_with_intervals(raw, options=self, method="randomised", seed=seed)
+        return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
+
+
+RANDOMISED = RandomisedEstimator()
 
 
 def shuffled_clicks(log: ClickLog, *, depth: int) -> UnitSums:

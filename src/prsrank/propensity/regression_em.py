@@ -1,6 +1,7 @@
 """Propensities by expectation-maximisation, with relevance from features or free."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +25,12 @@ from prsrank.propensity.em_steps import (
     propensity_given_relevance,
     relevance_gradient,
 )
+from prsrank.propensity.identification import MOVE, Identified, MovedDocs
 from prsrank.propensity.links import linked_to_first, solve_grounded
 from prsrank.threads import thread_count
-from prsrank.types import Floats, Reals
+from prsrank.types import Floats, LogTables, Reals
 
 _MANY_DOCS = 200_000
-_METHOD = "regression-em"
 _NONE = (
     "every doc was only ever shown at one position, so nothing tells relevance from position; "
     "give the data set's features, log sessions of a second ranker or randomise a share"
@@ -73,6 +74,9 @@ class RegressionEM(CurveOptions):
         learning to rank in personal search. WSDM 2018.
     """
 
+    method: ClassVar[str] = "regression-em"
+    uses_features: ClassVar[bool] = True
+
     steps: int = 40
     trees_per_step: int = 3
     leaves: int = 63
@@ -85,6 +89,22 @@ class RegressionEM(CurveOptions):
                 raise InputError(f"{name} must be at least {least}, not {getattr(self, name)}")
         if not 0 < self.learning_rate <= 1:
             raise InputError(f"learning_rate must be in (0, 1], not {self.learning_rate}")
+
+    def identify(self, tables: LogTables) -> Identified:
+        """Judge by clicked docs shown at two positions with clicks, or by features."""
+        moved = MovedDocs(tables)
+        has = {k for k, clicked in moved.clicks.items() if clicked}
+        links = [
+            (k, other)
+            for k, other, clicked, _ in moved.pairs
+            if clicked and k in has and other in has
+        ]
+        found = moved.judged(self.method, links)
+        at_first = tables.row("SELECT coalesce(sum(clicked), 0) FROM {cells} WHERE k = 1")
+        if found.status == "not identified" and tables.features and int(at_first[0]):
+            reason = f"only the features tell relevance from position; {MOVE}"
+            return replace(found, status="weak", reason=reason)
+        return found
 
     def estimate(
         self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
@@ -103,7 +123,7 @@ class RegressionEM(CurveOptions):
             lambda one: Sums((one.cells.clicks_at, queries_of(one.cells)))
         )
         if not clicks.any():
-            return not_identified(len(clicks), clicks, method=_METHOD, why=_NONE)
+            return not_identified(len(clicks), clicks, method=self.method, why=_NONE)
         p = most_likely_curve(likelihood, clicks)
         information = likelihood.total(lambda one: one.information(p))
         information[clicks == 0] = information[:, clicks == 0] = 0.0
@@ -114,7 +134,7 @@ class RegressionEM(CurveOptions):
         with np.errstate(divide="ignore", invalid="ignore"):  # positions without clicks
             log_p = np.where(linked, np.log(p / p[0]), np.nan)
         raw = RawCurve(log_p, influence, clicks, _UNKNOWN)
-        return curve_with_intervals(raw, options=self, method=_METHOD, seed=seed)
+        return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
 
     def _by_features(self, cells: Cells, features: Reals, seed: int) -> Propensities:
         shown = np.diff(cells.offsets)
@@ -122,12 +142,12 @@ class RegressionEM(CurveOptions):
         clicks = cells.clicks_at
         if clicks[0] == 0:
             why = "no doc at position 1 was clicked; nothing can be compared with it"
-            return not_identified(cells.depth, clicks, method=_METHOD, why=why)
+            return not_identified(cells.depth, clicks, method=self.method, why=why)
         p, r = self._fit_trees(cells, features, seed)
         with np.errstate(divide="ignore"):
             log_p = np.where(clicks > 0, np.log(p / p[0]), np.nan)
         raw = RawCurve(log_p, _influence_given_relevance(cells, p, r), clicks, "no clicks")
-        curve = curve_with_intervals(raw, options=self, method=_METHOD, seed=seed)
+        curve = curve_with_intervals(raw, options=self, method=self.method, seed=seed)
         if (shown < 2).all() and cells.depth > 1:
             return replace(curve, verdict=f"weak: positions 2-{cells.depth}: {_BY_FEATURES}")
         return curve
@@ -174,6 +194,9 @@ class RegressionEM(CurveOptions):
             "feature_pre_filter": False,
             "verbose": -1,
         }
+
+
+REGRESSION_EM = RegressionEM()
 
 
 def _telling_cells(log: ClickLog, depth: int) -> Cells:

@@ -1,6 +1,7 @@
 """Propensities from sessions in which two docs may have changed places."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -15,14 +16,32 @@ from prsrank.propensity.bootstrap import (
     not_identified,
 )
 from prsrank.propensity.curve import Propensities
+from prsrank.propensity.identification import (
+    Identified,
+    any_marked,
+    depth_of,
+    judged,
+    linked_positions,
+)
 from prsrank.propensity.links import linked_to_first, solve_grounded
-from prsrank.types import Floats, Longs
+from prsrank.types import Floats, LogTables, Longs
 
 _NONE = (
     "no session is marked as a swap of two positions; swap a share of the sessions at random "
     "(design 'adjacent' or 'pivot')"
 )
 _UNKNOWN = "no swaps with clicks link them to position 1"
+_SWAPPED_CLICKS = (
+    "WITH swapped AS (SELECT *, TRY_CAST(split_part(design, ':', 2) AS INTEGER) AS a, "
+    "TRY_CAST(split_part(design, ':', 3) AS INTEGER) AS b FROM {events} "
+    "WHERE starts_with(design, 'swap:')), "
+    "pairs AS (SELECT least(a, b) AS one, greatest(a, b) AS two, count(*) AS n, "
+    "count(*) FILTER (c AND k = least(a, b)) AS at_one, "
+    "count(*) FILTER (c AND k = greatest(a, b)) AS at_two "
+    "FROM swapped WHERE k IN (a, b) GROUP BY q, s, a, b) "
+    "SELECT one, two, count(*), sum(at_one)::BIGINT, sum(at_two)::BIGINT FROM pairs "
+    "WHERE n = 2 GROUP BY one, two ORDER BY one, two"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +61,32 @@ class SwapEstimator(CurveOptions):
         personal search. WSDM 2018.
     """
 
+    method: ClassVar[str] = "swap"
+    needs: ClassVar[str] = "swaps"
+    only_randomised: ClassVar[bool] = True
+
+    def identify(self, tables: LogTables) -> Identified:
+        """Judge by the positions that swaps with clicks at both link to position 1."""
+        found = tables.rows(_SWAPPED_CLICKS) if any_marked(tables, "") else []
+        clicks: dict[int, int] = {}
+        for one, two, _, at_one, at_two in found:
+            clicks[one] = clicks.get(one, 0) + at_one
+            clicks[two] = clicks.get(two, 0) + at_two
+        sessions = sum(row[2] for row in found)
+        none = "no session is marked as a swap (randomised 'swap:A:B')"
+        if sessions:
+            none = "no swaps with clicks at both positions link any position to position 1"
+        counts = {"sessions": sessions, "swaps": len(found), "clicks": sum(clicks.values())}
+        return judged(
+            self.method,
+            linked_positions((one, two) for one, two, _, c1, c2 in found if c1 and c2),
+            clicks,
+            depth=depth_of(tables),
+            none=none,
+            unlinked=_UNKNOWN,
+            counts=counts,
+        )
+
     def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
         """Return the curve of a log that lies in pieces."""
         depth = self.depth(pieces.total(Extent.of))
@@ -52,10 +97,13 @@ class SwapEstimator(CurveOptions):
         np.add.at(clicks, pairs - 1, counts.sum(axis=0))
         behind = clicks.astype(np.int64)
         if not len(counts):
-            return not_identified(depth, behind, method="swap", why=_NONE)
+            return not_identified(depth, behind, method=self.method, why=_NONE)
         log_p, influence = curve_of_pairs(pairs, counts, depth=depth)
         raw = RawCurve(log_p, influence, behind, _UNKNOWN)
-        return curve_with_intervals(raw, options=self, method="swap", seed=seed)
+        return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
+
+
+SWAP = SwapEstimator()
 
 
 def curve_of_pairs(pairs: Longs, counts: Floats, *, depth: int) -> tuple[Floats, Floats]:

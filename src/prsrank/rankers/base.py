@@ -1,7 +1,6 @@
 """What all rankers share: parameters as in scikit-learn, and folders to save them in."""
 
 import hashlib
-import importlib
 import inspect
 import platform
 from abc import ABC, abstractmethod
@@ -15,8 +14,10 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.families import Family
 from prsrank.files import FileName, atomic_output, read_json, write_json
 from prsrank.types import Floats
+from prsrank.weighting import find_weighting
 
 if TYPE_CHECKING:
     from prsrank.logs.click_log import ClickLog
@@ -33,15 +34,18 @@ Validation = RankingDataset | tuple[RankingDataset, Quality]
 Progress = Callable[[int, float | None], object]
 """Is told the number of trees or epochs so far, and the last value on the validation part."""
 
-# name on the command line and in saved models -> where the class is
-RANKERS = {
-    "linear": "prsrank.rankers.linear:LinearRanker",
-    "lambdamart": "prsrank.rankers.lambdamart:LambdaMART",
-    "dnn": "prsrank.rankers.dnn:NeuralRanker",
-    "dla": "prsrank.rankers.dla:DLA",
-    "svm": "prsrank.rankers.svm:SVMRanker",
-    "unbiased_lambdamart": "prsrank.rankers.unbiased_lambdamart:UnbiasedLambdaMART",
-}
+RANKERS: "Family[type[Ranker]]" = Family(
+    "ranker",
+    {
+        "linear": "prsrank.rankers.linear:LinearRanker",
+        "lambdamart": "prsrank.rankers.lambdamart:LambdaMART",
+        "dnn": "prsrank.rankers.dnn:NeuralRanker",
+        "dla": "prsrank.rankers.dla:DLA",
+        "svm": "prsrank.rankers.svm:SVMRanker",
+        "unbiased_lambdamart": "prsrank.rankers.unbiased_lambdamart:UnbiasedLambdaMART",
+    },
+)
+"""The rankers by their names on the command line and in saved models."""
 
 _CARD = "ranker.json"
 _LIBRARIES = ("prsrank", "numpy", "lightgbm", "numba", "torch", "safetensors")
@@ -144,13 +148,28 @@ class Ranker(ABC):
         *,
         parameters: Mapping[str, float] | None = None,
     ) -> Any:
-        """Fold a log into what `fit` takes; the arguments are those of `PairSet.from_log`."""
+        """Fold a log into what `fit` takes; the arguments are those of `PairSet.from_log`.
+
+        For a ranker that takes the log itself the weighting has no effect, and propensities are
+        an InputError: both are learned.
+        """
+        if self.takes == "log":
+            if propensities is not None:
+                raise InputError(f"{self.name} learns its propensities: give it none")
+            return self._folded(log, dataset)
+        from prsrank.pairs.click_sets import ClickSets
         from prsrank.pairs.pair_set import PairSet
 
-        chosen = weighting or self.default_weighting
+        chosen, options = weighting or self.default_weighting, self.pair_options
+        if self.takes == "click sets":
+            return ClickSets.from_log(log, dataset, propensities, chosen, parameters=parameters)
         return PairSet.from_log(
-            log, dataset, propensities, chosen, parameters=parameters, **self.pair_options
+            log, dataset, propensities, chosen, parameters=parameters, **options
         )
+
+    def _folded(self, log: "ClickLog", dataset: RankingDataset) -> Any:
+        """Fold a log into what a ranker that takes the log learns from."""
+        return log
 
     @classmethod
     def _parameter_names(cls) -> list[str]:
@@ -184,6 +203,11 @@ class Ranker(ABC):
     @abstractmethod
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         """Take back what `_state` gave."""
+
+    def learned_from(self, log: FileName) -> bool:
+        """Tell whether its card names this log as the one it was trained on."""
+        own = getattr(self, "about_", {}).get("log")
+        return isinstance(own, str) and Path(own).resolve() == Path(log).resolve()
 
     def check_fitted(self) -> None:
         """Raise an InputError before `fit`."""
@@ -241,11 +265,38 @@ def load_ranker(path: FileName) -> Ranker:
 
 def ranker_class(name: str) -> type[Ranker]:
     """Return the class of a name of RANKERS."""
-    if name not in RANKERS:
-        raise InputError(f"there is no ranker '{name}'; there are: {', '.join(RANKERS)}")
-    module, _, attribute = RANKERS[name].partition(":")
-    found: type[Ranker] = getattr(importlib.import_module(module), attribute)
-    return found
+    return RANKERS.find(name)
+
+
+def make_ranker(
+    name: str, weighting: str | None, values: Mapping[str, Any], *, seed: int = 0
+) -> tuple[Ranker, str, dict[str, float]]:
+    """Make a ranker, and tell its parameters from those of its weighting.
+
+    Args:
+        name: a name of RANKERS.
+        weighting: a name of `WEIGHTINGS`; None: the ranker's own.
+        values: parameters of the ranker and of the weighting, by name.
+        seed: for a ranker that takes one.
+
+    Returns:
+        The ranker, the name of the weighting, and the weighting's parameters.
+
+    >>> make_ranker("linear", "ips", {"l2": 0.1, "tau": 0.05})[1:]
+    ('ips', {'tau': 0.05})
+    """
+    kind = ranker_class(name)
+    chosen = find_weighting(weighting or kind.default_weighting)
+    known = kind._parameter_names()
+    for one in values:
+        if one not in known and one not in chosen.parameters:
+            raise InputError(
+                f"there is no parameter '{one}'; {name} has: {', '.join(known)}; "
+                f"{chosen.name} has: {', '.join(chosen.parameters) or 'none'}"
+            )
+    settings = kind.accepted(**{"seed": seed, **values})
+    rest = {one: value for one, value in values.items() if one not in known}
+    return kind(**settings), chosen.name, rest
 
 
 def library_versions() -> dict[str, str]:

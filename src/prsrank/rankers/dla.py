@@ -1,6 +1,7 @@
 """DLA, the dual learning algorithm: a ranking net and propensities from the same clicks."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -9,15 +10,14 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.rankers.base import Progress, Validation
 from prsrank.rankers.net_ranker import NetRanker, check_net_parameters, default_batch
-from prsrank.types import Floats
 
 if TYPE_CHECKING:
     from prsrank.logs.click_log import ClickLog
-    from prsrank.pairs.log_on_lists import PropensitySource
     from prsrank.propensity.curve import Propensities
     from prsrank.rankers.dla_training import ClickedRankings
 
 
+@dataclass(eq=False, repr=False)
 class DLA(NetRanker):
     r"""A ranking net f and a propensity net g over positions, each weighing the other's clicks.
 
@@ -66,62 +66,31 @@ class DLA(NetRanker):
         for decay in (0.003, 0.03)
     ]
     chart_style: ClassVar[int | None] = 6
-    propensities_: Floats
 
-    def __init__(
-        self,
-        hidden: Sequence[int] = (256, 256, 256),
-        *,
-        learning_rate: float = 0.005,
-        propensity_rate: float = 0.05,
-        weight_decay: float = 0.003,
-        max_positions: int | None = 10,
-        max_weight: float = 100.0,
-        batch_rankings: int | None = None,
-        epochs: int = 50,
-        patience: int | None = 10,
-        device: str = "auto",
-        seed: int = 0,
-        missing: str = "error",
-        log_tails: bool = True,
-    ) -> None:
-        self.hidden = hidden
-        self.learning_rate = learning_rate
-        self.propensity_rate = propensity_rate
-        self.weight_decay = weight_decay
-        self.max_positions = max_positions
-        self.max_weight = max_weight
-        self.batch_rankings = batch_rankings
-        self.epochs = epochs
-        self.patience = patience
-        self.device = device
-        self.seed = seed
-        self.missing = missing
-        self.log_tails = log_tails
+    hidden: Sequence[int] = (256, 256, 256)
+    _: KW_ONLY
+    learning_rate: float = 0.005
+    propensity_rate: float = 0.05
+    weight_decay: float = 0.003
+    max_positions: int | None = 10
+    max_weight: float = 100.0
+    batch_rankings: int | None = None
+    epochs: int = 50
+    patience: int | None = 10
+    device: str = "auto"
+    seed: int = 0
+    missing: str = "error"
+    log_tails: bool = True
 
     @property
     def takes(self) -> str:
         """The log itself: weights are learned."""
         return "log"
 
-    def pairs(
-        self,
-        log: "ClickLog",
-        dataset: RankingDataset,
-        propensities: "PropensitySource" = None,
-        weighting: str | None = None,
-        *,
-        parameters: Mapping[str, float] | None = None,
-    ) -> "ClickedRankings":
-        """Fold a log into rankings with their clicks, which `fit` takes in place of the log.
-
-        The weighting has no effect, and propensities are an InputError: both are learned.
-        """
+    def _folded(self, log: "ClickLog", dataset: RankingDataset) -> "ClickedRankings":
         from prsrank.logs.click_log_checks import warn_of_weights
         from prsrank.rankers.dla_training import ClickedRankings
 
-        if propensities is not None:
-            raise InputError("dla learns its propensities: give it none")
         warn_of_weights(log, "dla")
         rows = log.doc_rows(dataset)[log.ranking_docs]
         positions, clicks = log.ranking_positions.astype(np.int64), log.slot_statistics()[1]

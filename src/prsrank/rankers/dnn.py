@@ -1,6 +1,7 @@
 """The neural ranker: a fully connected net on weighted pairs, on the CPU or a GPU."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _RATES = {"sgd": 0.03, "adamw": 0.001}
 
 
+@dataclass(eq=False, repr=False)
 class NeuralRanker(NetRanker):
     r"""Fully connected ReLU layers on the pairwise logistic loss of a PairSet.
 
@@ -56,34 +58,19 @@ class NeuralRanker(NetRanker):
         for hidden in ((256, 256, 256), (64, 64), (32,))
     ]
 
-    def __init__(
-        self,
-        hidden: Sequence[int] = (256, 256, 256),
-        *,
-        optimiser: str = "sgd",
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        batch_lists: int | None = None,
-        epochs: int = 100,
-        patience: int | None = 10,
-        device: str = "auto",
-        precision: str = "auto",
-        seed: int = 0,
-        missing: str = "error",
-        log_tails: bool = True,
-    ) -> None:
-        self.hidden = hidden
-        self.optimiser = optimiser
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_lists = batch_lists
-        self.epochs = epochs
-        self.patience = patience
-        self.device = device
-        self.precision = precision
-        self.seed = seed
-        self.missing = missing
-        self.log_tails = log_tails
+    hidden: Sequence[int] = (256, 256, 256)
+    _: KW_ONLY
+    optimiser: str = "sgd"
+    learning_rate: float | None = None
+    weight_decay: float | None = None
+    batch_lists: int | None = None
+    epochs: int = 100
+    patience: int | None = 10
+    device: str = "auto"
+    precision: str = "auto"
+    seed: int = 0
+    missing: str = "error"
+    log_tails: bool = True
 
     def fit(
         self,

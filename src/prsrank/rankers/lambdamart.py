@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -16,9 +17,7 @@ from prsrank.threads import thread_count
 from prsrank.types import Floats
 
 if TYPE_CHECKING:
-    from prsrank.logs.click_log import ClickLog
     from prsrank.pairs.click_sets import ClickSets
-    from prsrank.pairs.log_on_lists import PropensitySource
     from prsrank.pairs.pair_set import PairSet
 
 SET_METRICS = ("map", "mrr")
@@ -27,6 +26,7 @@ SET_METRICS = ("map", "mrr")
 _VALUES_FOR_THREADS = 1_000_000
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LambdaMART(Ranker):
     r"""Trees fitted to $\lambda_i = \sum_j \lambda_{ij} - \sum_j \lambda_{ji}$ of weighted pairs.
 
@@ -78,34 +78,19 @@ class LambdaMART(Ranker):
     }
     importance_measure: ClassVar[str] = "share of the gain of all splits"
     on_spark: ClassVar[str] = "trees"
-    booster_: Any
 
-    def __init__(
-        self,
-        *,
-        trees: int = 500,
-        learning_rate: float = 0.05,
-        leaves: int = 31,
-        min_docs_in_leaf: int = 20,
-        metric: str = "ndcg",
-        sigma: float = 1.0,
-        truncation: int | None = None,
-        patience: int = 50,
-        seed: int = 0,
-        threads: int | None = None,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.trees = trees
-        self.learning_rate = learning_rate
-        self.leaves = leaves
-        self.min_docs_in_leaf = min_docs_in_leaf
-        self.metric = metric
-        self.sigma = sigma
-        self.truncation = truncation
-        self.patience = patience
-        self.seed = seed
-        self.threads = threads
-        self.parameters = parameters
+    booster_: Any = field(init=False)
+    trees: int = 500
+    learning_rate: float = 0.05
+    leaves: int = 31
+    min_docs_in_leaf: int = 20
+    metric: str = "ndcg"
+    sigma: float = 1.0
+    truncation: int | None = None
+    patience: int = 50
+    seed: int = 0
+    threads: int | None = None
+    parameters: Mapping[str, Any] | None = None
 
     @property
     def takes(self) -> str:
@@ -126,23 +111,6 @@ class LambdaMART(Ranker):
     def pair_options(self) -> dict[str, Any]:
         """Options for `PairSet.from_log` and `from_labels`: the session constant of the metric."""
         return {"normalise": self.metric, "truncation": self.truncation, "dtype": np.float32}
-
-    def pairs(
-        self,
-        log: "ClickLog",
-        dataset: RankingDataset,
-        propensities: "PropensitySource" = None,
-        weighting: str | None = None,
-        *,
-        parameters: Mapping[str, float] | None = None,
-    ) -> Any:
-        """Fold a log into a PairSet, or for MAP and MRR into ClickSets."""
-        if self.metric not in SET_METRICS:
-            return super().pairs(log, dataset, propensities, weighting, parameters=parameters)
-        from prsrank.pairs.click_sets import ClickSets
-
-        chosen = weighting or self.default_weighting
-        return ClickSets.from_log(log, dataset, propensities, chosen, parameters=parameters)
 
     def fit(
         self,

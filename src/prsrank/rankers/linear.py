@@ -2,21 +2,20 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning
 from prsrank.losses.logistic import logistic_hessian_product, logistic_loss
-from prsrank.pairs.pair_set import PairSet
-from prsrank.rankers.base import Progress, Validation
-from prsrank.rankers.linear_scores import LinearScores, check_positive
+from prsrank.rankers.linear_scores import LinearScores
 from prsrank.rankers.newton import NewtonSolver
 from prsrank.rankers.pair_matrix import PairMatrix
 from prsrank.types import Floats
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearRanker(LinearScores):
     r"""Scores that are a weighted sum of standardised features, $s = w \cdot x'$.
 
@@ -43,6 +42,8 @@ class LinearRanker(LinearScores):
         converged_: whether that is at most `tolerance`.
         iterations_: Newton steps taken.
 
+    >>> from prsrank.data.dataset import RankingDataset
+    >>> from prsrank.pairs.pair_set import PairSet
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(200, 2))
     >>> data = RankingDataset(x, np.arange(0, 201, 10), labels=(x[:, 0] > 0.5))
@@ -52,47 +53,21 @@ class LinearRanker(LinearScores):
     """
 
     name: ClassVar[str] = "linear"
+    _positive: ClassVar[tuple[str, ...]] = ("l2", "tolerance", "max_iterations")
     search_grid: ClassVar[Sequence[Mapping[str, Any]]] = [
         {"l2": l2, "missing": "impute"}
         for l2 in (1e-2, 1e-1, 1e-3, 1.0, 1e-4, 3e-2, 3e-1, 3e-3, 3.0, 3e-4, 10.0, 1e-5)
     ]
     on_spark: ClassVar[str] = "sums"
 
-    def __init__(
-        self,
-        *,
-        l2: float = 0.01,
-        missing: str = "error",
-        tolerance: float = 1e-6,
-        max_iterations: int = 100,
-        threads: int | None = None,
-    ) -> None:
-        self.l2 = l2
-        self.missing = missing
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
-        self.threads = threads
+    l2: float = 0.01
+    missing: str = "error"
+    tolerance: float = 1e-6
+    max_iterations: int = 100
+    threads: int | None = None
 
-    def fit(
-        self,
-        lists: RankingDataset,
-        what: PairSet,
-        *,
-        validation: Validation | None = None,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Fit the weights; a DataWarning if the tolerance is not reached.
-
-        Args:
-            lists: the lists.
-            what: the pairs, made of the same data set.
-            validation: not needed: the solver knows when it is done.
-            progress: told nothing.
-        """
-        check_positive(l2=self.l2, tolerance=self.tolerance, max_iterations=self.max_iterations)
-        matrix = self._standardise(lists, what)
+    def _learn(self, matrix: PairMatrix) -> None:
         self._solve(NewtonSolver(matrix, self.l2, curvature=0.25), _MeanLogisticLoss(matrix))
-        return self
 
     def _solve(self, solver: NewtonSolver, loss: "_MeanLogisticLoss") -> None:
         point = solver.start(loss, np.zeros(solver.matrix.rows.shape[1]))

@@ -1,7 +1,8 @@
 """What the linear rankers share: standardised features, their weights, and how to score."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
 from prsrank.pairs.pair_set import PairSet
-from prsrank.rankers.base import Ranker, checked_features
+from prsrank.rankers.base import Progress, Ranker, Validation, checked_features
 from prsrank.rankers.pair_matrix import PairMatrix
 from prsrank.rankers.scorers import LinearSum
 from prsrank.types import Floats
@@ -30,6 +31,7 @@ class LinearScores(Ranker):
 
     quick_settings: ClassVar[Mapping[str, Any]] = {"missing": "impute"}
     importance_measure: ClassVar[str] = "share of the absolute weights"
+    _positive: ClassVar[tuple[str, ...]]
     missing: str
     threads: int | None
     weights_: Floats
@@ -38,6 +40,30 @@ class LinearScores(Ranker):
     objective_: float
     converged_: bool
     iterations_: int
+
+    def fit(
+        self,
+        lists: RankingDataset,
+        what: PairSet,
+        *,
+        validation: Validation | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Fit the weights; a DataWarning if the solver does not reach its tolerance.
+
+        Args:
+            lists: the lists.
+            what: the pairs, made of the same data set.
+            validation: not needed: the solver knows when it is done.
+            progress: told nothing.
+        """
+        check_positive(**{name: getattr(self, name) for name in self._positive})
+        self._learn(self._standardise(lists, what))
+        return self
+
+    @abstractmethod
+    def _learn(self, matrix: PairMatrix) -> None:
+        """Find the weights."""
 
     def _standardise(self, dataset: RankingDataset, pairs: PairSet) -> PairMatrix:
         """Fit the scaling to all docs; return the standardised docs of lists with winners."""

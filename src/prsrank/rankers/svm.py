@@ -3,16 +3,13 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
-from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning
 from prsrank.losses.hinge import HingeLoss, HingeValue
-from prsrank.pairs.pair_set import PairSet
-from prsrank.rankers.base import Progress, Validation
-from prsrank.rankers.linear_scores import LinearScores, check_positive
+from prsrank.rankers.linear_scores import LinearScores
 from prsrank.rankers.newton import NewtonSolver, Point
 from prsrank.rankers.pair_matrix import PairMatrix
 from prsrank.types import Floats
@@ -25,6 +22,7 @@ _ACCURACY = 0.3
 _SOLVED = 0.1
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SVMRanker(LinearScores):
     r"""Propensity SVM-Rank (Joachims, Swaminathan and Schnabel 2017), solved to a known gap.
 
@@ -53,6 +51,8 @@ class SVMRanker(LinearScores):
         gap_: J minus the best lower bound (duality gap).
         weight_sum_: $\sum W_{ij}$.
 
+    >>> from prsrank.data.dataset import RankingDataset
+    >>> from prsrank.pairs.pair_set import PairSet
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(200, 2))
     >>> data = RankingDataset(x, np.arange(0, 201, 10), labels=(x[:, 0] > 0.5))
@@ -62,51 +62,24 @@ class SVMRanker(LinearScores):
     """
 
     name: ClassVar[str] = "svm"
+
+    C: float = 10.0
+    missing: str = "error"
+    tolerance: float = 1e-4
+    max_iterations: int = 300
+    threads: int | None = None
+
     default_weighting: ClassVar[str] = "ips_all"
+    _positive: ClassVar[tuple[str, ...]] = ("C", "tolerance", "max_iterations")
     search_grid: ClassVar[Sequence[Mapping[str, Any]]] = [
         {"C": C, "missing": "impute"} for C in (10.0, 1.0, 100.0, 3.0, 30.0, 0.3, 300.0, 0.1)
     ]
     chart_style: ClassVar[int | None] = 7
-    gap_: float
-    weight_sum_: float
 
-    def __init__(
-        self,
-        *,
-        C: float = 10.0,
-        missing: str = "error",
-        tolerance: float = 1e-4,
-        max_iterations: int = 300,
-        threads: int | None = None,
-    ) -> None:
-        self.C = C
-        self.missing = missing
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
-        self.threads = threads
-
-    def fit(
-        self,
-        lists: RankingDataset,
-        what: PairSet,
-        *,
-        validation: Validation | None = None,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Fit the weights; a DataWarning if the gap stays above the tolerance.
-
-        Args:
-            lists: the lists.
-            what: the pairs, made of the same data set, as a rule by "ips_all".
-            validation: not needed: the solver knows when it is done.
-            progress: told nothing.
-        """
-        check_positive(C=self.C, tolerance=self.tolerance, max_iterations=self.max_iterations)
-        matrix = self._standardise(lists, what)
+    def _learn(self, matrix: PairMatrix) -> None:
         self.weight_sum_ = matrix.weight_sum
         loss = _SmoothedHingeLoss(matrix, self.C)
         self._solve(NewtonSolver(matrix, 1.0, curvature=self.C / _FIRST_SMOOTHING), loss)
-        return self
 
     def _solve(self, solver: NewtonSolver, loss: "_SmoothedHingeLoss") -> None:
         point = solver.start(loss, np.zeros(solver.matrix.rows.shape[1]))

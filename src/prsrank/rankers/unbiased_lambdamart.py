@@ -1,6 +1,7 @@
 """Unbiased LambdaMART: LambdaMART that learns the position biases of clicks and non-clicks."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -15,10 +16,10 @@ from prsrank.types import Floats
 
 if TYPE_CHECKING:
     from prsrank.pairs.click_counts import ClickCounts
-    from prsrank.pairs.log_on_lists import PropensitySource
     from prsrank.propensity.curve import Propensities
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class UnbiasedLambdaMART(LambdaMART):
     r"""LambdaMART whose pairs weigh $1 / (t^+_{k_i} t^-_{k_j})$, learned tree by tree.
 
@@ -61,66 +62,21 @@ class UnbiasedLambdaMART(LambdaMART):
     takes_propensities: ClassVar[bool] = False
     on_spark: ClassVar[str] = ""
     chart_style: ClassVar[int | None] = 8
-    click_propensities_: Floats
-    non_click_propensities_: Floats
 
-    def __init__(
-        self,
-        *,
-        p: float = 0.0,
-        positions: int | None = None,
-        per_showing: bool = True,
-        trees: int = 500,
-        learning_rate: float = 0.05,
-        leaves: int = 31,
-        min_docs_in_leaf: int = 20,
-        metric: str = "ndcg",
-        sigma: float = 1.0,
-        truncation: int | None = None,
-        patience: int = 50,
-        seed: int = 0,
-        threads: int | None = None,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(
-            trees=trees,
-            learning_rate=learning_rate,
-            leaves=leaves,
-            min_docs_in_leaf=min_docs_in_leaf,
-            metric=metric,
-            sigma=sigma,
-            truncation=truncation,
-            patience=patience,
-            seed=seed,
-            threads=threads,
-            parameters=parameters,
-        )
-        self.p = p
-        self.positions = positions
-        self.per_showing = per_showing
+    click_propensities_: Floats = field(init=False)
+    non_click_propensities_: Floats = field(init=False)
+    p: float = 0.0
+    positions: int | None = None
+    per_showing: bool = True
 
     @property
     def takes(self) -> str:
         """The log itself: weights are learned."""
         return "log"
 
-    def pairs(
-        self,
-        log: ClickLog,
-        dataset: RankingDataset,
-        propensities: "PropensitySource" = None,
-        weighting: str | None = None,
-        *,
-        parameters: Mapping[str, float] | None = None,
-    ) -> "ClickCounts":
-        """Fold a log into counts of pairs, which `fit` takes in place of the log.
-
-        The weighting has no effect, and propensities are an InputError: both are learned.
-        """
+    def _folded(self, log: ClickLog, dataset: RankingDataset) -> "ClickCounts":
         from prsrank.pairs.click_counts import ClickCounts
 
-        if propensities is not None:
-            raise InputError("unbiased_lambdamart learns its propensities: give it none")
         return ClickCounts(log, dataset, normalise=self.metric, truncation=self.truncation)
 
     def fit(  # type: ignore[override]  # a log, where LambdaMART takes weighted pairs
