@@ -8,7 +8,6 @@ from typing import Any
 Point = float | str
 Values = Mapping[str, Any]
 
-
 AXES = {
     "none": ("", ""),
     "clicks": ("clicks", "clicks"),
@@ -19,7 +18,7 @@ AXES = {
     "assumed_eta": ("propensity", "eta"),
     "gamma": ("parameters", "gamma"),
 }
-"""What an axis may change: name -> (part of the settings, key)."""
+"""What an axis may change: name -> (group of settings, key)."""
 
 CLICKS: Values = MappingProxyType(
     {
@@ -51,12 +50,8 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "clicks": ("wmrr", "wmrr top", "wmrr others"),
         "observations": ("share",),
         "bounds": (
-            "bound",
-            "spread",
-            "relative bound",
-            "relative spread",
-            "coverage",
-            "coverage full",
+            *("bound", "spread", "relative bound", "relative spread"),
+            *("coverage", "coverage full"),
         ),
     }
 )
@@ -64,12 +59,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 test part, shares of "observations", or "bounds"; and the metrics of each (none: those of
 `prsrank.metrics.ranking`)."""
 
-SHARES = (
-    "relevant observed",
-    "relevant unobserved",
-    "irrelevant observed",
-    "irrelevant unobserved",
-)
+SHARES = tuple(f"{a} {b}" for a in ("relevant", "irrelevant") for b in ("observed", "unobserved"))
 """The methods of kind "observations"; its panels are "clicks" and "non-clicks"."""
 
 
@@ -102,9 +92,9 @@ class Panel:
         clicks: settings of the clicks that differ from the experiment's.
     """
 
-    name: str
-    title: str
-    ranker: str
+    name: str = ""
+    title: str = ""
+    ranker: str = ""
     clicks: Values = field(default_factory=dict)
 
 
@@ -164,11 +154,11 @@ class Spec:
         id: short name, such as "fig3".
         title: one line.
         claim: what the paper says, in one sentence.
-        kind: what is measured; a key of `KINDS`.
         axis: the axis of the figure.
         panels: its plots, in order.
         methods: in order.
         metrics: the first is the main one.
+        kind: what is measured; a key of `KINDS`.
         test: the claim in machine form; `prsrank.experiment.claims` says how.
         folds: folds of the collection at most.
         runs: repetitions, each with its own production ranker and clicks.
@@ -188,15 +178,15 @@ class Spec:
     id: str
     title: str
     claim: str
-    kind: str
     axis: Axis
     panels: tuple[Panel, ...]
     methods: tuple[Method, ...]
     metrics: tuple[str, ...]
-    test: tuple[Values, ...]
-    folds: int
-    runs: int
-    seed: int
+    kind: str = "ranking"
+    test: tuple[Values, ...] = ()
+    folds: int = 5
+    runs: int = 5
+    seed: int = 0
     data: str = ""
     data_note: str = ""
     clicks: Values = field(default_factory=dict)
