@@ -67,6 +67,11 @@ class ClaimTest:
     margin: float = 0.0
     than_panel: str | None = None
 
+    @property
+    def methods(self) -> set[str]:
+        """The methods compared."""
+        return {self.winner, *(rival for rival in self.rivals if isinstance(rival, str))}
+
     def lower_wins(self, metric: str) -> bool:
         """Whether the smaller value of the metric is claimed to win."""
         return self.verb == "below" or (self.verb == "better" and lower_is_better(metric))
@@ -130,7 +135,7 @@ def check_test(
     for entry in test:
         try:
             claim = read_test(entry, metrics=metrics)
-            for name in (claim.winner, *(r for r in claim.rivals if isinstance(r, str))):
+            for name in sorted(claim.methods):
                 one_of(name, methods, "method")
             for name in claim.metrics:
                 one_of(name, metrics, "metric")

@@ -1,13 +1,21 @@
 """What is measured, by kind of experiment: one function each, from a job to values and details."""
 
 from collections.abc import Callable
+from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from prsrank.clicks.observations import simulate_observations
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.evaluation.click_statistics import ClickStatistics
 from prsrank.experiment.jobs import Identity
 from prsrank.experiment.methods import trained, tuned
 from prsrank.experiment.shared_inputs import Parts, SharedInputs, run_seed
+from prsrank.experiment.spec import KINDS
+from prsrank.metrics.ranking import metric
+from prsrank.theory import bound_terms, estimates, pair_weights, tail_bound
 from prsrank.types import Floats
 
 Outcome = tuple[dict[str, Floats], dict[str, Any]]
@@ -21,8 +29,6 @@ XI = 0.05
 
 def ranking_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcome:
     """Train, and measure the ranking of the test part by its labels."""
-    from prsrank.metrics.ranking import metric
-
     scores, details = _test_scores(inputs, parts, identity)
     test = parts.test
     values = {
@@ -35,11 +41,9 @@ def clicks_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcom
     r"""Train, and estimate WMRR from clicks on the test part.
 
     WMRR is $\sum_i w_i / rank_i$ over $\sum_i w_i$, a ratio over all sessions. The value of a
-    query is its part of the first sum, times the number of queries, over the second sum: their
+    query is its share of the first sum, times the number of queries, over the second sum: their
     mean is the WMRR, and a paired test over queries tests its difference.
     """
-    from prsrank.evaluation.click_statistics import ClickStatistics
-
     scores, details = _test_scores(inputs, parts, identity)
     held_out = inputs.held_out(parts, identity, "test")
     curve = inputs.curve(parts, identity, identity["test_propensity"])
@@ -47,25 +51,21 @@ def clicks_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcom
     clicks, _ = statistics.counts()
     ranks = 1.0 / np.arange(1.0, statistics.pools.longest + 1)
     found = statistics.pools.expected_values(ranks, scores, threads=1)[statistics.clicked_doc]
-    names = [str(query) for query in held_out.log.query_ids.tolist()]
-    rows = {str(query): row for row, query in enumerate(parts.test.query_ids.tolist())}
-    place = np.array([rows[name] for name in names])[statistics.query]
+    row_of_query = {str(query): row for row, query in enumerate(parts.test.query_ids.tolist())}
+    rows = np.array([row_of_query[str(query)] for query in held_out.log.query_ids.tolist()])
     top = statistics.position == 1
-    of_part = {"wmrr": clicks, "wmrr top": clicks * top, "wmrr others": clicks * ~top}
+    counted = {"wmrr": clicks, "wmrr top": clicks * top, "wmrr others": clicks * ~top}
     values = {}
     for name in identity["metrics"]:
-        weights = statistics.weights * of_part[name]
+        weights = statistics.weights * counted[name]
         total = weights.sum() / parts.test.lists
-        share = np.bincount(place, weights * found, parts.test.lists)
+        share = np.bincount(rows[statistics.query], weights * found, parts.test.lists)
         values[name] = share / total if total > 0 else np.full(parts.test.lists, np.nan)
     return values, details
 
 
 def observations_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcome:
     """Count which share of the clicks, or of the non-clicks, is relevant and observed, or not."""
-    from prsrank.clicks.observations import simulate_observations
-    from prsrank.clicks.position_based import PositionBasedModel
-
     logged = inputs.logged(parts, identity)
     clicks = identity["clicks"]
     model = PositionBasedModel(eta=clicks["eta"], mu=clicks["mu"])
@@ -98,18 +98,15 @@ def bounds_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcom
     rng = np.random.default_rng(run_seed(identity, "bounds"))
     rows = [
         _list_bounds(scores[a:b], test.relevance[a:b], identity, rng)
-        for a, b in zip(test.offsets[:-1], test.offsets[1:], strict=True)
+        for a, b in pairwise(test.offsets)
     ]
-    names = ("bound", "spread", "relative bound", "relative spread", "coverage", "coverage full")
-    columns = dict(zip(names, np.array(rows).T, strict=True))
+    columns = dict(zip(KINDS["bounds"], np.array(rows).T, strict=True))
     return {name: columns[name] for name in identity["metrics"]}, {}
 
 
 def _list_bounds(
     scores: Floats, relevance: Any, identity: Identity, rng: np.random.Generator
 ) -> tuple[float, ...]:
-    from prsrank.theory import bound_terms, estimates, pair_weights, tail_bound
-
     sessions, eta = identity["clicks"]["sessions"], identity["clicks"]["eta"]
     order = np.argsort(-scores, kind="stable")
     s, r = scores[order], relevance[order] > 0
@@ -119,10 +116,7 @@ def _list_bounds(
     if not (r.any() and (~r).any()):
         return (np.nan,) * 6
     losses = np.logaddexp(0, -(s[:, None] - s[None, :]))
-    rule: dict[str, Any] = {
-        "weighting": identity["weighting"],
-        "parameters": identity["parameters"] or None,
-    }
+    rule: dict[str, Any] = {key: identity[key] or None for key in ("weighting", "parameters")}
     weights = pair_weights(p, r, **rule)
     bound = tail_bound(bound_terms(losses, p, r, **rule), xi=XI)
     rho = (weights * losses)[:, ~r].sum(axis=1) * r
@@ -133,14 +127,8 @@ def _list_bounds(
     spread = float(np.quantile(deviation, 1 - XI))
     full = estimates(observed & r, weights, losses)
     far = np.abs(full - full.mean())
-    return (
-        bound,
-        spread,
-        bound / expected,
-        spread / expected,
-        float((deviation <= bound).mean()),
-        float((far <= bound).mean()),
-    )
+    coverage = (float((distance <= bound).mean()) for distance in (deviation, far))
+    return bound, spread, bound / expected, spread / expected, *coverage
 
 
 def _test_scores(
@@ -173,8 +161,6 @@ def _model_details(
     inputs: SharedInputs, parts: Parts, identity: Identity, ranker: Any, pairs: Any
 ) -> dict[str, Any]:
     """Return what the report shows of the first fold's first run."""
-    from dataclasses import asdict
-
     details: dict[str, Any] = {}
     if hasattr(ranker, "booster_"):
         details["importance"] = dict(list(ranker.feature_importance().items())[:_IMPORTANT])
