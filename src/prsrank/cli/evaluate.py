@@ -75,7 +75,8 @@ def evaluate(
         _refuse_click_options(propensity, against, metric, tau, context)
         _by_labels(ranker, data, split or "test", fold, json)
         return
-    from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, DEFAULT_TAU, report_lines
+    from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, DEFAULT_TAU
+    from prsrank.report.evaluation_section import report_lines
 
     named = _named([model, *(against or [])])
     rankers = {name: load_ranker(place) for name, place in named.items()}

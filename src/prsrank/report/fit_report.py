@@ -5,12 +5,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from prsrank.evaluation.log_evaluation import report_section as evaluation_section
 from prsrank.evaluation.results import LOGGED, Difference
 from prsrank.fit.fitted import Fitted
 from prsrank.fit.plan import RANDOMISED
 from prsrank.fit.tuning import METRIC, VALIDATION_TAU, Tuned
 from prsrank.propensity.curve import Propensities
+from prsrank.report.evaluation_section import report_section as evaluation_section
 from prsrank.report.parts import feature_importance, importance_figure, section, weight_table
 from prsrank.report.propensity_figure import propensity_figure
 
