@@ -89,8 +89,7 @@ def demo(
     with working("writing the report"):
         report = demo_report(
             data=collection.name,
-            clicks=len(log.clicks),
-            sessions=log.sessions,
+            log=log,
             curve=curve,
             truth=power_law(1.0, range(1, curve.positions + 1)).tolist(),
             production=first,

@@ -7,7 +7,7 @@ from typing import Any
 from prsrank.evaluation.log_evaluation import CLIPPED, LogEvaluation
 from prsrank.evaluation.results import ALL, CounterfactualEvaluation, Difference, Estimate
 from prsrank.report.numbers import plain_number
-from prsrank.report.parts import Part, section
+from prsrank.report.parts import Part, section, series, table
 
 
 def report_lines(result: LogEvaluation) -> Iterator[str]:
@@ -83,18 +83,16 @@ def report_section(result: LogEvaluation, *, title: str = "Estimated gain") -> P
 def _gain_figure(found: CounterfactualEvaluation, metric: str) -> Part:
     shown = [d for d in found.differences if d.metric == metric and d.estimator != CLIPPED]
     first = shown[0].estimator if shown else ""
-    panels = []
-    for against in dict.fromkeys(d.against for d in shown):
-        of_ranker: dict[str, list[Difference]] = {}
-        for one in shown:
-            if one.against == against and one.estimator == first:
-                of_ranker.setdefault(one.ranker, []).append(one)
-        panels.append(
-            {
-                "title": f"against {against}",
-                "series": [_series(name, rows) for name, rows in of_ranker.items()],
-            }
-        )
+    pairs: dict[str, dict[str, list[Difference]]] = {}
+    for one in (d for d in shown if d.estimator == first):
+        pairs.setdefault(one.against, {}).setdefault(one.ranker, []).append(one)
+    panels = [
+        {
+            "title": f"against {against}",
+            "series": [_series(name, rows) for name, rows in by_ranker.items()],
+        }
+        for against, by_ranker in pairs.items()
+    ]
     return {
         "id": "estimated-gain",
         "title": f"Estimated difference in {metric} ({first})",
@@ -108,44 +106,35 @@ def _gain_figure(found: CounterfactualEvaluation, metric: str) -> Part:
 
 
 def _series(name: str, rows: Sequence[Difference]) -> Part:
-    return {
-        "name": name,
-        "x": [one.part for one in rows],
-        "y": [plain_number(one.difference) for one in rows],
-        "low": [plain_number(one.low) for one in rows],
-        "high": [plain_number(one.high) for one in rows],
-    }
+    y, low, high = (
+        [plain_number(getattr(one, key)) for one in rows] for key in ("difference", "low", "high")
+    )
+    return series(name, [one.part for one in rows], y, low, high)
 
 
 def _estimate_table(found: CounterfactualEvaluation) -> Part:
-    return {
-        "id": "estimates",
-        "title": "Estimates over all clicks",
-        "caption": f"Values with {_percent(found)} intervals; clipped at tau = {found.tau:g}.",
-        "columns": ["metric", "estimator", "ranker", "estimate", "low", "high"],
-        "rows": [
-            [e.metric, e.estimator, e.ranker, *map(plain_number, (e.value, e.low, e.high))]
-            for e in found.estimates
-            if e.part == ALL
-        ],
-    }
+    rows = [
+        [e.metric, e.estimator, e.ranker, *map(plain_number, (e.value, e.low, e.high))]
+        for e in found.estimates
+        if e.part == ALL
+    ]
+    columns = ["metric", "estimator", "ranker", "estimate", "low", "high"]
+    caption = f"Values with {_percent(found)} intervals; clipped at tau = {found.tau:g}."
+    return table("estimates", "Estimates over all clicks", columns, rows, caption=caption)
 
 
 def _difference_table(found: CounterfactualEvaluation) -> Part:
-    return {
-        "id": "differences",
-        "title": "Differences, by clicks",
-        "caption": "Paired over queries; p is two-sided.",
-        "columns": [
-            *("clicks", "metric", "estimator", "ranker", "against"),
-            *("difference", "low", "high", "relative", "p"),
-        ],
-        "rows": [
-            [d.part, d.metric, d.estimator, d.ranker, d.against]
-            + [plain_number(v) for v in (d.difference, d.low, d.high, d.relative, d.p_value)]
-            for d in found.differences
-        ],
-    }
+    rows = [
+        [d.part, d.metric, d.estimator, d.ranker, d.against]
+        + [plain_number(v) for v in (d.difference, d.low, d.high, d.relative, d.p_value)]
+        for d in found.differences
+    ]
+    columns = [
+        *("clicks", "metric", "estimator", "ranker", "against"),
+        *("difference", "low", "high", "relative", "p"),
+    ]
+    caption = "Paired over queries; p is two-sided."
+    return table("differences", "Differences, by clicks", columns, rows, caption=caption)
 
 
 def _weight_details(result: LogEvaluation) -> Part:

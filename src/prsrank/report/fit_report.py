@@ -3,18 +3,29 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, DEFAULT_TAU
 from prsrank.evaluation.results import LOGGED, Difference
-from prsrank.fit.fitted import Fitted
-from prsrank.fit.plan import RANDOMISED
-from prsrank.fit.tuning import METRIC, VALIDATION_TAU, Tuned
 from prsrank.propensity.curve import Propensities
 from prsrank.report.evaluation_section import report_section as evaluation_section
-from prsrank.report.parts import feature_importance, importance_figure, section, weight_table
+from prsrank.report.numbers import plain_number
+from prsrank.report.parts import (
+    Part,
+    feature_importance,
+    importance_figure,
+    page,
+    section,
+    table,
+    weight_table,
+)
 from prsrank.report.propensity_figure import propensity_figure
 
-Part = dict[str, Any]
+if TYPE_CHECKING:
+    from prsrank.fit.fitted import Fitted
+    from prsrank.fit.tuning import Trial, Tuned
+
+METRIC = DEFAULT_METRICS[0]
 
 _POSITIONS = 40
 RANDOM_ORDER = (
@@ -26,7 +37,7 @@ RANDOM_ORDER = (
 )
 
 
-def conclusions(result: Fitted) -> list[str]:
+def conclusions(result: "Fitted") -> list[str]:
     """Return what the evaluation says of the model, in plain sentences."""
     found = result.evaluation.evaluation
     names = {"naive": "naive training", "ips": "ips training"}
@@ -47,7 +58,7 @@ _BASELINES = {LOGGED: "the logged ranking", "random": "random order"}
 
 
 def fit_report(
-    result: Fitted, *, log: Part, about: Sequence[Sequence[Any]], notes: Sequence[str] = ()
+    result: "Fitted", *, log: Part, about: Sequence[Sequence[Any]], notes: Sequence[str] = ()
 ) -> Part:
     """Return the report of a fit.
 
@@ -60,20 +71,17 @@ def fit_report(
     plan = result.plan
     settings = {k: v for k, v in plan.to_json_dict().items() if v not in (None, {}, [])}
     rows = [[key, v if isinstance(v, str) else json.dumps(v)] for key, v in settings.items()]
-    return {
-        "title": f"Fit: PRS, {plan.ranker}",
-        "subtitle": plan.log,
-        "lead": conclusions(result),
-        "verdicts": [],
-        "sections": [
-            log,
-            _parts(result, notes),
-            _propensities(result),
-            _training(result),
-            _evaluation(result),
-        ],
-        "about": [*rows, *(list(row) for row in about)],
-    }  # fmt: skip
+    sections = [
+        *(log, _parts(result, notes), _propensities(result)),
+        *(_training(result), _evaluation(result)),
+    ]
+    return page(
+        f"Fit: PRS, {plan.ranker}",
+        plan.log,
+        sections,
+        lead=conclusions(result),
+        about=[*rows, *(list(row) for row in about)],
+    )
 
 
 def _sentence(what: str, one: Difference, name: str) -> str:
@@ -92,17 +100,15 @@ def _sentence(what: str, one: Difference, name: str) -> str:
     )
 
 
-def _parts(result: Fitted, notes: Sequence[str]) -> Part:
+def _parts(result: "Fitted", notes: Sequence[str]) -> Part:
     counts = result.parts.counts()
-    table = {
-        "id": "parts", "title": "Parts of the log", "caption": "No query is in two of them.",
-        "columns": ["part", "sessions", "queries", "clicks"],
-        "rows": [[name, *count.values()] for name, count in counts.items()],
-    }  # fmt: skip
+    rows = [[name, *count.values()] for name, count in counts.items()]
+    columns, caption = ["part", "sessions", "queries", "clicks"], "No query is in two of them."
+    sizes = table("parts", "Parts of the log", columns, rows, caption=caption)
     text = [
         f"Rankers learn from the training part, their settings are chosen by {METRIC} estimated "
         f"from the clicks of the validation part (propensities raised to at least "
-        f"{VALIDATION_TAU}), and they are judged by the held-out part ({result.plan.holdout}).",
+        f"{DEFAULT_TAU}), and they are judged by the held-out part ({result.plan.holdout}).",
         "Settings that are changed after a look at the held-out part make its estimate too good.",
     ]
     if result.parts.dropped_sessions:
@@ -111,10 +117,10 @@ def _parts(result: Fitted, notes: Sequence[str]) -> Part:
         )
     if result.left_out:
         text.append(f"{result.left_out:,} sessions show docs without features: left out.")
-    return section("parts", "Training, validation, held out", text=[*text, *notes], tables=[table])
+    return section("parts", "Training, validation, held out", text=[*text, *notes], tables=[sizes])
 
 
-def _propensities(result: Fitted) -> Part:
+def _propensities(result: "Fitted") -> Part:
     used = result.propensities
     text = [f"Propensities: {used.how}."]
     if used.curve is None:
@@ -131,29 +137,27 @@ def _propensities(result: Fitted) -> Part:
 
 
 def _curve_table(curve: Propensities) -> Part:
-    rows = zip(curve.propensity, curve.low, curve.high, curve.clicks, strict=True)
-    return {
-        "id": "curve", "title": "Propensity of each position",
-        "caption": "Relative to position 1, with the ends of 95 % intervals.",
-        "columns": ["position", "propensity", "low", "high", "clicks"],
-        "rows": [
-            [k, *(_number(v) for v in row[:3]), int(row[3])]
-            for k, row in enumerate(list(rows)[:_POSITIONS], 1)
-        ],
-    }  # fmt: skip
+    values = (curve.propensity.tolist(), curve.low.tolist(), curve.high.tolist())
+    rows = [
+        [k, *map(plain_number, row), int(clicks)]
+        for k, (*row, clicks) in enumerate(zip(*values, curve.clicks, strict=True), 1)
+    ]
+    columns = ["position", "propensity", "low", "high", "clicks"]
+    caption = "Relative to position 1, with the ends of 95 % intervals."
+    title = "Propensity of each position"
+    return table("curve", title, columns, rows[:_POSITIONS], caption=caption)
 
 
-def _training(result: Fitted) -> Part:
+def _training(result: "Fitted") -> Part:
     tuned = result.tuned
-    table = {
-        "id": "chosen", "title": "Chosen settings",
-        "caption": f"The best of {len(tuned['prs'].trials)} trials each, by the estimate on the "
+    chosen = table(
+        "chosen",
+        "Chosen settings",
+        ["weighting", "settings", "trees", f"validation {METRIC}"],
+        [[n, _words(one.chosen), one.chosen.trees, one.chosen.value] for n, one in tuned.items()],
+        caption=f"The best of {len(tuned['prs'].trials)} trials each, by the estimate on the "
         "validation part, which is too good by the choice.",
-        "columns": ["weighting", "settings", "trees", f"validation {METRIC}"],
-        "rows": [
-            [name, _words(one), one.chosen.trees, one.chosen.value] for name, one in tuned.items()
-        ],
-    }  # fmt: skip
+    )
     importances: dict[str, Mapping[str, float]] = {}
     measure = ""
     for name, one in tuned.items():
@@ -165,32 +169,23 @@ def _training(result: Fitted) -> Part:
     return section(
         "training", "Training",
         figures=[importance_figure(title, measure, importances)] if importances else [],
-        tables=[table, *([weight_table(weights)] if weights else [])],
+        tables=[chosen, *([weight_table(weights)] if weights else [])],
         details=[{"title": f"Trials: {name}", "rows": _trial_rows(one)} for name, one in tuned.items()],
     )  # fmt: skip
 
 
-def _words(one: Tuned) -> str:
-    values = {**one.chosen.settings, **one.chosen.weighting_parameters}
+def _words(trial: "Trial") -> str:
+    values = {**trial.settings, **trial.weighting_parameters}
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def _trial_rows(one: Tuned) -> list[list[Any]]:
-    rows = []
-    for trial in one.trials:
-        values = {**trial.settings, **trial.weighting_parameters}
-        words = ", ".join(f"{name} {value}" for name, value in values.items())
-        rows.append([words, round(trial.value, 5)])
-    return rows
+def _trial_rows(one: "Tuned") -> list[list[Any]]:
+    return [[_words(trial), round(trial.value, 5)] for trial in one.trials]
 
 
-def _evaluation(result: Fitted) -> Part:
-    part = evaluation_section(result.evaluation)
-    part["text"] = [*part["text"], "The intervals take the propensities as given."]
-    if result.parts.way == RANDOMISED:
-        part["text"] = [*part["text"], RANDOM_ORDER]
-    return part
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+def _evaluation(result: "Fitted") -> Part:
+    found = evaluation_section(result.evaluation)
+    found["text"].append("The intervals take the propensities as given.")
+    if result.parts.way == "randomised":
+        found["text"].append(RANDOM_ORDER)
+    return found
