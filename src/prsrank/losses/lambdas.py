@@ -23,7 +23,7 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.losses.logistic import FUSE, checked_scores, exponentials, plus
-from prsrank.threads import for_each_piece
+from prsrank.losses.pair_rows import PairRows, run_over_lists
 from prsrank.types import Floats, IdArray, Ints, Longs, Reals
 
 if TYPE_CHECKING:
@@ -83,13 +83,11 @@ class LambdaObjective:
             raise InputError(
                 f"lambda gradients of pairs are for {' and '.join(DISCOUNTS)}, not {metric!r}"
             )
-        if truncation is not None and truncation < 1:
-            raise InputError(f"truncation must be at least 1, not {truncation}")
         self.pairs = pairs.astype(np.float32)
         self.sigma = sigma
         self.threads = threads
         longest = int(np.diff(pairs.offsets).max(initial=0))
-        self._top = longest if truncation is None else truncation
+        self._top = top_ranks(truncation, longest)
         self._discounts = DISCOUNTS[metric](np.arange(1.0, longest + 1)).astype(np.float32)
         self._ties = tie_order(pairs.offsets, pairs.query_ids, seed)
         self._gradient = np.zeros(pairs.docs, np.float32)
@@ -100,29 +98,22 @@ class LambdaObjective:
 
         The two arrays are written anew by the next call: copy what you keep.
         """
-        pairs = self.pairs
-        values = checked_scores(scores, pairs.docs, self.sigma)
-        for_each_piece(
-            lambda a, b: _lambda_kernel(
-                a,
-                b,
-                values,
-                self.sigma,
-                self._top,
-                self._discounts,
-                self._ties,
-                pairs.offsets,
-                pairs.winner_offsets,
-                pairs.winner_row,
-                pairs.list_weight_offsets,
-                pairs.weights,
-                self._gradient,
-                self._hessian,
-            ),
-            pairs.list_weight_offsets,
+        values = checked_scores(scores, self.pairs.docs, self.sigma)
+        run_over_lists(
+            _lambda_kernel,
+            self.pairs,
+            *(values, self.sigma, self._top, self._discounts, self._ties),
+            *(self._gradient, self._hessian),
             threads=self.threads,
         )
         return self._gradient, self._hessian
+
+
+def top_ranks(truncation: int | None, longest: int) -> int:
+    """Return how many ranks from the top count: `truncation`, or all of the longest list."""
+    if truncation is not None and truncation < 1:
+        raise InputError(f"truncation must be at least 1, not {truncation}")
+    return longest if truncation is None else truncation
 
 
 def lambda_definition(
@@ -240,19 +231,16 @@ def room_for_keys(length: int) -> int:
 def _lambda_kernel(
     first: int,
     last: int,
+    rows: PairRows,
     scores: Floats,
     sigma: float,
     top: int,
     discounts: Reals,
     ties: Ints,
-    offsets: Longs,
-    winner_offsets: Longs,
-    winner_row: Ints,
-    weight_starts: Longs,
-    weights: npt.NDArray,
     gradient: Reals,
     hessian: Reals,
 ) -> None:
+    offsets, winner_offsets, winner_row, weight_starts, weights = rows
     longest = len(discounts)
     e, d = np.empty(longest, np.float32), np.empty(longest, np.float32)
     keys = np.empty(room_for_keys(longest))
@@ -277,6 +265,7 @@ def _lambda_kernel(
             i = winner_row[v]
             row = weights[start : start + length]
             start += length
+            # below the top a doc is compared with the leaders only: most rows are cut short
             if ranks[i] >= top:
                 _leader_pairs(row, i, s, near, e, d, sigma, leaders[:top], pull, curve)
             elif near:
