@@ -121,11 +121,11 @@ def _average(group: Group) -> str:
 
 
 def _listed(against: Sequence[Judged], most: int = 3) -> str:
-    places = [
+    listed = [
         f"{' '.join(filter(None, (one.panel, point_text(one.point)))) or 'here'} "
         f"({signed_text(one.comparison.difference)}, p {p_text(one.corrected)})"
         for one in against[:most]
         if one.comparison is not None
     ]
     more = f" and {len(against) - most} more" if len(against) > most else ""
-    return f"at {', '.join(places)}{more}"
+    return f"at {', '.join(listed)}{more}"

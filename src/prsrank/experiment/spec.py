@@ -36,7 +36,7 @@ CLICKS: Values = MappingProxyType(
 
 `clicks_per_query`, if given, sets the number of clicks by the training lists of the fold;
 `one_click` keeps sessions of exactly one click; `sessions` is the number of sessions that
-are simulated on each list where an experiment looks at single lists (bounds)."""
+are simulated on each list where an experiment is about single lists (bounds)."""
 
 PROPENSITY: Values = MappingProxyType({"source": "known", "eta": None, "clicks": 12_800})
 """Where the propensities come from: "known" is (1/k)^eta, by default that of the clicks;
