@@ -19,7 +19,6 @@ Word = np.uint64
 SETTLED, NOT_A_NUMBER, UNSETTLED = 0, 1, 2
 
 _LEAST_POWER, _GREATEST_POWER = -342, 308
-_PLUS, _MINUS, _POINT, _SMALL_E = 43, 45, 46, 101
 
 
 def _powers_of_five() -> npt.NDArray[np.uint64]:
@@ -103,58 +102,56 @@ def parse_decimal(text: Bytes, at: int, end: int) -> tuple[int, float, int]:
         (where it ends, its value, SETTLED / NOT_A_NUMBER / UNSETTLED). Values below the
         least normal float64, 2.2e-308, read as 0: they are 0 as float32.
     """
-    at, negative = _sign(text, at, end)
-    first = at
-    at, digits = _digits(text, at, end, np.uint64(0))
-    count, power = at - first, 0
-    if at < end and text[at] == _POINT:
-        start = at + 1
-        at, digits = _digits(text, start, end, digits)
-        power = start - at
-        count += at - start
-    if count == 0:
-        return at, 0.0, NOT_A_NUMBER
-    if at < end and (text[at] | 32) == _SMALL_E:
-        at, exponent = _exponent(text, at + 1, end)
-        if at < 0:
-            return -at, 0.0, NOT_A_NUMBER
-        power += exponent
-    # more than 19 digits do not fit into 64 bits; zeros in front do not count
-    if count > 19 and count - _zeros_before(text, first) > 19:
-        return at, 0.0, UNSETTLED
-    if digits >= np.uint64(1) << np.uint64(53) or not -22 <= power <= 22:
-        value = _long_decimal(digits, power)
-    elif power < 0:
-        value = float(digits) / _POWERS_OF_TEN[-power]
-    else:
-        value = float(digits) * _POWERS_OF_TEN[power]
-    return at, -value if negative else value, SETTLED
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _sign(text: Bytes, at: int, end: int) -> tuple[int, bool]:
-    """Read a sign, if there is one: (where it ends, whether it is a minus)."""
-    signed = at < end and (text[at] == _MINUS or text[at] == _PLUS)
-    return at + signed, signed and text[at] == _MINUS
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _digits(text: Bytes, at: int, end: int, value: Word) -> tuple[int, Word]:
-    """Read digits behind those of `value`: (where they end, the value)."""
+    negative = False
+    if at < end and (text[at] == 45 or text[at] == 43):
+        negative = text[at] == 45
+        at += 1
+    digits = np.uint64(0)
+    ten = np.uint64(10)
+    first = start = at
     while at < end:
         digit = text[at] - np.uint8(48)
         if digit > 9:
             break
-        value = value * np.uint64(10) + np.uint64(digit)
+        digits = digits * ten + np.uint64(digit)
         at += 1
-    return at, value
+    count = at - start
+    power = 0
+    if at < end and text[at] == 46:
+        at += 1
+        start = at
+        while at < end:
+            digit = text[at] - np.uint8(48)
+            if digit > 9:
+                break
+            digits = digits * ten + np.uint64(digit)
+            at += 1
+        power = start - at
+        count += at - start
+    if count == 0:
+        return at, 0.0, NOT_A_NUMBER
+    if at < end and (text[at] | 32) == 101:
+        at, exponent = _exponent(text, at + 1, end)
+        if at < 0:
+            return -at, 0.0, NOT_A_NUMBER
+        power += exponent
+    if count > 19 and count - _zeros_before(text, first) > 19:
+        return at, 0.0, UNSETTLED
+    if digits < np.uint64(1) << np.uint64(53) and -22 <= power <= 22:
+        if power < 0:
+            value = float(digits) / _POWERS_OF_TEN[-power]
+        else:
+            value = float(digits) * _POWERS_OF_TEN[power]
+    else:
+        value = _long_decimal(digits, power)
+    return at, -value if negative else value, SETTLED
 
 
 @njit(cache=True, nogil=True)
 def _zeros_before(text: Bytes, at: int) -> int:
     """How many zeros stand before the first other digit."""
     zeros = 0
-    while at < len(text) and (text[at] == 48 or text[at] == _POINT):
+    while at < len(text) and (text[at] == 48 or text[at] == 46):
         zeros += text[at] == 48
         at += 1
     return zeros
@@ -163,14 +160,17 @@ def _zeros_before(text: Bytes, at: int) -> int:
 @njit(cache=True, nogil=True)
 def _exponent(text: Bytes, at: int, end: int) -> tuple[int, int]:
     """Read an exponent: (where it ends, its value); a negative end if there is none."""
-    at, negative = _sign(text, at, end)
+    negative = False
+    if at < end and (text[at] == 45 or text[at] == 43):
+        negative = text[at] == 45
+        at += 1
     start = at
     value = 0
     while at < end:
         digit = text[at] - np.uint8(48)
         if digit > 9:
             break
-        value = min(value * 10 + int(digit), 99999)  # beyond that it is 0 or infinite anyway
+        value = min(value * 10 + int(digit), 99999)
         at += 1
     if at == start:
         return -at, 0

@@ -255,10 +255,7 @@ def _lambda_kernel(
         pull[:] = 0
         curve[:] = 0
         rank_list(s, ties[begin:end], keys, taken, ranks)
-        for j in range(length):
-            d[j] = discounts[ranks[j]]
-            if ranks[j] < top:
-                leaders[ranks[j]] = j
+        _set_discounts(discounts, ranks[:length], d, leaders)
         near = exponentials(s, sigma, WIDEST_SPREAD, e)
         start = weight_starts[q]
         for v in range(winner_offsets[q], winner_offsets[q + 1]):
@@ -275,6 +272,15 @@ def _lambda_kernel(
         for j in range(length):
             pull[j] *= np.float32(sigma)
             curve[j] *= np.float32(sigma * sigma)
+
+
+@njit(cache=True, nogil=True)
+def _set_discounts(discounts: Reals, ranks: Ints, d: Reals, leaders: Ints) -> None:
+    """Set the discount of each row, and the rows of the top ranks."""
+    for j in range(len(ranks)):
+        d[j] = discounts[ranks[j]]
+        if ranks[j] < len(leaders):
+            leaders[ranks[j]] = j
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
