@@ -120,6 +120,7 @@ class _SlotValues:
 
     def of(self, scores: Floats) -> Floats:
         """Return the values for a score per slot; ties count by their expectation."""
+        # best first within each ranking; ties are runs of equal scores
         order = np.lexsort((-scores, self._ranking))
         ranked, group = scores[order], self._ranking[order]
         new = np.ones(len(order), bool)

@@ -95,6 +95,7 @@ def alternatives(
 def slot_propensities(log: ClickLog, curve: PropensityCurve | None) -> Floats:
     """Return the propensity of each slot of a log, by a curve or by the log itself."""
     if curve is not None:
+        # a curve is asked once a position, not once a slot
         positions, index = np.unique(log.ranking_positions, return_inverse=True)
         return np.asarray(np.asarray(curve.at(positions), np.float64)[index])
     if log.ranking_propensities is None:

@@ -68,6 +68,7 @@ class Pools:
             threads: default: all cores.
         """
         values = checked_scores(scores, self.docs)
+        # running sums: the mean value of any run of ranks is one difference
         sums = np.concatenate([[0.0], np.cumsum(rank_values)])
         out = np.empty(len(self.clicked))
         for_each_piece(
@@ -178,6 +179,7 @@ class ClickStatistics:
 def _distinct_slots(clicked_at: Longs, weights: Floats | None) -> tuple[Longs, Floats, Longs]:
     """Return the distinct (slot, weight) of clicks: slots, weights, and which each click is."""
     if weights is None:
+        # marking instead of sorting: there are far more clicks than slots
         marked = np.zeros(clicked_at.max() + 1, bool)
         marked[clicked_at] = True
         slots = np.flatnonzero(marked)
@@ -197,6 +199,7 @@ def _shown_share(log: ClickLog, list_lengths: Longs) -> float:
     """Return the docs that sessions showed / the docs of their lists (length given per slot)."""
     shown = np.diff(log.ranking_offsets)
     whole = np.zeros(log.rankings, np.int64)
+    # a ranking without docs has no slot that would tell its list
     whole[shown > 0] = list_lengths[log.ranking_offsets[:-1][shown > 0]]
     sessions = np.bincount(log.session_ranking, minlength=log.rankings)
     return float(sessions @ shown) / float(sessions @ whole)
@@ -252,6 +255,7 @@ def _set_hashes(rows: Longs, offsets: Longs, rankings: Longs) -> npt.NDArray[np.
     mixed = (rows[slots].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(29)
+    # a sum has no order; mixed before, other docs hardly ever give the same
     lengths = offsets[rankings + 1] - offsets[rankings]
     return np.add.reduceat(mixed, np.cumsum(lengths) - lengths)
 

@@ -109,6 +109,7 @@ class CounterfactualMetric:
         self.sessions, self.clicks = int(sessions.sum()), int(clicks.sum())
         self._pools = pools
         self._rank_values = form.of_ranks(pools.longest)
+        # summed before any scoring, so that a call costs the same for any number of sessions
         summed = np.bincount(statistics.clicked_doc, weights, len(pools.clicked))
         self._weights = summed / form.divisors(pools.lengths)
         self._total = float(weights.sum() if ratio else sessions.sum())
@@ -292,6 +293,7 @@ class _Comparison:
 
 def _less(one: Floats, other: Floats) -> Floats:
     difference = one - other
+    # two rankers that rank alike differ by rounding: no gain, and no significant one
     difference[np.abs(difference) <= _ROUNDING * np.maximum(np.abs(one), np.abs(other))] = 0.0
     return difference
 

@@ -89,6 +89,7 @@ def ratio_intervals(
     values, errors = _ratios(np.ones((1, units)), x, d)
     values, errors = values[0], errors[0]
     if units < 2:
+        # one query says nothing of how queries differ
         wide = np.where(x[0] == 0, 0.0, np.inf)
         return RatioIntervals(values, values - wide, values + wide, np.ones(x.shape[1]))
     drawn = np.random.default_rng(settings["seed"]).multinomial(
@@ -107,6 +108,7 @@ def ratio_intervals(
 
 def _reaches(steps: Floats, confidence: float) -> tuple[Floats, Floats]:
     """Return how many standard errors the interval reaches below and above."""
+    # "higher", never between two samples: rather too wide than too short
     both = np.quantile(np.abs(steps), confidence, axis=0, method="higher")
     tail = (1 + confidence) / 2
     return (
@@ -125,6 +127,7 @@ def _far_share(moved: Floats, values: Floats) -> Floats:
 
 
 def _joined(x: Floats, d: Floats) -> tuple[Floats, Floats]:
+    # groups of many queries serve as well and keep the draws small
     units, count = join_units(np.arange(len(d)))
     if count == len(d):
         return x, d

@@ -145,6 +145,7 @@ class WeightSums:
         log, weights, free = statistics.log, statistics.weights, statistics.free_weights
         per_query = np.bincount(statistics.query, weights * clicks)
         clicked = clicks > 0
+        # in bins, so that sums over several logs still tell the heaviest clicks
         steps = np.round(np.log(weights[clicked]) * _STEPS).astype(np.int64)
         bins, of_slot = np.unique(steps, return_inverse=True)
         of_bin = [

@@ -76,6 +76,7 @@ class ClickSetObjective:
         self._top = top_ranks(truncation, longest)
         self._longest = longest
         self._ties = tie_order(sets.offsets, sets.query_ids, seed)
+        # an estimate of the work of each list, so that threads get equal pieces
         self._work = sets.list_offsets * 64 + sets.set_offsets[sets.list_offsets] * 64
         self._gradient = np.zeros(sets.docs, np.float32)
         self._hessian = np.zeros(sets.docs, np.float32)

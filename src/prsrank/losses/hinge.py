@@ -215,6 +215,7 @@ def _row(  # type: ignore[no-untyped-def]
     row: npt.NDArray, s: Floats, si: float, smoothing: float, sums: Floats, pull: Floats
 ):
     loss, saved, own = 0.0, 0.0, 0.0
+    # without smoothing, so steep that z is 0 or 1: no branch inside the loop
     steepness = 1 / smoothing if smoothing > 0 else 1e300
     for j in range(len(row)):
         u = max(1 - si + s[j], 0.0)

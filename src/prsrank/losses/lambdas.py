@@ -158,6 +158,7 @@ def tie_order(offsets: Longs, query_ids: "IdArray", seed: int) -> Ints:
     list_of_doc = np.repeat(np.arange(len(lengths)), lengths)
     rows = np.arange(offsets[-1]) - offsets[list_of_doc]
     key = _mixed(_query_keys(query_ids) ^ _mixed(np.array([seed % 2**63], np.uint64)))
+    # the hash of a row, not the row: the order of a log is often the order that was shown
     order = np.lexsort((_mixed(key[list_of_doc] + rows.astype(np.uint64)), list_of_doc))
     return rows[order].astype(np.int32)
 

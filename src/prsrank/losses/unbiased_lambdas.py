@@ -204,6 +204,7 @@ class UnbiasedObjective:
         if not known.any():
             return before
         means = losses / self._sizes
+        # t is relative to the first position that has pairs
         ratios = np.maximum(means / means[known.argmax()], LEAST_BIAS)
         return np.where(known, ratios**self._exponent, before)
 
@@ -312,6 +313,7 @@ def _unbiased_kernel(
                 counts[:] = shown.winner_counts[v]
                 for c in range(shown.both_offsets[v], shown.both_offsets[v + 1]):
                     counts[shown.both_slots[c]] = shown.both_counts[c]
+                # below the top only pairs with a doc of the top count
                 if not leads[i]:
                     counts *= leads
                 upper = inverse_plus[bins[base + i]]
