@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 Point = float | str
@@ -20,41 +19,37 @@ AXES = {
 }
 """What an axis may change: name -> (group of settings, key)."""
 
-CLICKS: Values = MappingProxyType(
-    {
-        "clicks": 128_000,
-        "clicks_per_query": None,
-        "eta": 1.0,
-        "mu": 0.1,
-        "one_click": False,
-        "production_share": 0.01,
-        "production_ranker": "linear",
-        "sessions": 1000,
-    }
-)
+CLICKS: Values = {
+    "clicks": 128_000,
+    "clicks_per_query": None,
+    "eta": 1.0,
+    "mu": 0.1,
+    "one_click": False,
+    "production_share": 0.01,
+    "production_ranker": "linear",
+    "sessions": 1000,
+}
 """Settings of the clicks and what they are unless said otherwise.
 
 `clicks_per_query`, if given, sets the number of clicks by the training lists of the fold;
 `one_click` keeps sessions of exactly one click; `sessions` is the number of sessions that
 are simulated on each list where an experiment is about single lists (bounds)."""
 
-PROPENSITY: Values = MappingProxyType({"source": "known", "eta": None, "clicks": 12_800})
+PROPENSITY: Values = {"source": "known", "eta": None, "clicks": 12_800}
 """Where the propensities come from: "known" is (1/k)^eta, by default that of the clicks;
 "randomised" is estimated from a further log of so many clicks, its rankings shuffled."""
 
 SOURCES = ("known", "randomised")
 
-KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "ranking": (),
-        "clicks": ("wmrr", "wmrr top", "wmrr others"),
-        "observations": ("share",),
-        "bounds": (
-            *("bound", "spread", "relative bound", "relative spread"),
-            *("coverage", "coverage full"),
-        ),
-    }
-)
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "ranking": (),
+    "clicks": ("wmrr", "wmrr top", "wmrr others"),
+    "observations": ("share",),
+    "bounds": (
+        *("bound", "spread", "relative bound", "relative spread"),
+        *("coverage", "coverage full"),
+    ),
+}
 """What is measured: "ranking" metrics on the test part's labels, estimates from "clicks" on the
 test part, shares of "observations", or "bounds"; and the metrics of each (none: those of
 `prsrank.metrics.ranking`)."""
