@@ -11,12 +11,13 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.collections import open_collection
 from prsrank.evaluation.counterfactual import evaluate_counterfactual
-from prsrank.evaluation.log_evaluation import evaluate_on_log, report_section
+from prsrank.evaluation.log_evaluation import evaluate_on_log
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_events
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.rankers.base import load_ranker
 from prsrank.report.checks import check_report
+from prsrank.report.evaluation_section import report_section
 
 DATA = "synthetic:mq2007:80:3"
 

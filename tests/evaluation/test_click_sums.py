@@ -11,7 +11,7 @@ from prsrank.data.synthetic import synthetic_dataset
 from prsrank.evaluation.click_statistics import ClickStatistics
 from prsrank.evaluation.click_sums import sum_clicks
 from prsrank.evaluation.counterfactual import evaluate_counterfactual, evaluation_of_sums
-from prsrank.evaluation.weight_diagnostics import weight_diagnostics
+from prsrank.evaluation.weight_diagnostics import WeightSums, diagnostics_of_sums
 from prsrank.logs.coverage import known_lists
 from prsrank.propensity.curve import PowerLaw
 
@@ -56,7 +56,7 @@ def test_the_heaviest_clicks_by_bins(data, log):
     """Weights that all differ: bins of 0.1 % lose less than that of the exact share."""
     statistics = ClickStatistics.of_log(log, data, PowerLaw(1))
     clicks, sessions = statistics.counts()
-    found = weight_diagnostics(statistics, "all", clicks, sessions)
+    found = diagnostics_of_sums("all", WeightSums.of(statistics, clicks, sessions))
     weights = np.sort(np.repeat(statistics.weights, clicks))[::-1]
     exact = weights[: round(0.01 * len(weights))].sum() / weights.sum()
     assert found.heaviest_share == pytest.approx(exact, rel=1e-3)

@@ -3,7 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from prsrank.experiment.jobs import Place, Planner, Source, canonical, seed_of
+from prsrank.experiment.jobs import Cell, Source, canonical, seed_of
+from prsrank.experiment.planning import Planner
 from prsrank.experiment.spec_files import load_spec, parse_spec
 from prsrank.experiment.tuning import configurations
 
@@ -14,7 +15,7 @@ def planner(spec):
 
 def job_of(experiment, method, point, *, panel="linear", run=1, chosen=None):
     spec = load_spec(experiment)
-    return planner(spec).job(Place(panel, method, point, 2, run), chosen)
+    return planner(spec).job(Cell(panel, method, point, 2, run), chosen)
 
 
 @pytest.mark.parametrize("panel", ["linear", "lambdamart"])
@@ -30,7 +31,7 @@ def test_the_default_setting_is_one_job_in_all_figures(panel, method):
     assert (
         len(
             {
-                planner(load_spec(name)).tuning_job(Place(panel, "prs", "", 1, 0)).id
+                planner(load_spec(name)).tuning_job(Cell(panel, "prs", "", 1, 0)).id
                 for name in ("fig3", "fig4", "fig5", "fig6")
             }
         )
@@ -53,26 +54,26 @@ def test_an_identity_leaves_out_what_does_not_matter():
 
 def test_an_identity_holds_all_that_matters():
     spec = load_spec("fig3")
-    place = Place("linear", "ips", 4000, 1, 0)
-    base = planner(spec).job(place, None)
+    cell = Cell("linear", "ips", 4000, 1, 0)
+    base = planner(spec).job(cell, None)
     changed = [
-        planner(replace(spec, seed=1)).job(place, None),
-        planner(spec).job(replace(place, run=1), None),
-        planner(spec).job(replace(place, fold=2), None),
-        planner(spec).job(replace(place, point=8000), None),
-        planner(spec).job(replace(place, method="prs"), None),
-        planner(spec).job(replace(place, panel="lambdamart"), None),
-        planner(spec).job(place, {"settings": {"l2": 7.0}, "parameters": {"tau": 0.5}}),
-        planner(replace(spec, metrics=("map",))).job(place, None),
-        planner(replace(spec, clicks={**spec.clicks, "mu": 0.2})).job(place, None),
-        replace(planner(spec), code="2").job(place, None),
+        planner(replace(spec, seed=1)).job(cell, None),
+        planner(spec).job(replace(cell, run=1), None),
+        planner(spec).job(replace(cell, fold=2), None),
+        planner(spec).job(replace(cell, point=8000), None),
+        planner(spec).job(replace(cell, method="prs"), None),
+        planner(spec).job(replace(cell, panel="lambdamart"), None),
+        planner(spec).job(cell, {"settings": {"l2": 7.0}, "parameters": {"tau": 0.5}}),
+        planner(replace(spec, metrics=("map",))).job(cell, None),
+        planner(replace(spec, clicks={**spec.clicks, "mu": 0.2})).job(cell, None),
+        replace(planner(spec), code="2").job(cell, None),
         Planner(spec, Source("data", ("g1", "f2"), (("a",), ("b",)), (3, 3), "data"), "1").job(
-            place, None
+            cell, None
         ),
     ]
     ids = [base.id, *(job.id for job in changed)]
     assert len(set(ids)) == len(ids)
-    moved = Planner(spec, replace(planner(spec).source, name="elsewhere"), "1").job(place, None)
+    moved = Planner(spec, replace(planner(spec).source, name="elsewhere"), "1").job(cell, None)
     assert moved.id == base.id
 
 
@@ -116,10 +117,10 @@ def test_a_grid_above_the_budget_is_cut_the_same_way_each_time(spec_values):
 def test_tuning_at_each_point_is_a_job_of_each_point(spec_values):
     spec_values["tuning"] = {"at": "point"}
     plan = planner(parse_spec(spec_values))
-    jobs = {p: plan.tuning_job(Place("linear", "prs", p, 1, 1)).id for p in (100, 400)}
+    jobs = {p: plan.tuning_job(Cell("linear", "prs", p, 1, 1)).id for p in (100, 400)}
     assert len(set(jobs.values())) == 2
     spec_values["tuning"] = {"at": "default"}
-    default = planner(parse_spec(spec_values)).tuning_job(Place("linear", "prs", 100, 1, 1))
+    default = planner(parse_spec(spec_values)).tuning_job(Cell("linear", "prs", 100, 1, 1))
     assert default.id == jobs[400]
     assert default.identity["production"]["run"] == 0
 

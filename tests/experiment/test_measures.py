@@ -1,16 +1,17 @@
 import numpy as np
 import pytest
 
-from prsrank.experiment.jobs import Place, Planner
+from prsrank.experiment.jobs import Cell
 from prsrank.experiment.measures import compute
+from prsrank.experiment.planning import Planner
 from prsrank.experiment.reproduction import small
 from prsrank.experiment.shared_inputs import SharedInputs, lengthened, read_source
 from prsrank.experiment.spec_files import load_spec
 
 
-def planned(name, data, place):
+def planned(name, data, cell):
     spec = small(load_spec(name))
-    job = Planner(spec, read_source(data, 1), "1").job(place, None)
+    job = Planner(spec, read_source(data, 1), "1").job(cell, None)
     inputs = SharedInputs()
     inputs.enter(job.group)
     return job, inputs, inputs.parts(data, 1)
@@ -21,7 +22,7 @@ def test_the_mean_over_queries_is_the_wmrr_of_the_clicks():
     from prsrank.experiment.methods import trained
 
     data = "synthetic:personal:100"
-    job, inputs, parts = planned("table2", data, Place("linear", "prs", "", 1, 0))
+    job, inputs, parts = planned("table2", data, Cell("linear", "prs", "", 1, 0))
     values, _ = compute(inputs, data, job.identity)
     held_out = inputs.held_out(parts, job.identity, "test")
     assert (held_out.log.session_clicks == 1).all()
@@ -47,7 +48,7 @@ def test_the_measured_coverage_is_that_of_the_enumeration(method):
 
     spec = load_spec("bounds")
     source = read_source("synthetic:mq2007:20", 1)
-    job = Planner(spec, source, "1").job(Place("", method, 1.0, 1, 0), None)
+    job = Planner(spec, source, "1").job(Cell("", method, 1.0, 1, 0), None)
     rng = np.random.default_rng(0)
     scores = np.sort(rng.normal(size=8))[::-1]
     relevance = np.array([0, 1, 0, 1, 1, 0, 0, 1])
@@ -72,7 +73,7 @@ def test_the_measured_coverage_is_that_of_the_enumeration(method):
 
 def test_labels_are_trained_on_the_whole_training_part_and_need_no_clicks():
     data = "synthetic:mq2007:40"
-    job, inputs, parts = planned("fig3", data, Place("linear", "labels", 1000, 1, 1))
+    job, inputs, parts = planned("fig3", data, Cell("linear", "labels", 1000, 1, 1))
     values, details = compute(inputs, data, job.identity)
     assert job.identity["clicks"] is None
     bounds = zip(parts.train.offsets[:-1], parts.train.offsets[1:], strict=True)
@@ -88,7 +89,7 @@ def test_labels_are_trained_on_the_whole_training_part_and_need_no_clicks():
 def test_shares_are_of_all_docs_shown_and_come_query_by_query():
     data = "synthetic:mq2007:40"
     name = "non-clicks", "relevant unobserved"
-    job, inputs, parts = planned("fig1", data, Place(*name, 1.0, 1, 0))
+    job, inputs, parts = planned("fig1", data, Cell(*name, 1.0, 1, 0))
     values, _ = compute(inputs, data, job.identity)
     shown = inputs.held_out(parts, job.identity, "test")
     seen = inputs.keep("observations", 0, lambda: pytest.fail("observations were not kept"))
@@ -105,7 +106,7 @@ def test_shares_are_of_all_docs_shown_and_come_query_by_query():
 
 def test_the_estimated_curve_reaches_every_list():
     data = "synthetic:mq2007:40"
-    job, inputs, parts = planned("table1", data, Place("", "prs", "", 1, 0))
+    job, inputs, parts = planned("table1", data, Cell("", "prs", "", 1, 0))
     curve = inputs.curve(parts, job.identity, job.identity["propensity"])
     longest = max(part.list_lengths.max() for part in (parts.train, parts.validation, parts.test))
     p = curve.at(np.arange(1, longest + 1))
@@ -119,7 +120,7 @@ def test_propensities_are_estimated_before_sessions_are_left_out():
     data = "synthetic:personal:2000"
     spec = load_spec("table2")
     source = read_source(data, 1)
-    identity = Planner(spec, source, "1").job(Place("linear", "prs", "", 1, 0), None).identity
+    identity = Planner(spec, source, "1").job(Cell("linear", "prs", "", 1, 0), None).identity
     inputs = SharedInputs()
     curve = inputs.curve(inputs.parts(data, 1), identity, identity["propensity"])
     assert curve.at(np.arange(1, 4)) == pytest.approx([1, 1 / 2, 1 / 3], abs=0.02)

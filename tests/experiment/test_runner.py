@@ -14,9 +14,10 @@ import pytest
 from prsrank.errors import InputError
 from prsrank.experiment import runner
 from prsrank.experiment.journal import Finished, Journal, decoded, encoded, locked
-from prsrank.experiment.results import TABLE, Results
+from prsrank.experiment.results import Results
 from prsrank.experiment.runner import run_experiments
 from prsrank.experiment.spec_files import load_spec, parse_spec
+from prsrank.experiment.tidy_table import TABLE
 from prsrank.experiment.workers import Workers
 
 DATA = "synthetic:mq2007:40"
@@ -87,7 +88,8 @@ def test_values_are_what_the_pipeline_gives_step_by_step(finished_run):
     from prsrank.clicks.production import logging_part, production_scores
     from prsrank.clicks.simulate import simulate_clicks
     from prsrank.data.collections import open_collection
-    from prsrank.experiment.jobs import Place, Planner
+    from prsrank.experiment.jobs import Cell
+    from prsrank.experiment.planning import Planner
     from prsrank.experiment.shared_inputs import read_source, run_seed
     from prsrank.metrics.ranking import ndcg
     from prsrank.propensity.curve import PowerLaw
@@ -99,7 +101,7 @@ def test_values_are_what_the_pipeline_gives_step_by_step(finished_run):
     source = read_source(DATA, 2)
     chosen = run.results["fig3"].chosen["linear prs"]["l2"]
     l2 = chosen[1] if isinstance(chosen, list) else chosen
-    job = Planner(spec, source, "1").job(Place("linear", "prs", 4000, 2, 1), None)
+    job = Planner(spec, source, "1").job(Cell("linear", "prs", 4000, 2, 1), None)
     production = production_scores(train, share=0.01, seed=run_seed(job.identity, "production"))
     lists, scores = logging_part(train, [production])
     log = simulate_clicks(
@@ -252,11 +254,12 @@ def test_two_runs_cannot_share_a_folder_and_a_lock_ends_with_its_process(tmp_pat
 
 
 def test_an_error_of_a_job_reaches_the_parent(finished_run):
-    from prsrank.experiment.jobs import Place, Planner
+    from prsrank.experiment.jobs import Cell
+    from prsrank.experiment.planning import Planner
     from prsrank.experiment.shared_inputs import read_source
 
     spec, *_ = finished_run
-    job = Planner(spec, read_source(DATA, 2), "1").job(Place("linear", "prs", 4000, 1, 0), None)
+    job = Planner(spec, read_source(DATA, 2), "1").job(Cell("linear", "prs", 4000, 1, 0), None)
     for broken, kind in (
         ({"ranker": "no such"}, InputError),
         ({"clicks": {"clicks": 10}}, RuntimeError),

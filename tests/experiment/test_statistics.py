@@ -13,7 +13,6 @@ from prsrank.experiment.statistics import (
     relative_change,
     run_mean,
 )
-from prsrank.metrics.significance import paired_bootstrap
 
 
 def tables(seed=0, runs=3, queries=40, shift=0.05):
@@ -86,7 +85,7 @@ def test_more_runs_of_the_same_queries_are_no_more_evidence(queries):
 def test_comparison_with_a_constant():
     first, _ = tables()
     theirs = scipy.stats.ttest_1samp(first.mean(axis=0), 0.5)
-    assert compare(first, 0.5).p_value == pytest.approx(theirs.pvalue)
+    assert compare(first, np.full(first.shape, 0.5)).p_value == pytest.approx(theirs.pvalue)
 
 
 @pytest.mark.parametrize("lower", [False, True])
@@ -103,12 +102,6 @@ def test_margin_shifts_the_null_hypothesis_towards_worse(lower):
         plain.low,
         plain.effect_size,
     )
-
-
-def test_bootstrap_agrees_with_the_t_test():
-    first, second = tables(shift=0.03, queries=200)
-    t, bootstrap = compare(first, second), compare(first, second, test=paired_bootstrap)
-    assert (bootstrap.low, bootstrap.high) == pytest.approx((t.low, t.high), abs=0.002)
 
 
 @pytest.mark.parametrize(

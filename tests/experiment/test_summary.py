@@ -9,9 +9,10 @@ import pytest
 import scipy.stats
 
 from prsrank.errors import InputError
+from prsrank.experiment.report_tables import markdown, write_tables
 from prsrank.experiment.results import Results
 from prsrank.experiment.spec import Axis, Method, Panel, Spec
-from prsrank.experiment.summary import markdown, report_of, summarise, write_tables
+from prsrank.experiment.summary import report_of, summarise
 from prsrank.experiment.tables import BETTER, STATISTICS, WORSE
 
 POINTS = (10.0, 100.0, 1000.0)
@@ -44,21 +45,17 @@ MEANS = {"prs": 0.5, "ips": 0.4, "labels": 0.6}
 
 def make_results(spec, *, means=MEANS, runs=3, queries=40, **options):
     rng = np.random.default_rng(0)
-    base = {(fold, q): rng.normal(0, 0.1) for fold in (1, 2) for q in range(queries)}
-    rows = []
+    base = rng.normal(0, 0.1, 2 * queries)  # two folds side by side
+    arrays = {}
     for panel in spec.panels:
         for method in (m for m in spec.methods if panel.name in m.panels):
             for point in spec.axis.points:
                 for metric in spec.metrics:
-                    for (fold, q), shift in base.items():
-                        for run in range(runs):
-                            mean = means[method.name] * (-1 if metric == "arp" else 1)
-                            value = mean + shift + rng.normal(0, 0.1)
-                            if q == 0:
-                                value = math.nan
-                            place = (spec.id, panel.name, method.name, point, fold, run)
-                            rows.append((*place, metric, f"{fold}-{q}", value))
-    return Results.from_rows(spec.id, rows, points=spec.axis.points, **options)
+                    mean = means[method.name] * (-1 if metric == "arp" else 1)
+                    values = mean + base + rng.normal(0, 0.1, (runs, 2 * queries))
+                    values[:, [0, queries]] = math.nan
+                    arrays[panel.name, method.name, point, metric] = values
+    return Results(arrays, spec.axis.points, **options)
 
 
 @pytest.fixture(scope="module")
@@ -275,13 +272,13 @@ def test_one_run_and_one_query_do_not_break():
     json.dumps(section, allow_nan=False)
     assert section["figures"][0]["panels"][0]["series"][0]["low"] is None
     assert "One run" in section["figures"][0]["caption"]
-    rows = [
-        (spec.id, "linear", m, p, 1, 0, metric, "q", v)
-        for m, v in MEANS.items()
-        for p in POINTS
+    arrays = {
+        ("linear", method, point, metric): np.array([[value]])
+        for method, value in MEANS.items()
+        for point in POINTS
         for metric in spec.metrics
-    ]
-    single = summarise(spec, Results.from_rows(spec.id, rows, points=POINTS))
+    }
+    single = summarise(spec, Results(arrays, POINTS))
     json.dumps(single, allow_nan=False)
     assert single["verdict"]["label"] == "not confirmed"
     assert single["tables"][0]["rows"][1][-1]["note"].startswith("no test: 1 of 1")
@@ -307,11 +304,8 @@ def test_the_page_takes_the_report(section):
 
 def test_tables_are_written_as_csv(section, results, tmp_path):
     plain = {
-        "id": "marks",
-        "title": "",
-        "caption": "",
-        "columns": ["a,b", "c"],
-        "rows": [["x", {"value": 1.5, "mark": "*", "note": ""}], [None, 2]],
+        **{"id": "plain", "title": "", "caption": "", "columns": ["a,b", "c"]},
+        "rows": [["x", 1.5], [None, 2]],
     }
     report = report_of([{**section, "tables": [*section["tables"], plain]}], data="x", about=[])
     names = write_tables(report, tmp_path / "tables")
@@ -323,8 +317,7 @@ def test_tables_are_written_as_csv(section, results, tmp_path):
     runs = np.nanmean(results.values("linear", "prs", 10.0, "ndcg@10"), axis=1)
     assert float(first["mean"]) == pytest.approx(runs.mean())
     assert float(first["sd"]) == pytest.approx(runs.std(ddof=1))
-    marked = (tmp_path / "tables" / "marks.csv").read_text()
-    assert marked == '"a,b",c,c mark\nx,1.5,*\n,2,\n'
+    assert (tmp_path / "tables" / "plain.csv").read_text() == '"a,b",c\nx,1.5\n,2\n'
 
 
 def test_nothing_is_left_of_a_table_that_cannot_be_written(section, tmp_path):

@@ -1,7 +1,7 @@
 """Verdicts on made-up results with a known truth."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ import scipy.stats
 
 from prsrank.errors import InputError
 from prsrank.experiment.claims import check_test, read_test
-from prsrank.experiment.number_texts import shown
+from prsrank.experiment.results import Results
 from prsrank.experiment.verdicts import judge
 
 
@@ -19,31 +19,15 @@ class FakeSpec:
     metrics: tuple = ("ndcg@10", "arp")
 
 
-@dataclass
-class FakeResults:
-    table: dict = field(default_factory=dict)
-
-    def _unique(self, place, where=lambda key: True):
-        return list(dict.fromkeys(key[place] for key in self.table if where(key)))
-
-    def panels(self):
-        return self._unique(0)
-
-    def methods(self, panel):
-        return self._unique(1, lambda key: key[0] == panel)
-
-    def points(self):
-        return self._unique(2)
-
-    def values(self, panel, method, point, metric):
-        return self.table[panel, method, point, metric]
+def results_of(table):
+    return Results(table, tuple(dict.fromkeys(key[2] for key in table)))
 
 
 def results(means, *, runs=3, queries=60, noise=0.1, seed=0):
     """Make values of the given means, (panel, method, point, metric) -> mean."""
     rng = np.random.default_rng(seed)
     base = rng.normal(0, 0.2, size=queries)
-    return FakeResults(
+    return results_of(
         {key: mean + base + rng.normal(0, noise, (runs, queries)) for key, mean in means.items()}
     )
 
@@ -146,7 +130,7 @@ def test_one_point_against_the_others_of_the_same_method():
 
 
 def test_values_without_queries_and_constants():
-    shares = FakeResults(
+    shares = results_of(
         {
             ("clicks", "relevant observed", 1.0, "share"): np.ones((1, 5)),
             ("clicks", "relevant unobserved", 1.0, "share"): np.linspace(0.1, 0.2, 5)[None],
@@ -192,7 +176,7 @@ def test_what_was_not_run_is_not_confirmed():
 
 def test_one_query_is_not_confirmed_and_says_why():
     values = {"prs": np.array([[0.9, np.nan]]), "ips": np.array([[0.1, np.nan]])}
-    made = FakeResults({("", m, "", "ndcg@10"): v for m, v in values.items()})
+    made = results_of({("", m, "", "ndcg@10"): v for m, v in values.items()})
     verdict = judge(FakeSpec(BETTER), made)
     assert verdict.label == "not confirmed"
     assert math.isnan(verdict.comparisons[0].corrected)
@@ -201,8 +185,8 @@ def test_one_query_is_not_confirmed_and_says_why():
 
 def test_queries_without_a_relevant_doc_change_nothing():
     made = results(over_points({"prs": 0.52, "ips": 0.5}))
-    with_holes = FakeResults(
-        {k: np.insert(v, [0, 30], np.nan, axis=1) for k, v in made.table.items()}
+    with_holes = results_of(
+        {k: np.insert(v, [0, 30], np.nan, axis=1) for k, v in made.arrays.items()}
     )
     ours, expected = (judge(FakeSpec(BETTER), r) for r in (with_holes, made))
     assert ours.evidence == expected.evidence
@@ -311,9 +295,3 @@ def test_good_entries_pass_and_numbers_match_by_value():
     entry = {"better": "prs", "at": 1, "points": [2], "metric": ["ndcg@10", "map"]}
     check_test([entry], methods=["prs"], metrics=["ndcg@10", "map"], points=[1.0, 2.0])
     assert read_test(entry, metrics=["x"]).rivals == ("prs",)
-
-
-def test_points_in_text():
-    assert [shown(p) for p in (1.0, 0.25, 128_000, float("inf"), "all")] == [
-        *("1", "0.25", "128,000", "inf", "all")
-    ]

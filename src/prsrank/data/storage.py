@@ -1,7 +1,7 @@
 """Converted collections: one file in the open safetensors layout, opened by mapping it.
 
 The layout: the header's length (8 bytes, little endian), a JSON header that names each
-array's type, shape and place, then the arrays. Ids that are strings are stored as rows of
+array's type, shape and position, then the arrays. Ids that are strings are stored as rows of
 code points, so that they need no decoding.
 """
 

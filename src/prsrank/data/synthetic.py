@@ -10,7 +10,6 @@ epsilon noise. A label is u cut at fixed thresholds, chosen once per shape and s
 sample of their own, so that no list depends on the others.
 """
 
-import difflib
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic_features import FeatureMaker, scale_within_lists
 from prsrank.data.synthetic_shapes import MATCH_LATENTS, QUERY_LATENTS, SHAPES, Latent, Shape
-from prsrank.errors import InputError
+from prsrank.errors import InputError, nearest_name
 from prsrank.ragged import offsets_of
 from prsrank.types import Longs, Reals
 
@@ -66,7 +65,7 @@ def synthetic_dataset(shape: str, lists: int, *, seed: int = 0) -> RankingDatase
         stop = min(start + len(draws.docs), len(labels))
         latents = _latents(draws)
         labels[start:stop] = _labels(model, draws, latents)[: stop - start]
-        features[start:stop, model.maker.places] = _features(model, draws, latents)[: stop - start]
+        features[start:stop, model.maker.indices] = _features(model, draws, latents)[: stop - start]
         start = stop
     return RankingDataset(
         features,
@@ -80,9 +79,7 @@ def synthetic_dataset(shape: str, lists: int, *, seed: int = 0) -> RankingDatase
 
 def _check(shape: str, lists: int, seed: int) -> None:
     if shape not in SHAPES:
-        near = difflib.get_close_matches(shape, SHAPES, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InputError(f"no synthetic shape {shape!r}: {hint}There are {', '.join(SHAPES)}")
+        raise InputError(f"no synthetic shape {shape!r}{nearest_name(shape, SHAPES)}")
     if lists < _MIN_LISTS:
         raise InputError(f"a synthetic collection has at least {_MIN_LISTS} lists, not {lists}")
     if seed < 0:
@@ -173,7 +170,7 @@ def _blocks(model: _Model, lists: int) -> Iterator[_Draws]:
     for first in range(0, lists, size):
         generators = [_generator(model, number) for number in range(first, first + size)]
         lengths = [_length(model.shape, rng) for rng in generators]
-        yield _drawn(generators, lengths, len(model.maker.group_latents), len(model.maker.places))
+        yield _drawn(generators, lengths, len(model.maker.group_latents), len(model.maker.indices))
 
 
 def _drawn(

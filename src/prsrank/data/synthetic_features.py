@@ -52,7 +52,7 @@ class FeatureMaker:
     """Columns as arrays, those of one kind side by side.
 
     Attributes:
-        places: index of each column among the features; other features are always 0.
+        indices: index of each column among the features; other features are always 0.
         sources: the latents that each column measures, filled up with any (most x columns).
         loadings: their weights, 0 where filled up (most x columns).
         noise: weight of each column's own noise.
@@ -63,7 +63,7 @@ class FeatureMaker:
         group_quantiles: where a group begins to be present.
     """
 
-    places: Longs
+    indices: Longs
     sources: Longs
     loadings: Reals
     noise: Reals
@@ -76,15 +76,15 @@ class FeatureMaker:
     @classmethod
     def of(cls, columns: Sequence[Column | None], groups: Sequence[Group]) -> "FeatureMaker":
         """Lay out columns, one per feature; None for a feature that is always 0."""
-        placed = [(column, place) for place, column in enumerate(columns) if column is not None]
-        placed.sort(key=lambda item: item[0].kind)
-        ordered = [column for column, _ in placed]
+        used = [(column, index) for index, column in enumerate(columns) if column is not None]
+        used.sort(key=lambda item: item[0].kind)
+        ordered = [column for column, _ in used]
         scale = np.array([column.scale for column in ordered])
         fidelity = np.array([column.fidelity for column in ordered])
         quantiles = np.array([_quantile(column.zeros) for column in ordered])
         sources, loadings = _loadings(ordered)
         return cls(
-            places=np.array([place for _, place in placed]),
+            indices=np.array([index for _, index in used]),
             sources=sources,
             loadings=loadings,
             noise=(scale * np.sqrt(1 - fidelity**2)).astype(np.float32),

@@ -152,6 +152,21 @@ def _constant(intents: Sequence[float]) -> list[Column]:
     ]
 
 
+_WEB10K_OTHERS = (
+    Column("count", {Latent.DEPTH: 1.0}, 0.95, 0.5, 0.02),
+    Column("count", {Latent.DEPTH: 1.0, Latent.NOISE_A: 0.6}, 0.95, 0.5, 1e-9),
+    Column("count", _LINKS, 0.9, 2.0, 0.4),
+    Column("count", {Latent.NOISE_B: 1.0, Latent.LENGTH: 0.4}, 0.9, 1.5, 0.2),
+    Column("count", _LINKS, 0.95, 1.2, 1e-6),
+    Column("count", {Latent.AUTHORITY: 1.0, Latent.NOISE_C: 0.5}, 0.9, 1.2, 1e-6),
+    Column("count", {Latent.QUALITY: 1.0}, 0.95, 0.9, 0.001),
+    Column("count", {Latent.QUALITY: 1.0, Latent.NOISE_A: 0.5}, 0.9, 0.9, 0.001),
+    Column("count", {Latent.BEHAVIOUR: 1.0}, 0.95, 2.0, 0.5),
+    Column("count", {Latent.BEHAVIOUR: 0.5, Latent.POPULARITY: 0.8}, 0.9, 2.0, 0.4),
+    Column("heavy", {Latent.BEHAVIOUR: 0.8, Latent.QUALITY: 0.3}, 0.9, 2.0, 0.4),
+)
+
+
 def _web10k(_: np.random.Generator) -> tuple[list[Column], Sequence[Group]]:
     """25 statistics of five text streams each, then 11 of URL, links, quality and clicks."""
     longer, shorter = {Latent.LENGTH: 0.5}, {Latent.LENGTH: -0.5}
@@ -167,30 +182,15 @@ def _web10k(_: np.random.Generator) -> tuple[list[Column], Sequence[Group]]:
         (shorter, "unit", 0.7),
         (rarer, "heavy", 1.3),
     ):
-        text += _over_streams(kind, extra, 0.9, scale, 0.1)
-        text += _over_streams(kind, extra, 0.6, scale, 0.6)
-        text += _over_streams(kind, extra, 0.85, scale, 0.1)
-        text += _over_streams(kind, extra, 0.9, scale, 0.1)
+        for fidelity, zeros in ((0.9, 0.1), (0.6, 0.6), (0.85, 0.1), (0.9, 0.1)):
+            text += _over_streams(kind, extra, fidelity, scale, zeros)
         text += _over_streams("heavy", extra, 0.5, 1.8, 0.3)
     text += _over_streams("flag", {}, 0.9, 1.0, 0.6)
     for fidelity in (0.95, 0.97):
         text += _over_streams("positive", {}, fidelity, 8.0, 0.05)
     for extra in ({}, shorter, rarer):
         text += _over_streams("real", extra, 0.95, 3.0, 0.99)
-    url = [
-        Column("count", {Latent.DEPTH: 1.0}, 0.95, 0.5, 0.02),
-        Column("count", {Latent.DEPTH: 1.0, Latent.NOISE_A: 0.6}, 0.95, 0.5, 1e-9),
-        Column("count", _LINKS, 0.9, 2.0, 0.4),
-        Column("count", {Latent.NOISE_B: 1.0, Latent.LENGTH: 0.4}, 0.9, 1.5, 0.2),
-        Column("count", _LINKS, 0.95, 1.2, 1e-6),
-        Column("count", {Latent.AUTHORITY: 1.0, Latent.NOISE_C: 0.5}, 0.9, 1.2, 1e-6),
-        Column("count", {Latent.QUALITY: 1.0}, 0.95, 0.9, 0.001),
-        Column("count", {Latent.QUALITY: 1.0, Latent.NOISE_A: 0.5}, 0.9, 0.9, 0.001),
-        Column("count", {Latent.BEHAVIOUR: 1.0}, 0.95, 2.0, 0.5),
-        Column("count", {Latent.BEHAVIOUR: 0.5, Latent.POPULARITY: 0.8}, 0.9, 2.0, 0.4),
-        Column("heavy", {Latent.BEHAVIOUR: 0.8, Latent.QUALITY: 0.3}, 0.9, 2.0, 0.4),
-    ]
-    return text + url, _STREAM_GROUPS
+    return text + list(_WEB10K_OTHERS), _STREAM_GROUPS
 
 
 def _mq2007(_: np.random.Generator) -> tuple[list[Column], Sequence[Group]]:
@@ -229,17 +229,14 @@ def _yahoo(rng: np.random.Generator) -> tuple[list[Column | None], Sequence[Grou
         for _ in range(size):
             drawn.append(_yahoo_column(rng, main, number + 1))
     columns: list[Column | None] = [None] * 700
-    for place, column in zip(rng.permutation(700)[:519], drawn, strict=True):
-        columns[place] = column
+    for index, column in zip(rng.permutation(700)[:519], drawn, strict=True):
+        columns[index] = column
     return columns, groups
 
 
 def _yahoo_column(rng: np.random.Generator, main: Latent, group: int) -> Column:
-    other, scale, zeros = (
-        Latent(int(rng.integers(len(Latent)))),
-        rng.uniform(0.5, 3.0),
-        rng.uniform(),
-    )
+    other = Latent(int(rng.integers(len(Latent))))
+    scale, zeros = rng.uniform(0.5, 3.0), rng.uniform()
     if main < QUERY_LATENTS:
         return Column("unit", {main: 1.0}, 1.0, scale, 0.3 * zeros, 0)
     kind = "flag" if rng.uniform() < 0.1 else "unit"

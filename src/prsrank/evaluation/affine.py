@@ -1,6 +1,7 @@
 """Estimates from clicks that are assumed to be noisy, or to trust the top."""
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.evaluation.assumptions import Assumption
 from prsrank.evaluation.click_statistics import checked_scores
-from prsrank.evaluation.query_bootstrap import ratio_intervals
+from prsrank.evaluation.query_bootstrap import Sampling, ratio_intervals
 from prsrank.evaluation.rank_values import RankValue, find_rank_value
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.units import query_keys, units_of
@@ -48,9 +49,7 @@ class AffineJudge:
         dataset: the lists that rankers score.
         propensities: one per slot of the log.
         metric: "dcg@10" or another that is not self-normalised.
-        samples: number of bootstrap samples.
-        seed: their seed.
-        confidence: share of the intervals.
+        sampling: how intervals are bootstrapped.
     """
 
     def __init__(
@@ -60,9 +59,7 @@ class AffineJudge:
         propensities: npt.ArrayLike,
         *,
         metric: str = "dcg@10",
-        samples: int = 1000,
-        seed: int = 0,
-        confidence: float = 0.95,
+        **sampling: Unpack[Sampling],
     ) -> None:
         form = find_rank_value(metric)
         if form.self_normalised:
@@ -80,7 +77,7 @@ class AffineJudge:
         self._check_clicked()
         self._value = _SlotValues(form, log, self._ranking)
         self._logged = self._value.of(-np.arange(len(self._rows), dtype=np.float64))
-        self._options = {"samples": samples, "seed": seed, "confidence": confidence}
+        self._sampling = sampling
 
     def _check_clicked(self) -> None:
         bad = (self._clicked > 0) & ~(self._propensities > 0)
@@ -95,20 +92,19 @@ class AffineJudge:
         values = self._value.of(checked_scores(scores, self._docs)[self._rows])
         slope, floor = assumption.clicks(self._propensities, self._log.ranking_positions)
         relevance = np.zeros(len(slope))
+        # the clicks that the slot would have without relevance
         expected = self._shown * floor * self._mean_weight
         np.divide(self._weight - expected, slope, out=relevance, where=slope > 0)
-        columns = [values * relevance, (values - self._logged) * relevance]
+        # the gain is a column of its own: its interval is that of a paired difference
+        weighed = [values * relevance, (values - self._logged) * relevance]
         keys, unit = units_of(query_keys(self._log))
         query = unit[self._log.ranking_query]
-        sums = [np.bincount(query[self._ranking], column, len(keys)) for column in columns]
+        sums = [np.bincount(query[self._ranking], column, len(keys)) for column in weighed]
         sessions = np.bincount(query[self._log.session_ranking], minlength=len(keys))
         used = sessions > 0
-        found = ratio_intervals(np.stack(sums, 1)[used], sessions[used], **self._options)  # type: ignore[arg-type]
-        value, gain = (
-            Interval(float(found.values[i]), float(found.low[i]), float(found.high[i]))
-            for i in range(2)
-        )
-        return JudgedRanker(value, gain)
+        found = ratio_intervals(np.stack(sums, 1)[used], sessions[used], **self._sampling)
+        columns = zip(found.values.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
+        return JudgedRanker(*(Interval(*column) for column in columns))
 
 
 class _SlotValues:
@@ -124,6 +120,7 @@ class _SlotValues:
 
     def of(self, scores: Floats) -> Floats:
         """Return the values for a score per slot; ties count by their expectation."""
+        # best first within each ranking; ties are runs of equal scores
         order = np.lexsort((-scores, self._ranking))
         ranked, group = scores[order], self._ranking[order]
         new = np.ones(len(order), bool)

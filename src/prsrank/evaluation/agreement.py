@@ -35,6 +35,7 @@ def rank_change(
     moved = []
     for i, j in pairwise(np.asarray(offsets).tolist()):
         before, after = _ranks(a[i:j]), _ranks(b[i:j])
+        # where more than k docs tie at the top they are all the top
         top = before <= max(k, before.min(initial=np.inf))
         moved.append(np.abs(before - after)[top].mean() if i < j else np.nan)
     return np.array(moved)

@@ -95,8 +95,9 @@ def alternatives(
 def slot_propensities(log: ClickLog, curve: PropensityCurve | None) -> Floats:
     """Return the propensity of each slot of a log, by a curve or by the log itself."""
     if curve is not None:
-        places, index = np.unique(log.ranking_positions, return_inverse=True)
-        return np.asarray(np.asarray(curve.at(places), np.float64)[index])
+        # a curve is asked once a position, not once a slot
+        positions, index = np.unique(log.ranking_positions, return_inverse=True)
+        return np.asarray(np.asarray(curve.at(positions), np.float64)[index])
     if log.ranking_propensities is None:
         raise InputError("the log has no propensities: give --propensity FILE or power:ETA")
     return log.ranking_propensities

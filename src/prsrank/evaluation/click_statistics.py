@@ -70,6 +70,7 @@ class Pools:
             threads: default: all cores.
         """
         values = checked_scores(scores, self.docs)
+        # running sums: the mean value of any run of ranks is one difference
         sums = np.concatenate([[0.0], np.cumsum(rank_values)])
         out = np.empty(len(self.clicked))
         for_each_piece(
@@ -94,7 +95,7 @@ class Pools:
 class ClickStatistics:
     """The clicked slots of a log, each with its weight and its doc in a pool.
 
-    A slot is a place in a ranking (in one context, where propensities depend on one), and
+    A slot is a doc of a ranking at its position (in one context, where propensities depend on one), and
     where the log weighs its clicks, one weight of a click there. Only slots with a click are
     kept.
 
@@ -135,27 +136,28 @@ class ClickStatistics:
     ) -> "ClickStatistics":
         """Lay a log over a data set; see `prsrank.evaluation.counterfactual` for the arguments."""
         data = log_docs(log) if dataset is None else dataset
-        placed = LogOnLists(log, data, propensities, WEIGHTINGS["ips"], context)
+        laid = LogOnLists(log, data, propensities, WEIGHTINGS["ips"], context)
         showing = log.session_ranking.astype(np.int64)
         if context is not None:
             showing += log.contexts[context].codes * np.int64(log.rankings)
-        clicked_at = np.repeat(placed.shown.slot_offsets[showing], log.session_clicks) + log.clicks
+        clicked_at = np.repeat(laid.shown.slot_offsets[showing], log.session_clicks) + log.clicks
         slots, actions, click_slot = _distinct_slots(clicked_at, log.click_weights)
-        place = slots % len(log.ranking_docs)
-        rows = data.offsets[placed.list_of_slot] + placed.shown.slot_rows
-        pools, clicked_doc = _pools(log, rows[: len(log.ranking_docs)], place, data.docs)
-        ranking = np.searchsorted(log.ranking_offsets, place, side="right") - 1
+        # a context repeats the slots of all rankings: without it they are those of the log
+        index = slots % len(log.ranking_docs)
+        rows = data.offsets[laid.list_of_slot] + laid.shown.slot_rows
+        pools, clicked_doc = _pools(log, rows[: len(log.ranking_docs)], index, data.docs)
+        ranking = np.searchsorted(log.ranking_offsets, index, side="right") - 1
         return cls(
             log=log,
             pools=pools,
-            weights=actions * _weights(placed.propensities[slots], tau),
-            free_weights=actions / placed.propensities[slots],
+            weights=actions * _weights(laid.propensities[slots], tau),
+            free_weights=actions / laid.propensities[slots],
             clicked_doc=clicked_doc,
-            shown_rank=place - log.ranking_offsets[ranking] + 1,
-            position=log.ranking_positions[place].astype(np.int64),
+            shown_rank=index - log.ranking_offsets[ranking] + 1,
+            position=log.ranking_positions[index].astype(np.int64),
             query=log.ranking_query[ranking].astype(np.int64),
-            shown_share=_shown_share(log, data.list_lengths[placed.list_of_slot]),
-            unseen_share=float((placed.propensities == 0).mean()),
+            shown_share=_shown_share(log, data.list_lengths[laid.list_of_slot]),
+            unseen_share=float((laid.propensities == 0).mean()),
             _click_slot=click_slot,
         )
 
@@ -177,6 +179,7 @@ class ClickStatistics:
 def _distinct_slots(clicked_at: Longs, weights: Floats | None) -> tuple[Longs, Floats, Longs]:
     """Return the distinct (slot, weight) of clicks: slots, weights, and which each click is."""
     if weights is None:
+        # marking instead of sorting: there are far more clicks than slots
         marked = np.zeros(clicked_at.max(initial=-1) + 1, bool)
         marked[clicked_at] = True
         slots = np.flatnonzero(marked)
@@ -196,6 +199,7 @@ def _shown_share(log: ClickLog, list_lengths: Longs) -> float:
     """Return the docs that sessions showed / the docs of their lists (length given per slot)."""
     shown = np.diff(log.ranking_offsets)
     whole = np.zeros(log.rankings, np.int64)
+    # a ranking without docs has no slot that would tell its list
     whole[shown > 0] = list_lengths[log.ranking_offsets[:-1][shown > 0]]
     sessions = np.bincount(log.session_ranking, minlength=log.rankings)
     return float(sessions @ shown) / float(sessions @ whole)
@@ -226,6 +230,7 @@ def checked_scores(scores: npt.ArrayLike, docs: int) -> Floats:
 
 def _pools(log: ClickLog, rows: Longs, clicked: Longs, docs: int) -> tuple[Pools, Longs]:
     """Return the pools that hold clicked slots, and each clicked slot's clicked doc."""
+    # sorted by hash, rankings of the same docs are neighbours: one pass finds the pools
     used = np.unique(np.searchsorted(log.ranking_offsets, clicked, side="right") - 1)
     order = used[np.argsort(_set_hashes(rows, log.ranking_offsets, used), kind="stable")]
     entries = np.full(len(rows), -1, np.int64)
@@ -250,6 +255,7 @@ def _set_hashes(rows: Longs, offsets: Longs, rankings: Longs) -> npt.NDArray[np.
     mixed = (rows[slots].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(29)
+    # a sum has no order; mixed before, other docs hardly ever give the same
     lengths = offsets[rankings + 1] - offsets[rankings]
     return np.add.reduceat(mixed, np.cumsum(lengths) - lengths)
 
@@ -305,6 +311,7 @@ def _expected_kernel(
         for j in range(length):
             local[j] = scores[rows[start + j]]
         ranked = local[:length]
+        # ties count by their expectation, so only the docs above and beside matter, not an order
         if end - begin > _FEW_CLICKED:
             ordered, _ = sort_with_index(ranked)
             for i in range(begin, end):

@@ -173,6 +173,7 @@ def _parts(statistics: ClickStatistics, by: str | None) -> Iterator[tuple[str, L
     clicks, sessions = statistics.counts()
     top = statistics.position == 1
     yield ALL, clicks, sessions
+    # at position 1 there is no bias to correct: an estimate rests on the others
     yield AT_TOP, clicks * top, sessions
     yield AT_OTHERS, clicks * ~top, sessions
     if by is None:

@@ -30,6 +30,7 @@ Docs of equal score count by the expectation over all their orders.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.evaluation.click_statistics import ClickStatistics
 from prsrank.evaluation.click_sums import ClickSums, sum_clicks
-from prsrank.evaluation.query_bootstrap import RatioIntervals, ratio_intervals
+from prsrank.evaluation.query_bootstrap import SAMPLING, RatioIntervals, Sampling, ratio_intervals
 from prsrank.evaluation.rank_values import RankValue, find_rank_value
 from prsrank.evaluation.results import (
     LOGGED,
@@ -109,6 +110,7 @@ class CounterfactualMetric:
         self.sessions, self.clicks = int(sessions.sum()), int(clicks.sum())
         self._pools = pools
         self._rank_values = form.of_ranks(pools.longest)
+        # summed before any scoring, so that a call costs the same for any number of sessions
         summed = np.bincount(statistics.clicked_doc, weights, len(pools.clicked))
         self._weights = summed / form.divisors(pools.lengths)
         self._total = float(weights.sum() if ratio else sessions.sum())
@@ -141,9 +143,7 @@ def evaluate_counterfactual(
     tau: float = 0.0,
     context: str | None = None,
     by: str | None = None,
-    samples: int = 1000,
-    seed: int = 0,
-    confidence: float = 0.95,
+    **sampling: Unpack[Sampling],
 ) -> CounterfactualEvaluation:
     """Estimate metrics of new rankers and of the logged ranking, and compare them.
 
@@ -162,9 +162,7 @@ def evaluate_counterfactual(
         tau: clip of the weights.
         context: context column whose values have propensity curves of their own.
         by: context column to make parts of.
-        samples: number of bootstrap samples.
-        seed: their seed.
-        confidence: share of the intervals.
+        sampling: how intervals are bootstrapped.
 
     Raises:
         InputError: if queries or docs of the log are not in the data set, a click has
@@ -184,7 +182,7 @@ def evaluate_counterfactual(
     sums = sum_clicks(
         log, dataset, propensities, rankers, metrics=metrics, tau=tau, context=context, by=by
     )
-    return _evaluation(comparison, sums, samples=samples, seed=seed, confidence=confidence)
+    return _evaluation(comparison, sums, sampling)
 
 
 def evaluation_of_sums(
@@ -192,22 +190,22 @@ def evaluation_of_sums(
     *,
     against: str | Sequence[str] = LOGGED,
     estimators: Sequence[str] = ESTIMATORS,
-    samples: int = 1000,
-    seed: int = 0,
-    confidence: float = 0.95,
+    **sampling: Unpack[Sampling],
 ) -> CounterfactualEvaluation:
     """Return what `evaluate_counterfactual` does, from sums, whoever summed up."""
     comparison = _Comparison.of(list(sums.rankers[1:]), against, sums.metrics, estimators)
-    return _evaluation(comparison, sums, samples=samples, seed=seed, confidence=confidence)
+    return _evaluation(comparison, sums, sampling)
 
 
 def _evaluation(
-    comparison: "_Comparison", sums: ClickSums, *, samples: int, seed: int, confidence: float
+    comparison: "_Comparison", sums: ClickSums, sampling: Sampling
 ) -> CounterfactualEvaluation:
     _check_clicks(int(sums.position_clicks.sum()), sums.sessions)
+    settings: Sampling = {**SAMPLING, **sampling}
     estimates: list[Estimate] = []
     differences: list[Difference] = []
     for part in sums.parts:
+        # queries without a session in this part have no say in its intervals
         there = part.sessions > 0
         divisors = {"ips": part.sessions[there], "snips": part.weights[there]}
         for estimator, chosen in comparison.estimates().items():
@@ -216,13 +214,7 @@ def _evaluation(
                 for m in chosen
                 for column in comparison.columns(list(part.values[there, m].T))
             ]
-            found = ratio_intervals(
-                np.stack(columns, axis=1),
-                divisors[estimator],
-                samples=samples,
-                seed=seed,
-                confidence=confidence,
-            )
+            found = ratio_intervals(np.stack(columns, axis=1), divisors[estimator], **sampling)
             more = comparison.results(part.part, estimator, chosen, found)
             estimates += more[0]
             differences += more[1]
@@ -231,9 +223,7 @@ def _evaluation(
         tuple(differences),
         tuple(diagnostics_of_sums(part.part, part.spread) for part in sums.parts),
         tau=sums.tau,
-        samples=samples,
-        seed=seed,
-        confidence=confidence,
+        **settings,
     )
 
 
@@ -269,15 +259,12 @@ class _Comparison:
 
     def estimates(self) -> dict[str, list[int]]:
         """Return the indices of the metrics that each estimator estimates."""
-        forms = list(self.forms.values())
-        chosen = {
-            "ips": [
-                m for m, f in enumerate(forms) if "ips" in self.estimators and not f.self_normalised
-            ],
-            "snips": [
-                m for m, f in enumerate(forms) if "snips" in self.estimators or f.self_normalised
-            ],
-        }
+        chosen: dict[str, list[int]] = {"ips": [], "snips": []}
+        for m, form in enumerate(self.forms.values()):
+            if "ips" in self.estimators and not form.self_normalised:
+                chosen["ips"].append(m)
+            if "snips" in self.estimators or form.self_normalised:
+                chosen["snips"].append(m)
         return {estimator: found for estimator, found in chosen.items() if found}
 
     def columns(self, sums: list[Floats]) -> list[Floats]:
@@ -308,6 +295,7 @@ class _Comparison:
 
 def _less(one: Floats, other: Floats) -> Floats:
     difference = one - other
+    # two rankers that rank alike differ by rounding: no gain, and no significant one
     difference[np.abs(difference) <= _ROUNDING * np.maximum(np.abs(one), np.abs(other))] = 0.0
     return difference
 

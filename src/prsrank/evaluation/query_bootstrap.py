@@ -12,6 +12,7 @@ symmetric ones miss at the heavy side, and those of equal tails are too short at
 """
 
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,23 @@ from prsrank.types import Floats
 
 # What is smaller than this, relative to the terms it comes from, is rounding.
 _ROUNDING = 1e-12
+
+
+class Sampling(TypedDict, total=False):
+    """How intervals are bootstrapped; what is left out is as in `SAMPLING`.
+
+    Attributes:
+        samples: number of bootstrap samples.
+        seed: their seed; same seed, same outcome.
+        confidence: share of the intervals.
+    """
+
+    samples: int
+    seed: int
+    confidence: float
+
+
+SAMPLING: Sampling = {"samples": 1000, "seed": 0, "confidence": 0.95}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +60,7 @@ class RatioIntervals:
 
 
 def ratio_intervals(
-    numerators: npt.ArrayLike,
-    denominators: npt.ArrayLike,
-    *,
-    samples: int = 1000,
-    seed: int = 0,
-    confidence: float = 0.95,
+    numerators: npt.ArrayLike, denominators: npt.ArrayLike, **sampling: Unpack[Sampling]
 ) -> RatioIntervals:
     """Return the ratio of the sums of each column of numerators, with bootstrap intervals.
 
@@ -56,14 +69,14 @@ def ratio_intervals(
     Args:
         numerators: x of each query and column (queries x columns).
         denominators: d of each query, at least 0.
-        samples: how many samples are drawn.
-        seed: same seed, same outcome.
-        confidence: share of the interval.
+        sampling: number of samples, seed and confidence; see `Sampling`.
 
     >>> result = ratio_intervals([[1.0], [2.0], [4.0], [3.0]] * 25, [2, 2, 4, 3] * 25)
     >>> result.values.round(3).tolist(), bool(result.low[0] < 0.909 < result.high[0])
     ([0.909], True)
     """
+    settings: Sampling = {**SAMPLING, **sampling}
+    samples, confidence = settings["samples"], settings["confidence"]
     if samples < 100:
         raise InputError(f"samples must be at least 100, not {samples}")
     if not 0.0 < confidence < 1.0:
@@ -76,9 +89,12 @@ def ratio_intervals(
     values, errors = _ratios(np.ones((1, units)), x, d)
     values, errors = values[0], errors[0]
     if units < 2:
+        # one query says nothing of how queries differ
         wide = np.where(x[0] == 0, 0.0, np.inf)
         return RatioIntervals(values, values - wide, values + wide, np.ones(x.shape[1]))
-    drawn = np.random.default_rng(seed).multinomial(units, np.full(units, 1 / units), samples)
+    drawn = np.random.default_rng(settings["seed"]).multinomial(
+        units, np.full(units, 1 / units), samples
+    )
     steps = _steps(drawn.astype(np.float64), x, d, values)
     with np.errstate(invalid="ignore"):
         below, above = (
@@ -92,6 +108,7 @@ def ratio_intervals(
 
 def _reaches(steps: Floats, confidence: float) -> tuple[Floats, Floats]:
     """Return how many standard errors the interval reaches below and above."""
+    # "higher", never between two samples: rather too wide than too short
     both = np.quantile(np.abs(steps), confidence, axis=0, method="higher")
     tail = (1 + confidence) / 2
     return (
@@ -110,6 +127,7 @@ def _far_share(moved: Floats, values: Floats) -> Floats:
 
 
 def _joined(x: Floats, d: Floats) -> tuple[Floats, Floats]:
+    # groups of many queries serve as well and keep the draws small
     if len(d) <= MOST_UNITS:
         return x, d
     count, units = MOST_UNITS, np.arange(len(d)) % MOST_UNITS
@@ -126,6 +144,8 @@ def _ratios(drawn: Floats, x: Floats, d: Floats) -> tuple[Floats, Floats]:
         squares = drawn @ (x * x)
         residual = squares - 2 * values * (drawn @ (x * d[:, None]))
         residual += values**2 * (drawn @ (d * d))[:, None]
+        # Expanded into products, a sample costs a few matrix products. Where all residuals are
+        # 0, what the expansion leaves is rounding.
         residual[residual <= _ROUNDING * squares] = 0.0
         errors = np.sqrt(residual * units / max(units - 1, 1)) / total
     return values, errors

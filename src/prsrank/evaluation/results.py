@@ -121,12 +121,14 @@ class CounterfactualEvaluation:
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return plain lists and dicts; a number that is not finite becomes None."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        plain: dict[str, Any] = plain_json(asdict(self))
+        return plain
 
 
-def _plain(value: Any) -> Any:
+def plain_json(value: Any) -> Any:
+    """Return plain lists and dicts; a number that is not finite becomes None."""
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return {name: plain_json(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,8 +1,8 @@
 """A model under other assumptions: does its ranking move, and does its estimated gain?"""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ from prsrank.evaluation.assumptions import (
     alternatives,
     slot_propensities,
 )
+from prsrank.evaluation.query_bootstrap import SAMPLING, Sampling
+from prsrank.evaluation.results import plain_json
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.types import Floats
@@ -74,8 +76,20 @@ class Sensitivity:
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return plain lists and dicts; a number that is not finite becomes None."""
-        plain: dict[str, Any] = _plain(asdict(self))
+        plain: dict[str, Any] = plain_json(asdict(self))
         return plain
+
+
+class StudyOptions(Sampling, total=False):
+    """What a study tries and measures.
+
+    Attributes:
+        values: the values to try, by kind; default `DEFAULT_VALUES`.
+        metric: of values and gains; default "dcg@10".
+    """
+
+    values: Mapping[str, Sequence[float]]
+    metric: str
 
 
 def study_sensitivity(
@@ -85,13 +99,8 @@ def study_sensitivity(
     scores: npt.ArrayLike,
     *,
     train: Callable[[Assumption], npt.ArrayLike] | None = None,
-    values: Mapping[str, Sequence[float]] | None = None,
     base: Assumption | None = None,
-    metric: str = "dcg@10",
-    samples: int = 1000,
-    seed: int = 0,
-    confidence: float = 0.95,
-    progress: Callable[[str], object] | None = None,
+    **options: Unpack[StudyOptions],
 ) -> Sensitivity:
     """Judge a model, and models trained otherwise, under assumptions that may be wrong.
 
@@ -102,59 +111,47 @@ def study_sensitivity(
         scores: the model's score of each doc of the data set.
         train: trains a ranker under an assumption and returns its scores of the data set's
             docs; None judges the model only.
-        values: the values to try, by kind; default `DEFAULT_VALUES`.
         base: what the model itself was trained with.
-        metric: as for `AffineJudge`, like `samples`, `seed` and `confidence`.
-        samples: number of bootstrap samples.
-        seed: their seed.
-        confidence: share of the intervals.
-        progress: is told what is being tried.
+        options: what is tried and measured, and how intervals are bootstrapped.
     """
-    start = base or Assumption()
-    judge = AffineJudge(
-        held_out,
-        dataset,
-        slot_propensities(held_out, curve),
-        metric=metric,
-        samples=samples,
-        seed=seed,
-        confidence=confidence,
-    )
-    model = np.asarray(scores, np.float64)
+    values = options.pop("values", None) or DEFAULT_VALUES
+    metric = options.pop("metric", "dcg@10")
+    sampling: Sampling = {**SAMPLING, **options}  # type: ignore[typeddict-unknown-key]
+    propensities = slot_propensities(held_out, curve)
+    judge = AffineJudge(held_out, dataset, propensities, metric=metric, **sampling)
+    start, model = base or Assumption(), np.asarray(scores, np.float64)
+    retrained = _once(train)
+    points = []
+    for kind, chosen in values.items():
+        for value, assumption in alternatives(kind, chosen, base=start):
+            judged = judge(model, assumption)
+            point = Point(kind, value, assumption == start, judged.value, judged.gain)
+            other = retrained(assumption)
+            if other is not None:
+                point = replace(
+                    point,
+                    gain_retrained=judge(other, assumption).gain,
+                    gain_by_base=judge(other, start).gain,
+                    kendall_tau=mean_known(kendall_tau(model, other, dataset.offsets)),
+                    rank_change=mean_known(rank_change(model, other, dataset.offsets)),
+                )
+            points.append(point)
+    return Sensitivity(metric, sampling["confidence"], tuple(points))
+
+
+def _once(
+    train: Callable[[Assumption], npt.ArrayLike] | None,
+) -> Callable[[Assumption], Floats | None]:
+    """Train once for all assumptions that prs learns the same from."""
     trained: list[tuple[Assumption, Floats]] = []
 
-    def retrained(assumption: Assumption) -> Floats:
+    def retrained(assumption: Assumption) -> Floats | None:
         for known, found in trained:
             if known.trains_as(assumption):
                 return found
-        assert train is not None  # noqa: S101
+        if train is None:
+            return None
         trained.append((assumption, np.asarray(train(assumption), np.float64)))
         return trained[-1][1]
 
-    points = []
-    for kind, chosen in (values or DEFAULT_VALUES).items():
-        for value, assumption in alternatives(kind, chosen, base=start):
-            if progress is not None:
-                progress(f"{kind} {value:g}")
-            judged = judge(model, assumption)
-            more: dict[str, Any] = {}
-            if train is not None:
-                other = retrained(assumption)
-                more = {
-                    "gain_retrained": judge(other, assumption).gain,
-                    "gain_by_base": judge(other, start).gain,
-                    "kendall_tau": mean_known(kendall_tau(model, other, dataset.offsets)),
-                    "rank_change": mean_known(rank_change(model, other, dataset.offsets)),
-                }
-            points.append(
-                Point(kind, value, assumption == start, judged.value, judged.gain, **more)
-            )
-    return Sensitivity(metric, confidence, tuple(points))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    return retrained

@@ -78,14 +78,14 @@ def _curve_warnings(curve: Propensities, log: CountedClicks) -> list[str]:
     if curve.clicks.sum() == 0:  # given, not estimated
         return []
     clicks = log.position_counts()[1]
-    places = np.flatnonzero(clicks)
-    unsure = _unsure(curve)[places]
-    weights = clicks[places] / curve.propensity[places]
+    clicked = np.flatnonzero(clicks)
+    unsure = _unsure(curve)[clicked]
+    weights = clicks[clicked] / curve.propensity[clicked]
     share = float(weights[unsure].sum() / weights.sum()) if len(weights) else 0.0
     if share <= LARGEST_UNSURE_SHARE:
         return []
     return [
-        f"{share:.0%} of the weight is that of clicks at positions {in_words(places[unsure] + 1)}, "
+        f"{share:.0%} of the weight is that of clicks at positions {in_words(clicked[unsure] + 1)}, "
         "where the propensity is extrapolated or has a wide interval"
     ]
 
@@ -94,5 +94,5 @@ def _unsure(curve: Propensities) -> Marks:
     with np.errstate(invalid="ignore"):
         narrow = (curve.high - curve.low) / 2 <= WIDE * curve.propensity
     unsure = (curve.clicks == 0) | ~narrow
-    unsure[0] = False
+    unsure[0] = False  # position 1 is 1 by convention
     return np.asarray(unsure)

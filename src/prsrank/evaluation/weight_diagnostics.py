@@ -1,5 +1,6 @@
 r"""Whether the weights of clicks can bear an estimate, and a plain warning where they cannot."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -15,6 +16,45 @@ LARGEST_CUT_SHARE = 0.1
 
 # Bins of weights per factor e.
 _STEPS = 1024
+
+_RULES: tuple[tuple[Callable[[dict[str, float]], bool], str], ...] = (
+    (
+        lambda n: n["effective_clicks"] < LEAST_EFFECTIVE_CLICKS,
+        "the {clicks} clicks are worth {effective_clicks:.0f} of equal weight: too few, the "
+        "interval may miss the truth",
+    ),
+    (
+        lambda n: n["effective_queries"] < LEAST_EFFECTIVE_QUERIES,
+        "the weight is that of {effective_queries:.0f} queries: too few, the interval may miss "
+        "the truth",
+    ),
+    (
+        lambda n: n["largest_share"] > LARGEST_CLICK_SHARE,
+        "one click (weight {largest_weight:.6g}) holds {largest_share:.0%} of the weight: "
+        "consider a clip (tau)",
+    ),
+    (
+        # of fewer clicks, the heaviest 1 % is one click: that is the rule above
+        lambda n: n["heaviest_share"] > LARGEST_HEAVIEST_SHARE and n["clicks"] >= 100,
+        "the heaviest 1 % of clicks hold {heaviest_share:.0%} of the weight: consider a clip (tau)",
+    ),
+    (
+        lambda n: n["cut_weight"] > LARGEST_CUT_SHARE,
+        "the clip takes away {cut_weight:.0%} of the weight: the estimate is biased, and docs "
+        "shown low count too little",
+    ),
+    (
+        lambda n: n["unseen"] > 0,
+        "{unseen:.1%} of the shown docs have propensity 0: nothing is known of them, and they "
+        "count as irrelevant",
+    ),
+    (
+        lambda n: n["shown_share"] < 1,
+        "sessions show {shown_share:.1%} of their lists' docs: the estimate is of re-ordering the "
+        "shown docs, not of bringing up others",
+    ),
+)
+"""What makes an estimate doubtful, and the words for it."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +145,7 @@ class WeightSums:
         log, weights, free = statistics.log, statistics.weights, statistics.free_weights
         per_query = np.bincount(statistics.query, weights * clicks)
         clicked = clicks > 0
+        # in bins, so that sums over several logs still tell the heaviest clicks
         steps = np.round(np.log(weights[clicked]) * _STEPS).astype(np.int64)
         bins, of_slot = np.unique(steps, return_inverse=True)
         of_bin = [
@@ -152,13 +193,6 @@ class WeightSums:
         )
 
 
-def weight_diagnostics(
-    statistics: ClickStatistics, part: str, clicks: Longs, sessions: Longs
-) -> WeightDiagnostics:
-    """Describe the weights of a part of the clicks; the arguments are those of `WeightSums.of`."""
-    return diagnostics_of_sums(part, WeightSums.of(statistics, clicks, sessions))
-
-
 def diagnostics_of_sums(part: str, sums: WeightSums) -> WeightDiagnostics:
     """Describe the weights of which these are the sums."""
     total, count = sums.weight, round(sums.clicks)
@@ -178,8 +212,14 @@ def diagnostics_of_sums(part: str, sums: WeightSums) -> WeightDiagnostics:
         round(sums.queries),
         count,
         **numbers,
-        warnings=tuple(_warnings(numbers, count, _share(sums.unseen, sums.ranked))),
+        warnings=_warnings(numbers | {"clicks": count, "unseen": _share(sums.unseen, sums.ranked)}),
     )
+
+
+def _warnings(numbers: dict[str, float]) -> tuple[str, ...]:
+    if numbers["clicks"] == 0:
+        return ("there are no clicks here: nothing can be said",)
+    return tuple(text.format(**numbers) for broken, text in _RULES if broken(numbers))
 
 
 def _share(part: float, whole: float) -> float:
@@ -193,45 +233,3 @@ def _heaviest(sums: WeightSums) -> float:
     wanted = max(1, round(0.01 * sums.clicks))
     taken = np.clip(wanted - (np.cumsum(clicks) - clicks), 0, clicks)
     return float((taken / clicks) @ sums.bin_weights[order])
-
-
-def _warnings(numbers: dict[str, float], clicks: int, unseen: float) -> list[str]:
-    if clicks == 0:
-        return ["there are no clicks here: nothing can be said"]
-    found = []
-    if numbers["effective_clicks"] < LEAST_EFFECTIVE_CLICKS:
-        found.append(
-            f"the {clicks} clicks are worth {numbers['effective_clicks']:.0f} of equal weight: "
-            "too few, the interval may miss the truth"
-        )
-    if numbers["effective_queries"] < LEAST_EFFECTIVE_QUERIES:
-        found.append(
-            f"the weight is that of {numbers['effective_queries']:.0f} queries: too few, the "
-            "interval may miss the truth"
-        )
-    if numbers["largest_share"] > LARGEST_CLICK_SHARE:
-        found.append(
-            f"one click (weight {numbers['largest_weight']:.6g}) holds "
-            f"{numbers['largest_share']:.0%} of the weight: consider a clip (tau)"
-        )
-    if numbers["heaviest_share"] > LARGEST_HEAVIEST_SHARE and clicks >= 100:
-        found.append(
-            f"the heaviest 1 % of clicks hold {numbers['heaviest_share']:.0%} of the weight: "
-            "consider a clip (tau)"
-        )
-    if numbers["cut_weight"] > LARGEST_CUT_SHARE:
-        found.append(
-            f"the clip takes away {numbers['cut_weight']:.0%} of the weight: the estimate is "
-            "biased, and docs shown low count too little"
-        )
-    if unseen > 0:
-        found.append(
-            f"{unseen:.1%} of the shown docs have propensity 0: nothing is known of them, and "
-            "they count as irrelevant"
-        )
-    if numbers["shown_share"] < 1:
-        found.append(
-            f"sessions show {numbers['shown_share']:.1%} of their lists' docs: the estimate is of "
-            "re-ordering the shown docs, not of bringing up others"
-        )
-    return found

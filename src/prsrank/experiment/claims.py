@@ -30,10 +30,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prsrank.errors import InputError, nearest_name
+from prsrank.errors import InputError
 from prsrank.experiment.metric_names import lower_is_better
-
-Point = float | str
+from prsrank.experiment.spec import Point
+from prsrank.experiment.spec_checks import check_keys, is_number, one_of
 
 VERBS = ("better", "above", "below")
 KEYS = (*VERBS, "than", "metric", "panels", "points", "at", "relative_to", "than_panel", "margin")
@@ -67,6 +67,11 @@ class ClaimTest:
     margin: float = 0.0
     than_panel: str | None = None
 
+    @property
+    def methods(self) -> set[str]:
+        """The methods compared."""
+        return {self.winner, *(rival for rival in self.rivals if isinstance(rival, str))}
+
     def lower_wins(self, metric: str) -> bool:
         """Whether the smaller value of the metric is claimed to win."""
         return self.verb == "below" or (self.verb == "better" and lower_is_better(metric))
@@ -79,27 +84,27 @@ def read_test(entry: Mapping[str, Any], *, metrics: Sequence[str]) -> ClaimTest:
         entry: the entry, as TOML gives it.
         metrics: the spec's metrics, the main one first.
     """
-    for key in entry:
-        if key not in KEYS:
-            raise InputError(f"test: no key '{key}'{nearest_name(key, KEYS)}")
+    check_keys(entry, KEYS, "key")
     verbs = [verb for verb in VERBS if verb in entry]
     if len(verbs) != 1:
-        raise InputError(f"test: give one of {', '.join(VERBS)}, not {len(verbs)} of them")
+        raise InputError(f"give one of {', '.join(VERBS)}, not {len(verbs)} of them")
     winner = _text(entry[verbs[0]], verbs[0])
     if "than" not in entry and "at" not in entry:
-        raise InputError(f"test: {verbs[0]} = '{winner}' needs than = a method or a number")
+        raise InputError(f"{verbs[0]} = '{winner}' needs than = a method or a number")
     claim = ClaimTest(
         verb=verbs[0],
         winner=winner,
-        rivals=_rivals(entry.get("than", winner)),
-        metrics=tuple(_text(m, "metric") for m in _list(entry.get("metric", list(metrics[:1])))),
+        rivals=tuple(_rival(rival) for rival in _list(entry.get("than", winner))),
+        metrics=tuple(_text(m, "metric") for m in _list(entry.get("metric", metrics[0]))),
         panels=_all_or_list(entry.get("panels", "all"), "panels"),
         points=_all_or_list(entry.get("points", "all"), "points"),
         at=entry.get("at"),
         relative_to=entry.get("relative_to"),
-        margin=_margin(entry.get("margin", 0.0)),
+        margin=entry.get("margin", 0.0),
         than_panel=entry.get("than_panel"),
     )
+    if not is_number(claim.margin) or not claim.margin >= 0:
+        raise InputError(f"margin must be a number of 0 or more, not {claim.margin!r}")
     if claim.verb == "better":
         for metric in claim.metrics:
             lower_is_better(metric)
@@ -109,10 +114,10 @@ def read_test(entry: Mapping[str, Any], *, metrics: Sequence[str]) -> ClaimTest:
 def check_test(
     test: Iterable[Mapping[str, Any]],
     *,
-    methods: Iterable[str],
+    methods: Sequence[str],
     metrics: Sequence[str],
-    panels: Iterable[str] | None = None,
-    points: Iterable[Point] | None = None,
+    panels: Sequence[str] = (),
+    points: Sequence[Point],
 ) -> None:
     """Check a spec's `test` list against the spec's own names.
 
@@ -120,23 +125,26 @@ def check_test(
         test: the list.
         methods: names of the spec's methods.
         metrics: names of its metrics.
-        panels: names of its panels, if they are to be checked.
-        points: points of its axis, if they are to be checked.
+        panels: names of its panels.
+        points: points of its axis.
 
     Raises:
         InputError: naming the first unknown key, method, metric, panel or point and the
             nearest valid one.
     """
-    known = list(methods)
-    for claim in (read_test(entry, metrics=metrics) for entry in test):
-        _known("method", [claim.winner, *(r for r in claim.rivals if isinstance(r, str))], known)
-        _known("metric", claim.metrics, metrics)
-        if panels is not None:
-            other = () if claim.than_panel is None else (claim.than_panel,)
-            _known("panel", (*(claim.panels or ()), *other), list(panels))
-        if points is not None:
-            named = [p for p in (claim.at, claim.relative_to) if p is not None]
-            _known_points([*(claim.points or ()), *named], list(points))
+    for entry in test:
+        try:
+            claim = read_test(entry, metrics=metrics)
+            for name in sorted(claim.methods):
+                one_of(name, methods, "method")
+            for name in claim.metrics:
+                one_of(name, metrics, "metric")
+            for name in _given(*(claim.panels or ()), claim.than_panel):
+                one_of(name, panels, "panel")
+            for point in _given(*(claim.points or ()), claim.at, claim.relative_to):
+                _check_point(point, points)
+        except InputError as error:
+            raise InputError(f"test: {error}") from error
 
 
 def same_point(one: Point, other: Point) -> bool:
@@ -148,17 +156,13 @@ def same_point(one: Point, other: Point) -> bool:
     return isinstance(one, str) == isinstance(other, str) and one == other
 
 
-def _known(what: str, names: Iterable[str], valid: Sequence[str]) -> None:
-    for name in names:
-        if name not in valid:
-            raise InputError(f"test: no {what} '{name}'{nearest_name(name, valid)}")
+def _given(*values: Any) -> list[Any]:
+    return [value for value in values if value is not None]
 
 
-def _known_points(points: Iterable[Point], valid: Sequence[Point]) -> None:
-    for point in points:
-        if not any(same_point(point, other) for other in valid):
-            listed = ", ".join(str(p) for p in valid)
-            raise InputError(f"test: no point {point} on the axis; there are {listed}")
+def _check_point(point: Point, valid: Sequence[Point]) -> None:
+    if not any(same_point(point, other) for other in valid):
+        raise InputError(f"no point {point} on the axis; there are {', '.join(map(str, valid))}")
 
 
 def _list(value: Any) -> list[Any]:
@@ -169,25 +173,17 @@ def _all_or_list(value: Any, key: str) -> tuple[Any, ...] | None:
     if value == "all":
         return None
     if not isinstance(value, list | tuple) or not value:
-        raise InputError(f'test: {key} must be a list or "all", not {value!r}')
+        raise InputError(f'{key} must be a list or "all", not {value!r}')
     return tuple(value)
 
 
-def _rivals(value: Any) -> tuple[str | float, ...]:
-    rivals = _list(value)
-    for rival in rivals:
-        if isinstance(rival, bool) or not isinstance(rival, str | int | float):
-            raise InputError(f"test: than must be a method or a number, not {rival!r}")
-    return tuple(r if isinstance(r, str) else float(r) for r in rivals)
+def _rival(value: Any) -> str | float:
+    if not is_number(value) and not isinstance(value, str):
+        raise InputError(f"than must be a method or a number, not {value!r}")
+    return value if isinstance(value, str) else float(value)
 
 
 def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"test: {key} must be a name, not {value!r}")
+        raise InputError(f"{key} must be a name, not {value!r}")
     return value
-
-
-def _margin(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise InputError(f"test: margin must be a number of 0 or more, not {value!r}")
-    return float(value)

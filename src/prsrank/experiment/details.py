@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from prsrank.experiment.number_texts import number_text, shown
+from prsrank.experiment.number_texts import number_text
 from prsrank.experiment.spec import Spec
-
-Block = dict[str, Any]
+from prsrank.report.numbers import point_text
+from prsrank.report.parts import Part
 
 MOST_FEATURES = 10
 TUNED_AT = {"default": "the default setting, once; reused at all points", "point": "each point"}
@@ -14,8 +14,6 @@ TUNED_AT = {"default": "the default setting, once; reused at all points", "point
 _TITLES = {
     "weights": "Weight diagnostics",
     "importance": f"Feature importance, the {MOST_FEATURES} largest",
-    "versions": "Versions",
-    "clicks": "Clicks",
     "trees": "Trees, mean over jobs",
     "clicks_per_query": "Clicks per training query",
 }
@@ -23,7 +21,7 @@ _TITLES = {
 
 def section_details(
     spec: Spec, chosen: Mapping[str, Mapping[str, object]], details: Mapping[str, Any]
-) -> list[Block]:
+) -> list[Part]:
     """Return blocks of rows: settings, chosen hyper-parameters, and all details but curves.
 
     Args:
@@ -62,7 +60,7 @@ def value_line(value: Any) -> str:
         return "yes" if value else "no"
     if not isinstance(value, int | float):
         return str(value)
-    return number_text(value) if abs(value) >= 1000 else shown(value)
+    return number_text(value) if abs(value) >= 1000 else point_text(value)
 
 
 def _settings(spec: Spec) -> list[list[str]]:

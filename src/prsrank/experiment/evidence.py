@@ -8,8 +8,9 @@ import numpy as np
 
 from prsrank.experiment.comparisons import AGAINST, SUPPORTS, Group, Judged
 from prsrank.experiment.metric_names import metric_title
-from prsrank.experiment.number_texts import p_text, shown, signed_text
+from prsrank.experiment.number_texts import p_text, signed_text
 from prsrank.experiment.statistics import compare_queries
+from prsrank.report.numbers import point_text
 
 
 def evidence(groups: Sequence[Group], *, titles: Mapping[str, str] | None = None) -> str:
@@ -75,7 +76,7 @@ def _wording(one: Judged, titles: Mapping[str, str], *, holds: bool) -> str:
         way = f"{'not ' if holds else ''}{worse} {rival} by more than {claim.margin:g}"
     else:
         way = f"{better if holds else f'not {better}'} {rival}"
-    since = "" if claim.relative_to is None else f" (change since {shown(claim.relative_to)})"
+    since = "" if claim.relative_to is None else f" (change since {point_text(claim.relative_to)})"
     return f"{winner} {way} in {metric_title(one.metric)}{since}"
 
 
@@ -84,7 +85,7 @@ def sides(one: Judged, titles: Mapping[str, str]) -> tuple[str, str]:
     claim = one.claim
     winner = titles.get(claim.winner, claim.winner)
     rival = titles.get(one.rival, one.rival) if isinstance(one.rival, str) else f"{one.rival:g}"
-    return winner if claim.at is None else f"{winner} at {shown(claim.at)}", rival
+    return winner if claim.at is None else f"{winner} at {point_text(claim.at)}", rival
 
 
 def _count(run: Sequence[Judged]) -> str:
@@ -105,12 +106,12 @@ def _largest_p(run: Sequence[Judged]) -> str:
 
 
 def _average(group: Group) -> str:
-    shapes = {side.shape for side in (*group.winner, *group.rival)}
+    shapes = {side.shape for sides in group.sides for side in sides}
     if len(shapes) > 1:
         differences = [one.comparison.difference for one in group.members if one.comparison]
         return f"mean difference {signed_text(float(np.mean(differences)))}"
-    whole = compare_queries(np.mean(group.winner, axis=0), np.mean(group.rival, axis=0))
-    name = "difference" if len(group.winner) == 1 else "mean difference"
+    whole = compare_queries(*np.mean(group.sides, axis=0))
+    name = "difference" if len(group.sides) == 1 else "mean difference"
     if math.isnan(whole.low):
         return f"{name} {signed_text(whole.difference)}"
     interval = f"(95 % {signed_text(whole.low)} to {signed_text(whole.high)})"
@@ -119,11 +120,11 @@ def _average(group: Group) -> str:
 
 
 def _listed(against: Sequence[Judged], most: int = 3) -> str:
-    places = [
-        f"{' '.join(filter(None, (one.panel, shown(one.point)))) or 'here'} "
+    listed = [
+        f"{' '.join(filter(None, (one.panel, point_text(one.point)))) or 'here'} "
         f"({signed_text(one.comparison.difference)}, p {p_text(one.corrected)})"
         for one in against[:most]
         if one.comparison is not None
     ]
     more = f" and {len(against) - most} more" if len(against) > most else ""
-    return f"at {', '.join(places)}{more}"
+    return f"at {', '.join(listed)}{more}"

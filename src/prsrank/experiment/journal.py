@@ -55,44 +55,39 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.path = folder / JOURNAL
         self.finished: dict[str, Finished] = {}
-        for line in self._whole_lines():
-            entry = _read(line)
-            self.finished[entry.id] = entry
-
-    def _whole_lines(self) -> Iterator[bytes]:
+        self._length = 0
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
             for line in file:
-                if line.endswith(b"\n"):
-                    yield line
+                if line.endswith(b"\n"):  # else torn by the end of a run
+                    entry = _read(line)
+                    self.finished[entry.id] = entry
+                    self._length += len(line)
 
     @contextmanager
     def writing(self) -> Iterator["Journal"]:
         """Open for appending, after the last whole line."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab") as file:
-            file.truncate(_whole_length(self.path))
+            file.truncate(self._length)
             self._file = file
             yield self
 
     def add(self, entry: Finished, identity: Mapping[str, Any]) -> None:
         """Append a finished job; it is on disk when this returns."""
-        line = json.dumps(
-            {
-                "id": entry.id,
-                "kind": entry.kind,
-                "values": {name: encoded(values) for name, values in entry.values.items()},
-                "details": entry.details,
-                "seconds": round(entry.seconds, 4),
-                "cpu_seconds": round(entry.cpu_seconds, 4),
-                "identity": identity,
-            },
-            separators=(",", ":"),
-        )
-        self._file.write(line.encode() + b"\n")
+        fields = {
+            **vars(entry),
+            "values": {name: encoded(values) for name, values in entry.values.items()},
+            "seconds": round(entry.seconds, 4),
+            "cpu_seconds": round(entry.cpu_seconds, 4),
+            "identity": identity,
+        }
+        line = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+        self._file.write(line)
         self._file.flush()
         os.fsync(self._file.fileno())
+        self._length += len(line)
         self.finished[entry.id] = entry
 
 
@@ -122,31 +117,11 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _whole_length(path: Path) -> int:
-    """Return the length of a file up to its last line break."""
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        while size:
-            start = max(0, size - (1 << 16))
-            file.seek(start)
-            place = file.read(size - start).rfind(b"\n")
-            if place >= 0:
-                return start + place + 1
-            size = start
-    return 0
-
-
 def _read(line: bytes) -> Finished:
     try:
-        entry = json.loads(line)
-        values = {name: decoded(text) for name, text in entry["values"].items()}
-        return Finished(
-            entry["id"],
-            entry["kind"],
-            values,
-            entry["details"],
-            entry["seconds"],
-            entry["cpu_seconds"],
-        )
+        fields = json.loads(line)
+        del fields["identity"]
+        values = {name: decoded(text) for name, text in fields["values"].items()}
+        return Finished(**{**fields, "values": values})
     except (ValueError, KeyError, TypeError, zlib.error) as error:
         raise InputError(f"{JOURNAL}: a line is damaged: {error!r}") from error

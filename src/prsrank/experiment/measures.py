@@ -1,17 +1,23 @@
 """What is measured, by kind of experiment: one function each, from a job to values and details."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from prsrank.clicks.observations import simulate_observations
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.evaluation.click_statistics import ClickStatistics
 from prsrank.experiment.jobs import Identity
 from prsrank.experiment.methods import trained, tuned
 from prsrank.experiment.shared_inputs import Logged, Parts, SharedInputs, run_seed
+from prsrank.experiment.spec import KINDS
+from prsrank.logs.click_log import ClickLog
+from prsrank.metrics.ranking import metric
+from prsrank.theory import bound_terms, estimates, pair_weights, tail_bound
 from prsrank.types import Floats, Longs
-
-if TYPE_CHECKING:
-    from prsrank.logs.click_log import ClickLog
 
 Outcome = tuple[dict[str, Floats], dict[str, Any]]
 """Values by metric, one per test query or a single one; and details, as plain JSON."""
@@ -24,8 +30,6 @@ XI = 0.05
 
 def ranking_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcome:
     """Train, and measure the ranking of the test part by its labels."""
-    from prsrank.metrics.ranking import metric
-
     scores, details = _test_scores(inputs, parts, identity)
     test = parts.test
     values = {
@@ -38,11 +42,9 @@ def clicks_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcom
     r"""Train, and estimate WMRR from clicks on the test part.
 
     WMRR is $\sum_i w_i / rank_i$ over $\sum_i w_i$, a ratio over all sessions. The value of a
-    query is its part of the first sum, times the number of queries, over the second sum: their
+    query is its share of the first sum, times the number of queries, over the second sum: their
     mean is the WMRR, and a paired test over queries tests its difference.
     """
-    from prsrank.evaluation.click_statistics import ClickStatistics
-
     scores, details = _test_scores(inputs, parts, identity)
     held_out = inputs.held_out(parts, identity, "test")
     curve = inputs.curve(parts, identity, identity["test_propensity"])
@@ -50,13 +52,13 @@ def clicks_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcom
     clicks, _ = statistics.counts()
     ranks = 1.0 / np.arange(1.0, statistics.pools.longest + 1)
     found = statistics.pools.expected_values(ranks, scores, threads=1)[statistics.clicked_doc]
-    place = _test_rows(parts, held_out.log)[statistics.query]
+    rows = _test_rows(parts, held_out.log)[statistics.query]
     top = statistics.position == 1
-    of_part = {"wmrr": clicks, "wmrr top": clicks * top, "wmrr others": clicks * ~top}
+    counted = {"wmrr": clicks, "wmrr top": clicks * top, "wmrr others": clicks * ~top}
     values = {}
     for name in identity["metrics"]:
-        weights = statistics.weights * of_part[name]
-        values[name] = _ratio_by_query(parts, place, weights * found, weights)
+        weights = statistics.weights * counted[name]
+        values[name] = _ratio_by_query(parts, rows, weights * found, weights)
     return values, details
 
 
@@ -66,9 +68,6 @@ def observations_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> 
     On a log of the test part, in which each query is in one fold only: queries are independent,
     training logs of different folds are not.
     """
-    from prsrank.clicks.observations import simulate_observations
-    from prsrank.clicks.position_based import PositionBasedModel
-
     shown = inputs.held_out(parts, identity, "test")
     clicks = identity["clicks"]
     model = PositionBasedModel(eta=clicks["eta"], mu=clicks["mu"])
@@ -85,20 +84,20 @@ def observations_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> 
         seen.observed == (observation == "observed")
     )
     query = shown.log.ranking_query[shown.log.session_ranking]
-    place = np.repeat(_test_rows(parts, shown.log)[query], np.diff(seen.offsets))
-    return {"share": _ratio_by_query(parts, place, among & here, among)}, _log_details(shown)
+    rows = np.repeat(_test_rows(parts, shown.log)[query], np.diff(seen.offsets))
+    return {"share": _ratio_by_query(parts, rows, among & here, among)}, _log_details(shown)
 
 
-def _test_rows(parts: Parts, log: "ClickLog") -> Longs:
+def _test_rows(parts: Parts, log: ClickLog) -> Longs:
     """Return the list of the test part that each query of a log is."""
     rows = {str(query): row for row, query in enumerate(parts.test.query_ids.tolist())}
     return np.array([rows[str(query)] for query in log.query_ids.tolist()], np.int64)
 
 
-def _ratio_by_query(parts: Parts, place: Longs, of: Any, among: Any) -> Floats:
+def _ratio_by_query(parts: Parts, rows: Longs, of: Any, among: Any) -> Floats:
     r"""Return one value per query of the test part; their mean is $\sum of / \sum among$."""
     total = among.sum() / parts.test.lists
-    share = np.bincount(place, of, parts.test.lists)
+    share = np.bincount(rows, of, parts.test.lists)
     return share / total if total > 0 else np.full(parts.test.lists, np.nan)
 
 
@@ -115,18 +114,15 @@ def bounds_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcom
     rng = np.random.default_rng(run_seed(identity, "bounds"))
     rows = [
         _list_bounds(scores[a:b], test.relevance[a:b], identity, rng)
-        for a, b in zip(test.offsets[:-1], test.offsets[1:], strict=True)
+        for a, b in pairwise(test.offsets)
     ]
-    names = ("bound", "spread", "relative bound", "relative spread", "coverage", "coverage full")
-    columns = dict(zip(names, np.array(rows).T, strict=True))
+    columns = dict(zip(KINDS["bounds"], np.array(rows).T, strict=True))
     return {name: columns[name] for name in identity["metrics"]}, {}
 
 
 def _list_bounds(
     scores: Floats, relevance: Any, identity: Identity, rng: np.random.Generator
 ) -> tuple[float, ...]:
-    from prsrank.theory import bound_terms, estimates, pair_weights, tail_bound
-
     sessions, eta = identity["clicks"]["sessions"], identity["clicks"]["eta"]
     order = np.argsort(-scores, kind="stable")
     s, r = scores[order], relevance[order] > 0
@@ -136,10 +132,7 @@ def _list_bounds(
     if not (r.any() and (~r).any()):
         return (np.nan,) * 6
     losses = np.logaddexp(0, -(s[:, None] - s[None, :]))
-    rule: dict[str, Any] = {
-        "weighting": identity["weighting"],
-        "parameters": identity["parameters"] or None,
-    }
+    rule: dict[str, Any] = {key: identity[key] or None for key in ("weighting", "parameters")}
     weights = pair_weights(p, r, **rule)
     bound = tail_bound(bound_terms(losses, p, r, **rule), xi=XI)
     rho = (weights * losses)[:, ~r].sum(axis=1) * r
@@ -150,14 +143,8 @@ def _list_bounds(
     spread = float(np.quantile(deviation, 1 - XI))
     full = estimates(observed & r, weights, losses)
     far = np.abs(full - full.mean())
-    return (
-        bound,
-        spread,
-        bound / expected,
-        spread / expected,
-        float((deviation <= bound).mean()),
-        float((far <= bound).mean()),
-    )
+    coverage = (float((distance <= bound).mean()) for distance in (deviation, far))
+    return bound, spread, bound / expected, spread / expected, *coverage
 
 
 def _test_scores(
@@ -187,8 +174,6 @@ def _model_details(
     inputs: SharedInputs, parts: Parts, identity: Identity, ranker: Any, pairs: Any
 ) -> dict[str, Any]:
     """Return what the report shows of the first fold's first run."""
-    from dataclasses import asdict
-
     details: dict[str, Any] = {}
     if hasattr(ranker, "booster_"):
         details["importance"] = dict(list(ranker.feature_importance().items())[:_IMPORTANT])

@@ -1,17 +1,4 @@
-"""Numbers and points as the text of a report writes them."""
-
-from prsrank.experiment.claims import Point
-
-
-def shown(point: Point) -> str:
-    """Return a point as it is written in text: numbers without needless digits.
-
-    >>> shown(128000.0), shown(0.5), shown("all")
-    ('128,000', '0.5', 'all')
-    """
-    if isinstance(point, str):
-        return point
-    return f"{int(point):,}" if float(point).is_integer() else f"{point:g}"
+"""Numbers as the text of an experiment's report writes them."""
 
 
 def p_text(value: float) -> str:

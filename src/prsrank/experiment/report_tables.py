@@ -15,10 +15,10 @@ def write_tables(report: Report, folder: FileName) -> list[str]:
     """Write each table as a CSV file, whole or not at all.
 
     A table of results is written as its statistics, one row for each cell; other tables as
-    they are shown, marks in a column of their own.
+    they are shown.
 
     Args:
-        report: see `report_of`.
+        report: see `prsrank.experiment.summary.report_of`.
         folder: where the files go.
 
     Returns:
@@ -26,14 +26,14 @@ def write_tables(report: Report, folder: FileName) -> list[str]:
     """
     names = []
     for table in (table for section in report["sections"] for table in section["tables"]):
-        columns, rows = _plain_table(table)
+        content = table.get("data", table)
         names.append(f"{table['id']}.csv")
         with (
             atomic_output(Path(folder) / names[-1]) as draft,
             draft.open("w", encoding="utf-8", newline="") as file,
         ):
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerows([columns, *rows])
+            writer.writerows([content["columns"], *content["rows"]])
     return names
 
 
@@ -84,23 +84,3 @@ def _inline(text: Any) -> str:
     """Return text that stays in its line and its cell, HTML shown rather than obeyed."""
     escaped = re.sub(r"<(?=\S)", "&lt;", str(text).replace("&", "&amp;")).replace("|", "\\|")
     return " ".join(escaped.split())
-
-
-def _plain_table(table: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
-    if "data" in table:
-        return table["data"]["columns"], table["data"]["rows"]
-    marked = [
-        any(isinstance(row[i], Mapping) for row in table["rows"])
-        for i in range(len(table["columns"]))
-    ]
-    columns: list[str] = []
-    for name, has_marks in zip(table["columns"], marked, strict=True):
-        columns += [name, f"{name} mark"] if has_marks else [name]
-    rows = []
-    for row in table["rows"]:
-        out: list[Any] = []
-        for cell, has_marks in zip(row, marked, strict=True):
-            value, mark = (cell["value"], cell["mark"]) if isinstance(cell, Mapping) else (cell, "")
-            out += [value, mark] if has_marks else [value]
-        rows.append(out)
-    return columns, rows

@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from prsrank.errors import InputError
+from prsrank.experiment.report_tables import markdown, write_tables
 from prsrank.experiment.runner import Progress, Run, run_experiments
 from prsrank.experiment.spec import Point, RankerSettings, Spec
 from prsrank.experiment.spec_files import load_specs
+from prsrank.experiment.summary import report_of, summarise
+from prsrank.files import atomic_output, write_json
+from prsrank.rankers.base import library_versions, ranker_class
+from prsrank.report.charts import write_figures
+from prsrank.report.html import write_report
 
 REPORT = "report.html"
 
@@ -90,8 +96,6 @@ def small(spec: Spec) -> Spec:
 
 
 def _small_ranker(name: str, ranker: RankerSettings) -> RankerSettings:
-    from prsrank.rankers.base import ranker_class
-
     taken = ranker_class(name)().get_params()
     given = {key: value for key, value in _SMOKE_SETTINGS.items() if key in taken}
     grid = {key: values[:_SMOKE_VALUES] for key, values in ranker.grid.items()}
@@ -141,11 +145,6 @@ def reproduce(
     Returns:
         The report, as `prsrank.experiment.summary.report_of` makes it.
     """
-    from prsrank.experiment.summary import markdown, report_of, summarise, write_tables
-    from prsrank.files import atomic_output, write_json
-    from prsrank.report.charts import write_figures
-    from prsrank.report.html import write_report
-
     specs = load_specs(name)
     wanted = changes or Changes()
     if wanted.points is not None and len(specs) > 1:
@@ -170,8 +169,6 @@ def reproduce(
 
 
 def _about(run: Run, specs: Sequence[Spec], command: str) -> list[list[str]]:
-    from prsrank.rankers.base import library_versions
-
     reused = f" and {run.reused:,} found finished" if run.reused else ""
     return [
         ["command", command],

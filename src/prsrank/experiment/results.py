@@ -1,9 +1,9 @@
-"""The finished jobs of an experiment, as arrays to compare and as one tidy table on disk."""
+"""The finished jobs of an experiment, as arrays to compare."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,9 @@ from prsrank.files import read_json
 from prsrank.types import Floats
 
 PLAN = "plan.json"
-TABLE = "results.parquet"
-TIMINGS = "timings.csv"
 
-_Key = tuple[str, str, Point, str]
-COLUMNS = ("experiment", "panel", "method", "point", "fold", "run", "metric", "query", "value")
-"""Columns of the tidy table, one row for each value; NULL where a metric has no meaning."""
+Key = tuple[str, str, Point, str]
+"""Panel, method, point and metric."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,20 +24,17 @@ class Results:
     """The finished jobs of one experiment.
 
     Attributes:
-        experiment: its id.
         arrays: values by (panel, method, point, metric); see `values`.
         axis_points: points of the axis, in the spec's order.
         chosen: hyper-parameters by "panel method" (by fold where folds differ).
         details: plain JSON: propensity curves, weight diagnostics, feature importance,
             clicks per training query, seconds.
 
-    >>> rows = [("x", "", "prs", 1.0, 1, run, "map", query, 0.5) for run in (0, 1) for query in "ab"]
-    >>> Results.from_rows("x", rows).values("", "prs", 1.0, "map").shape
-    (2, 2)
+    >>> Results({("", "prs", 1.0, "map"): np.zeros((2, 3))}, (1.0,)).methods("")
+    ['prs']
     """
 
-    experiment: str
-    arrays: Mapping[_Key, Floats]
+    arrays: Mapping[Key, Floats]
     axis_points: tuple[Point, ...]
     chosen: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -57,10 +51,6 @@ class Results:
         """Return the points, in the spec's order."""
         return list(self.axis_points)
 
-    def metrics(self) -> list[str]:
-        """Return the metrics, in order."""
-        return list(dict.fromkeys(key[3] for key in self.arrays))
-
     def values(self, panel: str, method: str, point: Point, metric: str) -> Floats:
         """Return the values of a method at a point (runs x queries).
 
@@ -69,60 +59,31 @@ class Results:
         """
         return self.arrays[panel, method, point, metric]
 
+    def measured(self, panel: str, method: str, point: Point, metric: str) -> Floats | None:
+        """Return `values`, or None where nothing was measured."""
+        values = self.arrays.get((panel, method, point, metric))
+        return None if values is None or np.isnan(values).all() else values
+
     @classmethod
     def of(cls, spec: Spec, folder: Path) -> "Results":
         """Read the finished jobs of an experiment from the folder of a run."""
         plan = read_json(Path(folder) / PLAN)["experiments"].get(spec.id)
         if plan is None:
             raise InputError(f"{folder}: holds no results of {spec.id}")
-        return cls.of_plan(spec.id, plan, Journal(Path(folder)).finished)
+        return cls.of_plan(plan, Journal(Path(folder)).finished)
 
     @classmethod
-    def of_plan(
-        cls, experiment: str, plan: Mapping[str, Any], finished: Mapping[str, Finished]
-    ) -> "Results":
-        """Put finished jobs where the plan of a run says they belong."""
-        cells: dict[_Key, dict[tuple[int, int], Floats]] = {}
+    def of_plan(cls, plan: Mapping[str, Any], finished: Mapping[str, Finished]) -> "Results":
+        """Put finished jobs where the plan of an experiment says they belong."""
+        cells: dict[Key, dict[tuple[int, int], Floats]] = {}
         for panel, method, point, fold, run, job in plan["rows"]:
             if job not in finished:
-                raise InputError(f"{experiment}: not all jobs are finished; run it again")
+                raise InputError("not all jobs are finished; run it again")
             for metric in plan["metrics"]:
                 values = finished[job].values[metric]
                 cells.setdefault((panel, method, point, metric), {})[run, fold] = values
         arrays = {key: _joined(cell) for key, cell in cells.items()}
-        return cls(
-            experiment, arrays, tuple(plan["points"]), plan["chosen"], _details(plan, finished)
-        )
-
-    @classmethod
-    def from_rows(
-        cls,
-        experiment: str,
-        rows: Iterable[Sequence[Any]],
-        *,
-        points: Sequence[Point] | None = None,
-        chosen: Mapping[str, Mapping[str, object]] | None = None,
-        details: Mapping[str, Any] | None = None,
-    ) -> "Results":
-        """Make results of rows of the tidy table (`COLUMNS`)."""
-        found: dict[_Key, dict[tuple[int, int], dict[str, float]]] = {}
-        queries: dict[int, dict[str, None]] = {}
-        for _, panel, method, point, fold, run, metric, query, value in rows:
-            cell = found.setdefault((panel, method, point, metric), {})
-            measured = np.nan if value is None else float(value)
-            cell.setdefault((run, fold), {})[str(query)] = measured
-            queries.setdefault(fold, {})[str(query)] = None
-        arrays = {
-            key: _joined(
-                {
-                    place: np.array([values.get(query, np.nan) for query in queries[place[1]]])
-                    for place, values in cell.items()
-                }
-            )
-            for key, cell in found.items()
-        }
-        ordered = tuple(points) if points is not None else tuple(dict.fromkeys(k[2] for k in found))
-        return cls(experiment, arrays, ordered, chosen or {}, details or {})
+        return cls(arrays, tuple(plan["points"]), plan["chosen"], _details(plan, finished))
 
 
 def _joined(cell: Mapping[tuple[int, int], Floats]) -> Floats:
@@ -132,60 +93,68 @@ def _joined(cell: Mapping[tuple[int, int], Floats]) -> Floats:
     return np.array([np.concatenate([cell[run, fold] for fold in folds]) for run in runs])
 
 
+class _Told(NamedTuple):
+    """What one job says beside its values, and where it belongs."""
+
+    name: str
+    method: str
+    point: Point
+    at: str
+    details: Mapping[str, Any]
+
+
 def _details(plan: Mapping[str, Any], finished: Mapping[str, Finished]) -> dict[str, Any]:
-    """Gather what single jobs say beside their values."""
-    per_query: dict[str, list[float]] = {}
-    curves: dict[str, dict[str, Any]] = {}
-    blocks: dict[str, dict[str, Any]] = {"weights": {}, "importance": {}}
-    trees: dict[str, list[int]] = {}
-    several = len(plan["points"]) > 1
-    shown = {plan["points"][0], plan["points"][-1]}
-    jobs: dict[str, Finished] = {}
+    """Gather what single jobs say; curves, weights and importance of the first run only."""
+    every, first = [], []
     for panel, method, point, fold, run, job in plan["rows"]:
-        details = finished[job].details
-        jobs[job] = finished[job]
-        place = f"{plan['axis']} {point:g}" if several else ""
-        if "clicks_per_query" in details:
-            per_query.setdefault(place or "all", []).append(details["clicks_per_query"])
+        at = f"{plan['axis']} {point:g}" if len(plan["points"]) > 1 else ""
         name = " ".join(filter(None, (panel, method)))
-        if "trees" in details:
-            trees.setdefault(name, []).append(details["trees"])
-        if fold != 1 or run != 0:
-            continue
-        where = ", ".join(filter(None, (name, place)))
-        for block in blocks:
-            if block in details and point in shown:
-                blocks[block][where] = details[block]
-        if "propensities" in details:
-            curve = details["propensities"]
-            known = {"positions": list(range(1, len(curve) + 1)), "values": curve}
-            curves.setdefault(_curve_name(plan, method), {})[place] = known
+        every.append(_Told(name, method, point, at, finished[job].details))
+        if (fold, run) == (1, 0):
+            first.append(every[-1])
+    ends = [one for one in first if one.point in (plan["points"][0], plan["points"][-1])]
+    blocks = {
+        key: {
+            ", ".join(filter(None, (one.name, one.at))): one.details[key]
+            for one in ends
+            if key in one.details
+        }
+        for key in ("weights", "importance")
+    }
+    clicks = ((one.at or "all", one.details.get("clicks_per_query")) for one in every)
+    trees = ((one.name, one.details.get("trees")) for one in every)
     return {
-        "clicks_per_query": {k: round(float(np.mean(v)), 2) for k, v in per_query.items()},
-        "propensities": _named_curves(curves),
+        "clicks_per_query": _means(clicks, 2),
+        "propensities": _curves(plan, first),
         **blocks,
-        "trees": {k: round(float(np.mean(v)), 1) for k, v in trees.items()},
-        "jobs": len(jobs),
+        "trees": _means(trees, 1),
+        "jobs": len({row[-1] for row in plan["rows"]}),
     }
 
 
-def _curve_name(plan: Mapping[str, Any], method: str) -> str:
-    if method in plan["learning"]:
-        return f"learned by {method}"
-    return "estimated by randomisation" if plan["source"] == "randomised" else "known"
+def _means(values: Iterable[tuple[str, float | None]], digits: int) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for name, value in values:
+        if value is not None:
+            found.setdefault(name, []).append(value)
+    return {name: round(float(np.mean(some)), digits) for name, some in found.items()}
 
 
-def _named_curves(curves: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Name curves by their points only where points differ."""
+def _curves(plan: Mapping[str, Any], told: Iterable[_Told]) -> dict[str, Any]:
+    """Return propensity curves by where they come from, and by point only where points differ."""
+    given = "estimated by randomisation" if plan["source"] == "randomised" else "known"
+    found: dict[str, dict[str, Any]] = {}
+    for one in told:
+        if "propensities" in one.details:
+            curve = one.details["propensities"]
+            name = f"learned by {one.method}" if one.method in plan["learning"] else given
+            known = {"positions": list(range(1, len(curve) + 1)), "values": curve}
+            found.setdefault(name, {})[one.at] = known
     named = {}
-    for name, by_place in curves.items():
-        different = [
-            by_place[p]
-            for i, p in enumerate(by_place)
-            if by_place[p] not in list(by_place.values())[:i]
-        ]
-        if len(different) == 1:
-            named[name] = different[0]
+    for name, by_point in found.items():
+        first, *others = by_point.values()
+        if all(other == first for other in others):
+            named[name] = first
         else:
-            named |= {f"{name}, {place}": curve for place, curve in by_place.items()}
+            named |= {f"{name}, {at}": curve for at, curve in by_point.items()}
     return named

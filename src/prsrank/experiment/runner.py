@@ -2,16 +2,21 @@
 
 import importlib.util
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from prsrank import __version__
 from prsrank.errors import InputError
-from prsrank.experiment.jobs import RESULTS_VERSION, Job, Place, Planner, Source
+from prsrank.experiment.claims import read_test
+from prsrank.experiment.jobs import RESULTS_VERSION, Cell, Job, Source
 from prsrank.experiment.journal import Finished, Journal, locked
+from prsrank.experiment.planning import LEARN_PROPENSITIES, Planner
 from prsrank.experiment.results import PLAN, Results
+from prsrank.experiment.shared_inputs import read_source
 from prsrank.experiment.spec import Spec
+from prsrank.experiment.tidy_table import write_table, write_timings
 from prsrank.experiment.tuning import short_form
 from prsrank.experiment.workers import Workers
 from prsrank.files import write_json
@@ -81,46 +86,38 @@ def run_experiments(
         planners = _planners(specs, data)
         before = len(journal.finished)
         count = thread_count(processes) if processes != 0 else 0
+        tell = progress or (lambda *_: None)
         with journal.writing(), Workers(count) as workers:
-            plans, wanted = _everything(planners, _Work(journal, workers, progress))
+            plans, wanted = _everything(planners, journal, workers, tell)
         plan = {
             "experiments": plans,
             "queries": {p.source.name: [list(q) for q in p.source.queries] for p in planners},
         }
-        _write(plan, journal.finished, out)
+        write_json(out / PLAN, plan)
+        write_table(plan, journal.finished, out)
+        write_timings(plan, journal.finished, out)
+    computed = len(journal.finished) - before
     return Run(
         [planner.spec for planner in planners],
-        {name: Results.of_plan(name, part, journal.finished) for name, part in plans.items()},
-        computed=len(journal.finished) - before,
-        reused=len(wanted) - (len(journal.finished) - before),
+        {name: Results.of_plan(part, journal.finished) for name, part in plans.items()},
+        computed=computed,
+        reused=len(wanted) - computed,
         seconds=time.perf_counter() - started,
         cpu_seconds=sum(journal.finished[job].cpu_seconds for job in wanted),
         sources={planner.spec.id: planner.source for planner in planners},
     )
 
 
-def _write(plan: Mapping[str, Any], finished: Mapping[str, Finished], out: Path) -> None:
-    from prsrank.experiment.tidy_table import write_table, write_timings
-
-    write_json(out / PLAN, dict(plan))
-    write_table(plan, finished, out)
-    write_timings(plan, finished, out)
-
-
 def _planners(specs: Sequence[Spec], data: str) -> list[Planner]:
-    from prsrank import __version__
-    from prsrank.experiment.shared_inputs import read_source
-
     code = f"{__version__}/{RESULTS_VERSION}"
-    sources: dict[str, Source] = {}
-    for name in dict.fromkeys(spec.data or data for spec in specs):
-        folds = max(spec.folds for spec in specs if (spec.data or data) == name)
+    names = [spec.data or data for spec in specs]
+    sources = {}
+    for name in dict.fromkeys(names):
+        folds = max(spec.folds for spec, its in zip(specs, names, strict=True) if its == name)
         sources[name] = read_source(name, folds)
     return [
-        Planner(
-            possible(_with_note(spec, sources[spec.data or data])), sources[spec.data or data], code
-        )
-        for spec in specs
+        Planner(possible(_with_note(spec, sources[name])), sources[name], code)
+        for spec, name in zip(specs, names, strict=True)
     ]
 
 
@@ -129,36 +126,28 @@ def possible(spec: Spec) -> Spec:
     if importlib.util.find_spec("torch") is not None:
         return spec
     rankers = {panel.name: panel.ranker for panel in spec.panels}
-    kept = []
-    for method in spec.methods:
-        panels = tuple(
-            panel for panel in method.panels if (method.ranker or rankers[panel]) not in _NEURAL
-        )
-        if panels:
-            kept.append(replace(method, panels=panels))
-    if len(kept) == len(spec.methods) and all(
-        a.panels == b.panels for a, b in zip(kept, spec.methods, strict=True)
-    ):
+    methods = tuple(
+        replace(m, panels=tuple(p for p in m.panels if (m.ranker or rankers[p]) not in _NEURAL))
+        for m in spec.methods
+    )
+    if methods == spec.methods:
         return spec
     note = "The neural rankers are left out: they need PyTorch (pip install 'prsrank[dnn]')."
-    inside = {panel for method in kept for panel in method.panels}
+    kept = tuple(method for method in methods if method.panels)
+    names = {method.name for method in kept}
+    panels = {panel for method in kept for panel in method.panels}
+    claims = [read_test(entry, metrics=spec.metrics) for entry in spec.test]
     return replace(
         spec,
-        methods=tuple(kept),
-        panels=tuple(panel for panel in spec.panels if panel.name in inside),
-        test=tuple(entry for entry in spec.test if _still_there(entry, kept, inside)),
+        methods=kept,
+        panels=tuple(panel for panel in spec.panels if panel.name in panels),
+        test=tuple(
+            entry
+            for entry, claim in zip(spec.test, claims, strict=True)
+            if names >= claim.methods and (claim.panels is None or panels & set(claim.panels))
+        ),
         notes=(*spec.notes, note),
     )
-
-
-def _still_there(entry: Mapping[str, Any], methods: Sequence[Any], panels: set[str]) -> bool:
-    names = {method.name for method in methods}
-    named = [entry.get(verb) for verb in ("better", "above", "below")]
-    rivals = entry.get("than", [])
-    named += rivals if isinstance(rivals, list) else [rivals]
-    there = all(name in names for name in named if isinstance(name, str))
-    listed = entry.get("panels", [])
-    return there and (not isinstance(listed, list) or not listed or bool(set(listed) & panels))
 
 
 def _with_note(spec: Spec, source: Source) -> Spec:
@@ -166,100 +155,76 @@ def _with_note(spec: Spec, source: Source) -> Spec:
     return replace(spec, notes=notes, folds=min(spec.folds, source.folds))
 
 
-@dataclass
-class _Work:
-    journal: Journal
-    workers: Workers
-    progress: Progress | None
-
-    def finish(self, what: str, jobs: Iterable[Job]) -> None:
-        """Compute those of the jobs that are not finished."""
-        wanted = {job.id: job for job in jobs}
-        missing = [job for job in wanted.values() if job.id not in self.journal.finished]
-        units: dict[str, list[Job]] = {}
-        for job in missing:
-            units.setdefault(f"{job.identity['fold']:03} {job.group}", []).append(job)
-        done, total = len(wanted) - len(missing), len(wanted)
-        self._tell(what, done, total)
-        if not missing:
-            return
-        ordered = [units[key] for key in sorted(units)]
-        for job, finished in self.workers.compute(ordered):
-            self.journal.add(finished, job.identity)
-            done += 1
-            self._tell(what, done, total)
-
-    def _tell(self, what: str, done: int, total: int) -> None:
-        if self.progress is not None:
-            self.progress(what, done, total)
-
-
 def _everything(
-    planners: Sequence[Planner], work: _Work
+    planners: Sequence[Planner], journal: Journal, workers: Workers, progress: Progress
 ) -> tuple[dict[str, dict[str, Any]], set[str]]:
     """Tune, then measure; return the plan of each experiment and the ids of all its jobs."""
-    tuning = [
-        {place: planner.tuning_job(place) for place in planner.places()} for planner in planners
-    ]
+    tuning = [{cell: planner.tuning_job(cell) for cell in planner.cells()} for planner in planners]
     searches = [job for found in tuning for job in found.values() if job is not None]
-    work.finish("tuning", searches)
-    finished = work.journal.finished
-    jobs: list[dict[Place, Job]] = []
-    for planner, found in zip(planners, tuning, strict=True):
-        chosen = {
-            place: None if job is None else finished[job.id].details["chosen"]
-            for place, job in found.items()
+    _finish("tuning", searches, journal, workers, progress)
+    finished = journal.finished
+    jobs = [
+        {
+            cell: planner.job(cell, None if job is None else finished[job.id].details["chosen"])
+            for cell, job in found.items()
         }
-        jobs.append({place: planner.job(place, chosen[place]) for place in planner.places()})
-    work.finish("measuring", (job for found in jobs for job in found.values()))
+        for planner, found in zip(planners, tuning, strict=True)
+    ]
+    measures = [job for found in jobs for job in found.values()]
+    _finish("measuring", measures, journal, workers, progress)
     plans = {
-        planner.spec.id: _plan(planner, found, searched, finished)
+        planner.spec.id: _plan(planner, found, _chosen(searched, finished))
         for planner, found, searched in zip(planners, jobs, tuning, strict=True)
     }
-    wanted = {job.id for found in jobs for job in found.values()} | {job.id for job in searches}
-    return plans, wanted
+    return plans, {job.id for job in (*searches, *measures)}
 
 
-def _plan(
-    planner: Planner,
-    jobs: Mapping[Place, Job],
-    tuning: Mapping[Place, Job | None],
-    finished: Mapping[str, Finished],
-) -> dict[str, Any]:
+def _finish(
+    what: str, jobs: Sequence[Job], journal: Journal, workers: Workers, progress: Progress
+) -> None:
+    """Compute those of the jobs that are not finished, the jobs of one log together."""
+    wanted = {job.id: job for job in jobs}
+    missing = [job for job in wanted.values() if job.id not in journal.finished]
+    units: dict[str, list[Job]] = {}
+    for job in missing:
+        units.setdefault(f"{job.identity['fold']:03} {job.group}", []).append(job)
+    done = len(wanted) - len(missing)
+    progress(what, done, len(wanted))
+    for job, finished in workers.compute([units[key] for key in sorted(units)]):
+        journal.add(finished, job.identity)
+        done += 1
+        progress(what, done, len(wanted))
+
+
+def _plan(planner: Planner, jobs: Mapping[Cell, Job], chosen: Mapping[str, Any]) -> dict[str, Any]:
     spec = planner.spec
-    learning = [m.name for m in spec.methods if m.ranker in ("dla", "unbiased_lambdamart")]
     return {
         "data": planner.source.name,
         "metrics": list(spec.metrics),
         "points": list(spec.axis.points),
         "axis": spec.axis.title,
         "source": spec.propensity.get("source", "known"),
-        "learning": learning,
-        "chosen": _chosen(tuning, finished),
-        "rows": [
-            [place.panel, place.method, place.point, place.fold, place.run, job.id]
-            for place, job in jobs.items()
-        ],
+        "learning": [m.name for m in spec.methods if m.ranker in LEARN_PROPENSITIES],
+        "chosen": chosen,
+        "rows": [[*astuple(cell), job.id] for cell, job in jobs.items()],
     }
 
 
 def _chosen(
-    tuning: Mapping[Place, Job | None], finished: Mapping[str, Finished]
+    tuning: Mapping[Cell, Job | None], finished: Mapping[str, Finished]
 ) -> dict[str, dict[str, Any]]:
     """Return the chosen values by "panel method": a list over folds where they differ."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for place, job in tuning.items():
-        if job is None:
-            continue
-        details = finished[job.id].details
-        name = " ".join(filter(None, (place.panel, place.method)))
-        values = short_form(details["chosen"], details["tried"])
-        found.setdefault(name, {})[job.id] = values
-    result: dict[str, dict[str, Any]] = {}
+    for cell, job in tuning.items():
+        if job is not None:
+            details = finished[job.id].details
+            name = " ".join(filter(None, (cell.panel, cell.method)))
+            values = short_form(details["chosen"], details["tried"])
+            found.setdefault(name, {})[job.id] = values
+    result: dict[str, dict[str, Any]] = {name: {} for name in found}
     for name, by_job in found.items():
         rows = list(by_job.values())
-        result[name] = {}
-        for key in rows[0]:
+        for key, first in rows[0].items():
             every = [row[key] for row in rows]
-            result[name][key] = every[0] if all(one == every[0] for one in every) else every
+            result[name][key] = first if all(one == first for one in every) else every
     return result

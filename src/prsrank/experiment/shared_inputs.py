@@ -3,19 +3,21 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.production import ProductionRanker, logging_part, production_scores
+from prsrank.clicks.simulate import simulate_clicks
+from prsrank.data.collections import Collection, open_collection, rotation
+from prsrank.data.dataset import RankingDataset
 from prsrank.experiment.jobs import Identity, Source, canonical, seed_of
+from prsrank.logs.click_log import ClickLog
+from prsrank.propensity.curve import PowerLaw, Propensities
+from prsrank.propensity.randomised import RandomisedEstimator
 from prsrank.types import Floats
-
-if TYPE_CHECKING:
-    from prsrank.clicks.production import ProductionRanker
-    from prsrank.data.collections import Collection
-    from prsrank.data.dataset import RankingDataset
-    from prsrank.logs.click_log import ClickLog
-    from prsrank.propensity.curve import PowerLaw, Propensities
 
 Kept = TypeVar("Kept")
 
@@ -28,9 +30,9 @@ _LEAST_CLICKS = 50
 class Parts:
     """The three parts of a fold."""
 
-    train: "RankingDataset"
-    validation: "RankingDataset"
-    test: "RankingDataset"
+    train: RankingDataset
+    validation: RankingDataset
+    test: RankingDataset
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +45,16 @@ class Logged:
         log: the clicks.
     """
 
-    lists: "RankingDataset"
+    lists: RankingDataset
     scores: Floats
-    log: "ClickLog"
+    log: ClickLog
 
 
 class SharedInputs:
     """Makes what jobs need, and keeps it while jobs of the same log follow one another."""
 
     def __init__(self) -> None:
-        self._folds: dict[tuple[str, int], Parts] = {}
+        self._folds: dict[str, Parts] = {}
         self._productions: dict[str, ProductionRanker] = {}
         self._group = ""
         self._kept: dict[str, Any] = {}
@@ -64,93 +66,92 @@ class SharedInputs:
 
     def keep(self, name: str, key: Any, make: Callable[[], Kept]) -> Kept:
         """Return what `make` made for this key before, or makes now."""
-        label = f"{name} {canonical(key)}"
-        if label not in self._kept:
-            self._kept[label] = make()
-        kept: Kept = self._kept[label]
+        kept: Kept = _kept(self._kept, [name, key], make)
         return kept
 
     def parts(self, data: str, fold: int) -> Parts:
         """Return the parts of a fold."""
-        key = (data, fold)
-        if key not in self._folds:
-            while len(self._folds) >= _FOLDS_KEPT:
-                self._folds.pop(next(iter(self._folds)))
-            self._folds[key] = read_parts(open_folds(data), fold)
-        return self._folds[key]
+        return _kept(
+            self._folds,
+            [data, fold],
+            lambda: read_parts(open_folds(data), fold),
+            most=_FOLDS_KEPT,
+        )
 
-    def production(self, parts: Parts, identity: Identity) -> "ProductionRanker":
+    def production(self, parts: Parts, identity: Identity) -> ProductionRanker:
         """Return the production ranker of a job."""
-        from prsrank.clicks.production import production_scores
-
         settings, seed = identity["production"], run_seed(identity, "production")
-        key = canonical([identity["data"], seed, settings])
-        if key not in self._productions:
-            while len(self._productions) >= _PRODUCTIONS_KEPT:
-                self._productions.pop(next(iter(self._productions)))
-            self._productions[key] = production_scores(
-                parts.train,
-                share=settings["production_share"],
-                ranker=settings["production_ranker"],
-                seed=seed,
-            )
-        return self._productions[key]
+        make = partial(
+            production_scores,
+            parts.train,
+            share=settings["production_share"],
+            ranker=settings["production_ranker"],
+            seed=seed,
+        )
+        key = [identity["data"], seed, settings]
+        return _kept(self._productions, key, make, most=_PRODUCTIONS_KEPT)
 
     def logged(self, parts: Parts, identity: Identity) -> Logged:
         """Return the training log of a job."""
-        return self.keep("log", 0, lambda: self._logged(parts, identity))
 
-    def _logged(self, parts: Parts, identity: Identity) -> Logged:
-        from prsrank.clicks.production import logging_part
+        def make() -> Logged:
+            lists, scores = logging_part(parts.train, [self.production(parts, identity)])
+            seed = run_seed(identity, "clicks")
+            log = simulated(lists, scores[0], identity["clicks"], seed=seed)
+            return Logged(lists, scores[0], log)
 
-        lists, scores = logging_part(parts.train, [self.production(parts, identity)])
-        log = simulated(lists, scores[0], identity["clicks"], seed=run_seed(identity, "clicks"))
-        return Logged(lists, scores[0], log)
+        return self.keep("log", 0, make)
 
     def held_out(self, parts: Parts, identity: Identity, split: str) -> Logged:
         """Return a log of the validation or the test part, as dense as the training log."""
-        return self.keep("held out", split, lambda: self._held_out(parts, identity, split))
 
-    def _held_out(self, parts: Parts, identity: Identity, split: str) -> Logged:
-        lists: RankingDataset = getattr(parts, split)
-        scores = self.production(parts, identity).score(lists.features)
-        settings = identity.get("test_clicks") or identity["clicks"]
-        share = lists.lists / parts.train.lists
-        clicks = max(round(settings["clicks"] * share), _LEAST_CLICKS)
-        log = simulated(
-            lists, scores, {**settings, "clicks": clicks}, seed=run_seed(identity, split)
-        )
-        return Logged(lists, scores, log)
+        def make() -> Logged:
+            lists: RankingDataset = getattr(parts, split)
+            scores = self.production(parts, identity).score(lists.features)
+            settings = identity.get("test_clicks") or identity["clicks"]
+            clicks = round(settings["clicks"] * (lists.lists / parts.train.lists))
+            settings = {**settings, "clicks": max(clicks, _LEAST_CLICKS)}
+            log = simulated(lists, scores, settings, seed=run_seed(identity, split))
+            return Logged(lists, scores, log)
+
+        return self.keep("held out", split, make)
 
     def curve(
         self, parts: Parts, identity: Identity, settings: Mapping[str, Any]
-    ) -> "PowerLaw | Propensities":
+    ) -> PowerLaw | Propensities:
         """Return the propensities that a job is given: known, or from randomised sessions."""
-        from prsrank.propensity.curve import PowerLaw
-
         if settings["source"] == "known":
             return PowerLaw(settings["eta"])
-        return self.keep("curve", settings, lambda: self._estimated(parts, identity, settings))
 
-    def _estimated(
-        self, parts: Parts, identity: Identity, settings: Mapping[str, Any]
-    ) -> "Propensities":
-        from prsrank.propensity.randomised import RandomisedEstimator
+        def make() -> Propensities:
+            clicks = identity.get("test_clicks") or identity["clicks"]
+            logged = self.logged(parts, {**identity, "clicks": clicks})
+            # All sessions, whatever their clicks: a click at the top is the only one more often
+            # than a click below it, so sessions of one click would show too steep a curve.
+            log = simulated(
+                logged.lists,
+                logged.scores,
+                {**clicks, "clicks": settings["clicks"], "one_click": False},
+                seed=run_seed(identity, "randomised"),
+                randomised=True,
+            )
+            curve = RandomisedEstimator(shape="monotone", replicates=20).estimate(log)
+            longest = max(int(part.list_lengths.max()) for part in vars(parts).values())
+            return lengthened(curve, longest)
 
-        clicks = identity.get("test_clicks") or identity["clicks"]
-        logged = self.logged(parts, {**identity, "clicks": clicks})
-        # All sessions, whatever their clicks: a click at the top is the only one more often than
-        # a click below it, so that sessions of one click would show too steep a curve.
-        log = simulated(
-            logged.lists,
-            logged.scores,
-            {**clicks, "clicks": settings["clicks"], "one_click": False},
-            seed=run_seed(identity, "randomised"),
-            randomised=True,
-        )
-        curve = RandomisedEstimator(shape="monotone", replicates=20).estimate(log)
-        longest = max(int(part.list_lengths.max()) for part in vars(parts).values())
-        return lengthened(curve, longest)
+        return self.keep("curve", settings, make)
+
+
+def _kept(
+    cache: dict[str, Kept], key: Any, make: Callable[[], Kept], *, most: int | None = None
+) -> Kept:
+    """Return what the cache holds for a key, or make it now and forget the oldest beyond `most`."""
+    label = canonical(key)
+    if label not in cache:
+        while most is not None and len(cache) >= most:
+            cache.pop(next(iter(cache)))
+        cache[label] = make()
+    return cache[label]
 
 
 def run_seed(identity: Identity, what: str) -> int:
@@ -166,17 +167,14 @@ def run_seed(identity: Identity, what: str) -> int:
 
 
 def simulated(
-    lists: "RankingDataset",
+    lists: RankingDataset,
     scores: Floats,
     settings: Mapping[str, Any],
     *,
     seed: int,
     randomised: bool = False,
-) -> "ClickLog":
+) -> ClickLog:
     """Simulate a log; of one click a session only, if the settings say so."""
-    from prsrank.clicks.position_based import PositionBasedModel
-    from prsrank.clicks.simulate import simulate_clicks
-
     log = simulate_clicks(
         lists,
         scores,
@@ -189,10 +187,9 @@ def simulated(
     return log.select(np.flatnonzero(log.session_clicks == 1)) if settings["one_click"] else log
 
 
-def lengthened(curve: "Propensities", positions: int) -> "Propensities":
+def lengthened(curve: Propensities, positions: int) -> Propensities:
     """Return a curve that goes on at its last known value down to `positions`.
 
-    >>> from prsrank.propensity.curve import Propensities
     >>> short = Propensities([1, 0.5, np.nan], [1, 0.4, 0], [1, 0.6, 1], [9, 5, 0], "weak", "randomised")
     >>> lengthened(short, 4).propensity.tolist()
     [1.0, 0.5, 0.5, 0.5]
@@ -206,10 +203,8 @@ def lengthened(curve: "Propensities", positions: int) -> "Propensities":
     return replace(curve, propensity=p[last], low=unknown, high=unknown.copy(), clicks=clicks)
 
 
-def open_folds(data: str) -> "Collection":
+def open_folds(data: str) -> Collection:
     """Open a data set; one that has no published split is cut in five parts, rotated as LETOR's."""
-    from prsrank.data.collections import Collection, open_collection, rotation
-
     collection = open_collection(data)
     if collection.has_splits:
         return collection
@@ -224,7 +219,7 @@ def open_folds(data: str) -> "Collection":
     )
 
 
-def read_parts(collection: "Collection", fold: int) -> Parts:
+def read_parts(collection: Collection, fold: int) -> Parts:
     """Read the three parts of a fold."""
     return Parts(*(collection.load(split, fold=fold) for split in ("train", "validation", "test")))
 

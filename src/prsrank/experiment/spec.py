@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 Point = float | str
 Values = Mapping[str, Any]
-
 
 AXES = {
     "none": ("", ""),
@@ -19,57 +17,44 @@ AXES = {
     "assumed_eta": ("propensity", "eta"),
     "gamma": ("parameters", "gamma"),
 }
-"""What an axis may change: name -> (part of the settings, key)."""
+"""What an axis may change: name -> (group of settings, key)."""
 
-CLICKS: Values = MappingProxyType(
-    {
-        "clicks": 128_000,
-        "clicks_per_query": None,
-        "eta": 1.0,
-        "mu": 0.1,
-        "one_click": False,
-        "production_share": 0.01,
-        "production_ranker": "linear",
-        "sessions": 1000,
-    }
-)
+CLICKS: Values = {
+    "clicks": 128_000,
+    "clicks_per_query": None,
+    "eta": 1.0,
+    "mu": 0.1,
+    "one_click": False,
+    "production_share": 0.01,
+    "production_ranker": "linear",
+    "sessions": 1000,
+}
 """Settings of the clicks and what they are unless said otherwise.
 
 `clicks_per_query`, if given, sets the number of clicks by the training lists of the fold;
 `one_click` keeps sessions of exactly one click; `sessions` is the number of sessions that
-are simulated on each list where an experiment looks at single lists (bounds)."""
+are simulated on each list where an experiment is about single lists (bounds)."""
 
-PROPENSITY: Values = MappingProxyType({"source": "known", "eta": None, "clicks": 12_800})
+PROPENSITY: Values = {"source": "known", "eta": None, "clicks": 12_800}
 """Where the propensities come from: "known" is (1/k)^eta, by default that of the clicks;
 "randomised" is estimated from a further log of so many clicks, its rankings shuffled."""
 
 SOURCES = ("known", "randomised")
 
-KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "ranking": (),
-        "clicks": ("wmrr", "wmrr top", "wmrr others"),
-        "observations": ("share",),
-        "bounds": (
-            "bound",
-            "spread",
-            "relative bound",
-            "relative spread",
-            "coverage",
-            "coverage full",
-        ),
-    }
-)
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "ranking": (),
+    "clicks": ("wmrr", "wmrr top", "wmrr others"),
+    "observations": ("share",),
+    "bounds": (
+        *("bound", "spread", "relative bound", "relative spread"),
+        *("coverage", "coverage full"),
+    ),
+}
 """What is measured: "ranking" metrics on the test part's labels, estimates from "clicks" on the
 test part, shares of "observations", or "bounds"; and the metrics of each (none: those of
 `prsrank.metrics.ranking`)."""
 
-SHARES = (
-    "relevant observed",
-    "relevant unobserved",
-    "irrelevant observed",
-    "irrelevant unobserved",
-)
+SHARES = tuple(f"{a} {b}" for a in ("relevant", "irrelevant") for b in ("observed", "unobserved"))
 """The methods of kind "observations"; its panels are "clicks" and "non-clicks"."""
 
 
@@ -102,9 +87,9 @@ class Panel:
         clicks: settings of the clicks that differ from the experiment's.
     """
 
-    name: str
-    title: str
-    ranker: str
+    name: str = ""
+    title: str = ""
+    ranker: str = ""
     clicks: Values = field(default_factory=dict)
 
 
@@ -164,11 +149,11 @@ class Spec:
         id: short name, such as "fig3".
         title: one line.
         claim: what the paper says, in one sentence.
-        kind: what is measured; a key of `KINDS`.
         axis: the axis of the figure.
         panels: its plots, in order.
         methods: in order.
         metrics: the first is the main one.
+        kind: what is measured; a key of `KINDS`.
         test: the claim in machine form; `prsrank.experiment.claims` says how.
         folds: folds of the collection at most.
         runs: repetitions, each with its own production ranker and clicks.
@@ -188,15 +173,15 @@ class Spec:
     id: str
     title: str
     claim: str
-    kind: str
     axis: Axis
     panels: tuple[Panel, ...]
     methods: tuple[Method, ...]
     metrics: tuple[str, ...]
-    test: tuple[Values, ...]
-    folds: int
-    runs: int
-    seed: int
+    kind: str = "ranking"
+    test: tuple[Values, ...] = ()
+    folds: int = 5
+    runs: int = 5
+    seed: int = 0
     data: str = ""
     data_note: str = ""
     clicks: Values = field(default_factory=dict)

@@ -12,15 +12,14 @@ are compared.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.metrics.significance import PairedTest, average_runs, paired_t_test
-from prsrank.types import Floats
+from prsrank.metrics.significance import average_runs, paired_t_test
+from prsrank.types import Floats, Marks
 
 CONFIDENCE = 0.95
 
@@ -35,9 +34,9 @@ class RunMean:
         runs: how many runs have a value.
     """
 
-    mean: float
-    sd: float
-    runs: int
+    mean: float = math.nan
+    sd: float = math.nan
+    runs: int = 0
 
 
 def run_mean(values: npt.ArrayLike) -> RunMean:
@@ -92,23 +91,20 @@ def per_query(values: npt.ArrayLike) -> Floats:
 
 def compare(
     first: npt.ArrayLike,
-    second: npt.ArrayLike | float,
+    second: npt.ArrayLike,
     *,
     lower_is_better: bool = False,
     margin: float = 0.0,
-    test: Callable[[Floats, Floats], PairedTest] = paired_t_test,
 ) -> Comparison:
-    r"""Compare two methods over the same queries.
+    r"""Compare two methods over the same queries by Student's paired t-test.
 
     Args:
         first: runs x queries.
-        second: runs x queries, the queries in the same order; or one number, to compare with
-            a constant.
+        second: runs x queries, the queries in the same order.
         lower_is_better: of the metric; matters to the margin only.
         margin: the null hypothesis is that `first` is worse than `second` by just this much;
             0 for no difference. Difference, interval and effect size are of first - second
             whatever the margin.
-        test: the paired test over queries, such as `paired_t_test` or `paired_bootstrap`.
 
     Returns:
         The comparison; without a test, and with the reason, where fewer than two queries have
@@ -116,59 +112,46 @@ def compare(
     """
     return compare_queries(
         per_query(first),
-        second if isinstance(second, int | float) else per_query(second),
+        per_query(second),
         lower_is_better=lower_is_better,
         margin=margin,
-        test=test,
     )
 
 
 def compare_queries(
     first: Floats,
-    second: Floats | float,
+    second: Floats,
     *,
     lower_is_better: bool = False,
     margin: float = 0.0,
-    test: Callable[[Floats, Floats], PairedTest] = paired_t_test,
 ) -> Comparison:
     """Compare two methods by one value per query; see `compare`.
 
-    >>> compare_queries(np.array([0.5]), 0.25).reason
+    >>> compare_queries(np.array([0.5]), np.array([0.25])).reason
     '1 of 1 queries can be compared; a test needs 2'
     """
-    rival = np.full(first.shape, float(second)) if isinstance(second, int | float) else second
-    if first.shape != rival.shape:
-        raise InputError(
-            f"methods were measured on different queries: {len(first)} and {len(rival)}"
-        )
-    both = ~(np.isnan(first) | np.isnan(rival))
-    count = int(both.sum())
+    both = _both_known(first, second)
+    count, queries = int(both.sum()), len(first)
     if count < 2:
-        return _untested(first[both] - rival[both], len(first))
-    shown = test(first, rival)
-    if margin:
-        allowance = -margin if lower_is_better else margin
-        p_value = test(first + allowance, rival).p_value
-    else:
-        p_value = shown.p_value
-    return Comparison(
-        shown.difference,
-        shown.low,
-        shown.high,
-        p_value,
-        shown.effect_size,
-        count,
-        shown.skipped,
-    )
+        mean = float((first - second)[both].mean()) if count else math.nan
+        reason = f"{count} of {queries} queries can be compared; a test needs 2"
+        nan = math.nan
+        return Comparison(mean, nan, nan, nan, nan, count, queries - count, reason)
+    found = paired_t_test(first, second)
+    # shifting the winner by the margin moves the null hypothesis to "worse by the margin"
+    allowance = -margin if lower_is_better else margin
+    p_value = paired_t_test(first + allowance, second).p_value if margin else found.p_value
+    interval = (found.difference, found.low, found.high)
+    return Comparison(*interval, p_value, found.effect_size, count, found.skipped)
 
 
 @dataclass(frozen=True)
 class RelativeChange:
     """A change in per cent with its 95 % interval (NaN for fewer than 2 queries)."""
 
-    percent: float
-    low: float
-    high: float
+    percent: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
 
 
 def relative_change(first: npt.ArrayLike, second: npt.ArrayLike) -> RelativeChange:
@@ -185,16 +168,14 @@ def relative_change(first: npt.ArrayLike, second: npt.ArrayLike) -> RelativeChan
     10.0
     """
     a, b = per_query(first), per_query(second)
-    if a.shape != b.shape:
-        raise InputError(f"methods were measured on different queries: {len(a)} and {len(b)}")
-    both = ~(np.isnan(a) | np.isnan(b))
+    both = _both_known(a, b)
     a, b = a[both], b[both]
     if len(a) == 0 or b.mean() == 0:
-        return RelativeChange(math.nan, math.nan, math.nan)
+        return RelativeChange()
     ratio = a.mean() / b.mean()
     percent = float(100 * (ratio - 1))
     if len(a) < 2:
-        return RelativeChange(percent, math.nan, math.nan)
+        return RelativeChange(percent)
     from scipy.stats import t
 
     residuals = (a - ratio * b) / b.mean()
@@ -203,18 +184,12 @@ def relative_change(first: npt.ArrayLike, second: npt.ArrayLike) -> RelativeChan
     return RelativeChange(percent, percent - reach, percent + reach)
 
 
-def _untested(differences: Floats, queries: int) -> Comparison:
-    count = len(differences)
-    return Comparison(
-        difference=float(differences.mean()) if count else math.nan,
-        low=math.nan,
-        high=math.nan,
-        p_value=math.nan,
-        effect_size=math.nan,
-        count=count,
-        skipped=queries - count,
-        reason=f"{count} of {queries} queries can be compared; a test needs 2",
-    )
+def _both_known(first: Floats, second: Floats) -> Marks:
+    if first.shape != second.shape:
+        raise InputError(
+            f"methods were measured on different queries: {len(first)} and {len(second)}"
+        )
+    return np.asarray(~(np.isnan(first) | np.isnan(second)))
 
 
 def _table(values: npt.ArrayLike) -> Floats:

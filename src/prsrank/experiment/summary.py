@@ -4,39 +4,21 @@ Every sentence here is made from figures; names pass through as they are (escapi
 page's job).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from prsrank.experiment.comparisons import Measured
 from prsrank.experiment.details import section_details
-from prsrank.experiment.figures import metric_figure, propensity_figure, titles_of
+from prsrank.experiment.figures import metric_figure, propensity_figure
 from prsrank.experiment.reading import main_reading, order_reading
-from prsrank.experiment.report_tables import markdown, write_tables
+from prsrank.experiment.results import Results
+from prsrank.experiment.shown_results import ShownResults
 from prsrank.experiment.spec import Spec
 from prsrank.experiment.tables import claim_table, result_tables
-from prsrank.experiment.verdicts import judge
-
-__all__ = ["Outcome", "markdown", "report_of", "summarise", "write_tables"]
-
-Section = dict[str, Any]
-Report = dict[str, Any]
+from prsrank.experiment.verdicts import CONFIRMED, CONTRADICTED, NOT_CONFIRMED, judge
+from prsrank.report.parts import Part
 
 
-class Outcome(Measured, Protocol):
-    """Results with what is told beside the values."""
-
-    @property
-    def chosen(self) -> Mapping[str, Mapping[str, object]]:
-        """Hyper-parameters chosen, by "panel method"."""
-        ...
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """Propensity curves, weight diagnostics, feature importance, clicks, times."""
-        ...
-
-
-def summarise(spec: Spec, results: Outcome) -> Section:
+def summarise(spec: Spec, results: Results) -> Part:
     """Return the section of one experiment.
 
     Args:
@@ -46,19 +28,20 @@ def summarise(spec: Spec, results: Outcome) -> Section:
     Returns:
         A plain dict: verdict, text, figures, tables, details and notes.
     """
-    verdict = judge(spec, results, titles=titles_of(spec))
-    figures = [metric_figure(spec, results, metric) for metric in spec.metrics]
+    shown = ShownResults(spec, results)
+    verdict = judge(spec, results, titles=shown.titles)
+    figures = [metric_figure(shown, metric) for metric in spec.metrics]
     if curves := results.details.get("propensities"):
-        figures.append(propensity_figure(spec, curves))
-    tables = result_tables(spec, results)
+        figures.append(propensity_figure(spec.id, curves))
+    tables = result_tables(shown)
     if verdict is not None:
-        tables.append(claim_table(spec, verdict))
+        tables.append(claim_table(shown, verdict))
     return {
         "id": spec.id,
         "title": spec.title,
         "claim": spec.claim or None,
         "verdict": verdict and {"label": verdict.label, "evidence": verdict.evidence},
-        "text": [*main_reading(spec, results), *order_reading(spec, results)],
+        "text": [*main_reading(shown), *order_reading(shown)],
         "figures": figures,
         "tables": tables,
         "details": section_details(spec, results.chosen, results.details),
@@ -67,12 +50,12 @@ def summarise(spec: Spec, results: Outcome) -> Section:
 
 
 def report_of(
-    sections: Sequence[Section],
+    sections: Sequence[Part],
     *,
     data: str,
     about: Iterable[Sequence[Any]],
     lead: Sequence[str] = (),
-) -> Report:
+) -> Part:
     """Return the whole report.
 
     Args:
@@ -94,18 +77,16 @@ def report_of(
     return {
         "title": "The PRS paper's experiments",
         "subtitle": f"on {data}",
-        "lead": [*lead, *_verdict_count(verdicts)],
+        "lead": [*lead, *_verdict_count([verdict["label"] for verdict in verdicts])],
         "verdicts": verdicts,
         "sections": list(sections),
         "about": [["data", data], *([name, value] for name, value in about)],
     }
 
 
-def _verdict_count(verdicts: Sequence[Mapping[str, Any]]) -> list[str]:
-    if not verdicts:
+def _verdict_count(labels: Sequence[str]) -> list[str]:
+    if not labels:
         return []
-    labels = [verdict["label"] for verdict in verdicts]
-    counts = ", ".join(
-        f"{labels.count(label)} {label}" for label in ("confirmed", "not confirmed", "contradicted")
-    )
+    kinds = (CONFIRMED, NOT_CONFIRMED, CONTRADICTED)
+    counts = ", ".join(f"{labels.count(label)} {label}" for label in kinds)
     return [f"Of {len(labels)} claim{'s' if len(labels) > 1 else ''}: {counts}."]

@@ -13,27 +13,14 @@ With a margin, "the claimed way" is: worse by less than the margin.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from prsrank.experiment.claims import read_test
-from prsrank.experiment.comparisons import AGAINST, SUPPORTS, Judged, Measured, make_comparisons
+from prsrank.experiment.comparisons import AGAINST, SUPPORTS, Judged, make_comparisons
 from prsrank.experiment.evidence import evidence
+from prsrank.experiment.results import Results
+from prsrank.experiment.spec import Spec
 
 CONFIRMED, NOT_CONFIRMED, CONTRADICTED = "confirmed", "not confirmed", "contradicted"
-
-
-class Claimed(Protocol):
-    """What is read of a spec."""
-
-    @property
-    def metrics(self) -> Sequence[str]:
-        """Metrics, the main one first."""
-        ...
-
-    @property
-    def test(self) -> Sequence[Mapping[str, Any]]:
-        """The claim in machine form."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -52,7 +39,7 @@ class Verdict:
 
 
 def judge(
-    spec: Claimed, results: Measured, *, titles: Mapping[str, str] | None = None
+    spec: Spec, results: Results, *, titles: Mapping[str, str] | None = None
 ) -> Verdict | None:
     """Judge the claim of a spec by its results.
 

@@ -15,17 +15,15 @@ from typing import Any
 from prsrank.errors import InputError
 from prsrank.experiment.jobs import Job
 from prsrank.experiment.journal import Finished
+from prsrank.experiment.measures import compute
 from prsrank.experiment.shared_inputs import SharedInputs
 
 Unit = Sequence[Job]
 """Jobs that share a log."""
 
 _THREADS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
+    *("NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
 )
 
 
@@ -77,8 +75,8 @@ class Workers:
             for one in ready:
                 kind, content = _received(one)
                 if kind == "job":
-                    place, finished = content
-                    yield busy[one][place], finished
+                    index, finished = content
+                    yield busy[one][index], finished
                 elif waiting:
                     busy[one] = waiting.pop()
                     one.send(busy[one])
@@ -131,8 +129,8 @@ def _work(connection: Connection) -> None:
     try:
         while True:
             unit = connection.recv()
-            for place, (_, finished) in enumerate(_computed(unit, inputs)):
-                connection.send(("job", (place, finished)))
+            for index, (_, finished) in enumerate(_computed(unit, inputs)):
+                connection.send(("job", (index, finished)))
             connection.send(("unit", None))
     except (EOFError, BrokenPipeError):
         return
@@ -151,21 +149,15 @@ def _end_with_parent() -> None:
 
 
 def _computed(unit: Unit, inputs: SharedInputs) -> Iterator[tuple[Job, Finished]]:
-    from prsrank.experiment.measures import compute
-
     for job in unit:
         inputs.enter(job.group)
         if job.identity.get("ranker") in ("dla", "dnn"):
-            _single_torch_thread()
+            from prsrank.rankers.torch_library import torch
+
+            torch.set_num_threads(1)
         wall, cpu = time.perf_counter(), time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             values, details = compute(inputs, job.data, job.identity)
         spent = time.perf_counter() - wall, time.process_time() - cpu
         yield job, Finished(job.id, job.identity["kind"], values, details, *spent)
-
-
-def _single_torch_thread() -> None:
-    from prsrank.rankers.torch_library import torch
-
-    torch.set_num_threads(1)

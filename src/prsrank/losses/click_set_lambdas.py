@@ -2,7 +2,7 @@ r"""Lambda gradients over click sets, for MAP and MRR.
 
 As in `prsrank.losses.lambdas`, with $|\Delta Z_{ij}|$ the change of the session's average precision
 or reciprocal rank, its clicked docs taken as the relevant ones, when the clicked doc i and the
-other doc j change places in the ranking by the current scores.
+other doc j swap ranks in the ranking by the current scores.
 
 With m clicks, C(r) of them at ranks up to r and H(r) the sum of their 1 / rank up to r, a doc
 clicked at rank a and another doc at rank b:
@@ -24,6 +24,7 @@ from prsrank.losses.lambdas import (
     rank_list,
     room_for_keys,
     tie_order,
+    top_ranks,
 )
 from prsrank.losses.logistic import WIDEST_SPREAD, checked_scores, exponentials
 from prsrank.pairs.click_sets import ClickSets
@@ -67,16 +68,15 @@ class ClickSetObjective:
             raise InputError(
                 f"lambda gradients of click sets are for {' and '.join(CHANGES)}, not {metric!r}"
             )
-        if truncation is not None and truncation < 1:
-            raise InputError(f"truncation must be at least 1, not {truncation}")
         self.sets = sets
         self.sigma = sigma
         self.threads = threads
         longest = int(np.diff(sets.offsets).max(initial=0))
         self._metric = CHANGES[metric]
-        self._top = longest if truncation is None else truncation
+        self._top = top_ranks(truncation, longest)
         self._longest = longest
         self._ties = tie_order(sets.offsets, sets.query_ids, seed)
+        # an estimate of the work of each list, so that threads get equal pieces
         self._work = sets.list_offsets * 64 + sets.set_offsets[sets.list_offsets] * 64
         self._gradient = np.zeros(sets.docs, np.float32)
         self._hessian = np.zeros(sets.docs, np.float32)
@@ -173,6 +173,7 @@ def _click_set_kernel(
                 source = rows.starts[base + slot]
                 for other in range(len(shown)):
                     j = shown[other]
+                    # a pair is a clicked and a non-clicked doc that the weighting compares
                     if clicked[ranks[j]] or not slot_compared[base + other]:
                         continue
                     if min(ranks[i], ranks[j]) >= top:
@@ -195,6 +196,7 @@ def _click_set_kernel(
                     pull[j] += x
                     curve[i] += sigma * x * rest
                     curve[j] += sigma * x * rest
+            # undo only what was marked: clearing all ranks would cost a list's length each time
             for slot in slots:
                 clicked[ranks[shown[slot]]] = 0
         gradient[begin:end] = pull[: end - begin]

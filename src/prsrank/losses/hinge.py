@@ -19,10 +19,10 @@ import numpy.typing as npt
 from numba import njit
 
 from prsrank.errors import InputError
-from prsrank.losses.logistic import checked_scores
+from prsrank.losses.logistic import REORDER, checked_scores
+from prsrank.losses.pair_rows import PairRows, run_over_lists
 from prsrank.sorting import sort_with_index
-from prsrank.threads import for_each_piece
-from prsrank.types import Floats, Ints, Longs, Marks
+from prsrank.types import Floats, Ints, Marks
 
 if TYPE_CHECKING:
     from prsrank.pairs.pair_set import PairSet
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 # sorting a list takes as long as about so many of its rows, at 0.3 ns an entry
 FEWEST_WINNERS_TO_SORT = 256
-_REORDER = {"reassoc", "contract", "nsz"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +80,9 @@ class HingeLoss:
         self.row_weights = np.zeros(pairs.winners)
         self.taking_part = np.zeros(pairs.docs, np.bool_)
         self.sorted_lists = np.zeros(pairs.lists, np.bool_)
-        self._run(
-            _find_constant_kernel,
-            fewest_winners_to_sort,
-            self.row_weights,
-            self.taking_part,
-            self.sorted_lists,
+        found = (self.row_weights, self.taking_part, self.sorted_lists)
+        run_over_lists(
+            _find_constant_kernel, pairs, fewest_winners_to_sort, *found, threads=threads
         )
 
     def evaluate(self, scores: npt.ArrayLike, *, smoothing: float = 0.0) -> HingeValue:
@@ -99,15 +95,12 @@ class HingeLoss:
         values = self._checked(scores, smoothing)
         sums = np.zeros((self.pairs.lists, 3))
         gradient = np.zeros(self.pairs.docs)
-        self._run(
+        run_over_lists(
             _evaluate_kernel,
-            values,
-            smoothing,
-            self.row_weights,
-            self.taking_part,
-            self.sorted_lists,
-            sums,
-            gradient,
+            self.pairs,
+            *(values, smoothing, self.row_weights, self.taking_part, self.sorted_lists),
+            *(sums, gradient),
+            threads=self.threads,
         )
         loss, smoothed, slopes = sums.sum(axis=0).tolist()
         return HingeValue(loss, smoothed, slopes, gradient)
@@ -125,30 +118,14 @@ class HingeLoss:
             raise InputError("the plain hinge loss has no Hessian: smoothing must be above 0")
         product = np.zeros(self.pairs.docs)
         direction = checked_scores(vector, self.pairs.docs, 1.0)
-        self._run(_hessian_kernel, values, direction, smoothing, product)
+        arguments = (values, direction, smoothing, product)
+        run_over_lists(_hessian_kernel, self.pairs, *arguments, threads=self.threads)
         return product
 
     def _checked(self, scores: npt.ArrayLike, smoothing: float) -> Floats:
         if not (smoothing >= 0 and np.isfinite(smoothing)):
             raise InputError(f"smoothing must be finite and at least 0, not {smoothing}")
         return checked_scores(scores, self.pairs.docs, 1.0)
-
-    def _run(self, kernel, *arguments) -> None:  # type: ignore[no-untyped-def]
-        pairs = self.pairs
-        for_each_piece(
-            lambda a, b: kernel(
-                a,
-                b,
-                pairs.offsets,
-                pairs.winner_offsets,
-                pairs.winner_row,
-                pairs.list_weight_offsets,
-                pairs.weights,
-                *arguments,
-            ),
-            pairs.list_weight_offsets,
-            threads=self.threads,
-        )
 
 
 def hinge_loss_definition(
@@ -174,48 +151,41 @@ def hinge_loss_definition(
 def _find_constant_kernel(
     first: int,
     last: int,
-    offsets: Longs,
-    winner_offsets: Longs,
-    winner_row: Ints,
-    weight_starts: Longs,
-    weights: npt.NDArray,
+    rows: PairRows,
     fewest: int,
     row_weights: Floats,
     taking_part: Marks,
     constant: Marks,
 ) -> None:
     """Find lists whose rows hold one weight per winner, over the same docs but the winner."""
+    offsets, winner_offsets, winner_row, weight_starts, weights = rows
     for q in range(first, last):
         winners = winner_offsets[q + 1] - winner_offsets[q]
         begin, length = offsets[q], offsets[q + 1] - offsets[q]
-        rows = weights[weight_starts[q] : weight_starts[q + 1]].reshape(winners, length)
+        table = weights[weight_starts[q] : weight_starts[q + 1]].reshape(winners, length)
         if winners < fewest or winners == 0:
             continue
         part = taking_part[begin : begin + length]
         for k in range(winners):
             for j in range(length):
-                part[j] |= rows[k, j] > 0
+                part[j] |= table[k, j] > 0
         same = True
         for k in range(winners):
             v = winner_offsets[q] + k
-            weight = rows[k].max()
+            weight = table[k].max()
             row_weights[v] = weight
             for j in range(length):
                 expected = weight if part[j] and j != winner_row[v] else 0.0
-                if abs(rows[k, j] - expected) > 1e-14 * weight:
+                if abs(table[k, j] - expected) > 1e-14 * weight:
                     same = False
         constant[q] = same
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy")
 def _evaluate_kernel(
     first: int,
     last: int,
-    offsets: Longs,
-    winner_offsets: Longs,
-    winner_row: Ints,
-    weight_starts: Longs,
-    weights: npt.NDArray,
+    rows: PairRows,
     scores: Floats,
     smoothing: float,
     row_weights: Floats,
@@ -224,6 +194,7 @@ def _evaluate_kernel(
     sums: Floats,
     gradient: Floats,
 ) -> None:
+    offsets, winner_offsets, winner_row, weight_starts, weights = rows
     for q in range(first, last):
         begin, end = offsets[q], offsets[q + 1]
         won = slice(winner_offsets[q], winner_offsets[q + 1])
@@ -240,11 +211,12 @@ def _evaluate_kernel(
             pull[winner_row[v]] -= own
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy")
 def _row(  # type: ignore[no-untyped-def]
     row: npt.NDArray, s: Floats, si: float, smoothing: float, sums: Floats, pull: Floats
 ):
     loss, saved, own = 0.0, 0.0, 0.0
+    # without smoothing, so steep that z is 0 or 1: no branch inside the loop
     steepness = 1 / smoothing if smoothing > 0 else 1e300
     for j in range(len(row)):
         u = max(1 - si + s[j], 0.0)
@@ -277,24 +249,27 @@ def _sorted_list(
     The docs with u >= smoothing of a winner are a prefix that grows from winner to winner; its
     sums are running totals. The docs with 0 < u < smoothing follow it and are few.
     """
-    middle = s.mean()
+    middle = s.mean()  # sums of scores about their mean lose no digits to a common offset
     _, docs = sort_with_index(-s)
     _, winners = sort_with_index(-s[winner_row])
     ends = np.zeros(len(s) + 1)
-    full, total, place = 0.0, 0.0, 0
+    full, total, passed = 0.0, 0.0, 0
     for k in winners:
         i, w = winner_row[k], row_weights[k]
         level = s[i] - 1
-        while place < len(docs) and s[docs[place]] > level and s[docs[place]] - level >= smoothing:
-            if taking_part[docs[place]]:
+        while passed < len(docs):
+            j = docs[passed]
+            if not (s[j] > level and s[j] - level >= smoothing):
+                break
+            if taking_part[j]:
                 full += 1
-                total += s[docs[place]] - middle
-            place += 1
+                total += s[j] - middle
+            passed += 1
         above = total - full * (level - middle)
         loss, smoothed, slopes = above, above - 0.5 * smoothing * full, full
-        ends[place] += w
+        ends[passed] += w
         own = 0.0
-        for at in range(place, len(docs)):
+        for at in range(passed, len(docs)):
             j = docs[at]
             u = s[j] - level
             if u <= 0:
@@ -315,27 +290,25 @@ def _sorted_list(
         sums[1] += w * smoothed
         sums[2] += w * slopes
         pull[i] -= w * (slopes + own)
+    # a doc's pull from all winners whose prefix holds it: one pass from the end
     behind = 0.0
-    for place in range(len(docs) - 1, -1, -1):
-        behind += ends[place + 1]
-        if taking_part[docs[place]]:
-            pull[docs[place]] += behind
+    for at in range(len(docs) - 1, -1, -1):
+        behind += ends[at + 1]
+        if taking_part[docs[at]]:
+            pull[docs[at]] += behind
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy")
 def _hessian_kernel(
     first: int,
     last: int,
-    offsets: Longs,
-    winner_offsets: Longs,
-    winner_row: Ints,
-    weight_starts: Longs,
-    weights: npt.NDArray,
+    rows: PairRows,
     scores: Floats,
     vector: Floats,
     smoothing: float,
     product: Floats,
 ) -> None:
+    offsets, winner_offsets, winner_row, weight_starts, weights = rows
     steepness = 1 / smoothing
     for q in range(first, last):
         begin, end = offsets[q], offsets[q + 1]

@@ -23,9 +23,9 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.losses.logistic import FUSE, checked_scores, exponentials, plus
+from prsrank.losses.pair_rows import PairRows, run_over_lists
 from prsrank.ragged import list_of_row, row_in_list
 from prsrank.sorting import sort_with_index
-from prsrank.threads import for_each_piece
 from prsrank.types import Floats, IdArray, Ints, Longs, Reals
 
 if TYPE_CHECKING:
@@ -85,13 +85,11 @@ class LambdaObjective:
             raise InputError(
                 f"lambda gradients of pairs are for {' and '.join(DISCOUNTS)}, not {metric!r}"
             )
-        if truncation is not None and truncation < 1:
-            raise InputError(f"truncation must be at least 1, not {truncation}")
         self.pairs = pairs.astype(np.float32)
         self.sigma = sigma
         self.threads = threads
         longest = int(np.diff(pairs.offsets).max(initial=0))
-        self._top = longest if truncation is None else truncation
+        self._top = top_ranks(truncation, longest)
         self._discounts = DISCOUNTS[metric](np.arange(1.0, longest + 1)).astype(np.float32)
         self._ties = tie_order(pairs.offsets, pairs.query_ids, seed)
         self._gradient = np.zeros(pairs.docs, np.float32)
@@ -102,29 +100,22 @@ class LambdaObjective:
 
         The two arrays are written anew by the next call: copy what you keep.
         """
-        pairs = self.pairs
-        values = checked_scores(scores, pairs.docs, self.sigma)
-        for_each_piece(
-            lambda a, b: _lambda_kernel(
-                a,
-                b,
-                values,
-                self.sigma,
-                self._top,
-                self._discounts,
-                self._ties,
-                pairs.offsets,
-                pairs.winner_offsets,
-                pairs.winner_row,
-                pairs.list_weight_offsets,
-                pairs.weights,
-                self._gradient,
-                self._hessian,
-            ),
-            pairs.list_weight_offsets,
+        values = checked_scores(scores, self.pairs.docs, self.sigma)
+        run_over_lists(
+            _lambda_kernel,
+            self.pairs,
+            *(values, self.sigma, self._top, self._discounts, self._ties),
+            *(self._gradient, self._hessian),
             threads=self.threads,
         )
         return self._gradient, self._hessian
+
+
+def top_ranks(truncation: int | None, longest: int) -> int:
+    """Return how many ranks from the top count: `truncation`, or all of the longest list."""
+    if truncation is not None and truncation < 1:
+        raise InputError(f"truncation must be at least 1, not {truncation}")
+    return longest if truncation is None else truncation
 
 
 def lambda_definition(
@@ -167,6 +158,7 @@ def tie_order(offsets: Longs, query_ids: "IdArray", seed: int) -> Ints:
     """
     list_of_doc, rows = list_of_row(offsets), row_in_list(offsets)
     key = _mixed(_query_keys(query_ids) ^ _mixed(np.array([seed % 2**63], np.uint64)))
+    # the hash of a row, not the row: the order of a log is often the order that was shown
     order = np.lexsort((_mixed(key[list_of_doc] + rows.astype(np.uint64)), list_of_doc))
     return rows[order].astype(np.int32)
 
@@ -240,19 +232,16 @@ def room_for_keys(length: int) -> int:
 def _lambda_kernel(
     first: int,
     last: int,
+    rows: PairRows,
     scores: Floats,
     sigma: float,
     top: int,
     discounts: Reals,
     ties: Ints,
-    offsets: Longs,
-    winner_offsets: Longs,
-    winner_row: Ints,
-    weight_starts: Longs,
-    weights: npt.NDArray,
     gradient: Reals,
     hessian: Reals,
 ) -> None:
+    offsets, winner_offsets, winner_row, weight_starts, weights = rows
     longest = len(discounts)
     e, d = np.empty(longest, np.float32), np.empty(longest, np.float32)
     keys = np.empty(room_for_keys(longest))
@@ -267,16 +256,14 @@ def _lambda_kernel(
         pull[:] = 0
         curve[:] = 0
         rank_list(s, ties[begin:end], keys, taken, ranks)
-        for j in range(length):
-            d[j] = discounts[ranks[j]]
-            if ranks[j] < top:
-                leaders[ranks[j]] = j
+        _set_discounts(discounts, ranks[:length], d, leaders)
         near = exponentials(s, sigma, WIDEST_SPREAD, e)
         start = weight_starts[q]
         for v in range(winner_offsets[q], winner_offsets[q + 1]):
             i = winner_row[v]
             row = weights[start : start + length]
             start += length
+            # below the top a doc is compared with the leaders only: most rows are cut short
             if ranks[i] >= top:
                 _leader_pairs(row, i, s, near, e, d, sigma, leaders[:top], pull, curve)
             elif near:
@@ -286,6 +273,15 @@ def _lambda_kernel(
         for j in range(length):
             pull[j] *= np.float32(sigma)
             curve[j] *= np.float32(sigma * sigma)
+
+
+@njit(cache=True, nogil=True)
+def _set_discounts(discounts: Reals, ranks: Ints, d: Reals, leaders: Ints) -> None:
+    """Set the discount of each row, and the rows of the top ranks."""
+    for j in range(len(ranks)):
+        d[j] = discounts[ranks[j]]
+        if ranks[j] < len(leaders):
+            leaders[ranks[j]] = j
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from numba import njit
 
 from prsrank.errors import InputError
-from prsrank.threads import for_each_piece
-from prsrank.types import Floats, Ints, Longs
+from prsrank.losses.pair_rows import PairRows, run_over_lists
+from prsrank.types import Floats, Longs
 
 if TYPE_CHECKING:
     from prsrank.pairs.pair_set import PairSet
@@ -53,23 +53,7 @@ def logistic_loss(
     values = checked_scores(scores, pairs.docs, sigma)
     losses = np.zeros(pairs.lists)
     gradient = np.zeros(pairs.docs)
-    for_each_piece(
-        lambda a, b: _loss_kernel(
-            a,
-            b,
-            values,
-            sigma,
-            pairs.offsets,
-            pairs.winner_offsets,
-            pairs.winner_row,
-            pairs.list_weight_offsets,
-            pairs.weights,
-            losses,
-            gradient,
-        ),
-        pairs.list_weight_offsets,
-        threads=threads,
-    )
+    run_over_lists(_loss_kernel, pairs, values, sigma, losses, gradient, threads=threads)
     return float(losses.sum()), gradient
 
 
@@ -96,23 +80,7 @@ def logistic_hessian_product(
     values = checked_scores(scores, pairs.docs, sigma)
     direction = checked_scores(vector, pairs.docs, sigma)
     product = np.zeros(pairs.docs)
-    for_each_piece(
-        lambda a, b: _hessian_kernel(
-            a,
-            b,
-            values,
-            direction,
-            sigma,
-            pairs.offsets,
-            pairs.winner_offsets,
-            pairs.winner_row,
-            pairs.list_weight_offsets,
-            pairs.weights,
-            product,
-        ),
-        pairs.list_weight_offsets,
-        threads=threads,
-    )
+    run_over_lists(_hessian_kernel, pairs, values, direction, sigma, product, threads=threads)
     return product
 
 
@@ -163,16 +131,13 @@ def exponentials(scores: Floats, sigma: float, widest: float, out: npt.NDArray) 
 def _loss_kernel(
     first: int,
     last: int,
+    rows: PairRows,
     scores: Floats,
     sigma: float,
-    offsets: Longs,
-    winner_offsets: Longs,
-    winner_row: Ints,
-    weight_starts: Longs,
-    weights: npt.NDArray,
     losses: Floats,
     gradient: Floats,
 ) -> None:
+    offsets, winner_offsets, winner_row, weight_starts, weights = rows
     e = np.empty(_longest(first, last, offsets))
     for q in range(first, last):
         if winner_offsets[q] == winner_offsets[q + 1]:
@@ -212,6 +177,7 @@ def _near_row(  # type: ignore[no-untyped-def]
         x = w * sigma * (e[j] / (ei + e[j]))
         own = plus(own, x)
         pull[j] += x
+        # log(1 + exp(-margin)) by the lesser over the greater, which never overflows
         above = e[j] > ei
         lesser, greater = (ei, e[j]) if above else (e[j], ei)
         z = lesser / (2 * greater + lesser)
@@ -250,16 +216,13 @@ def _far_row(row: npt.NDArray, sigma: float, s: Floats, si: float, pull: Floats)
 def _hessian_kernel(
     first: int,
     last: int,
+    rows: PairRows,
     scores: Floats,
     vector: Floats,
     sigma: float,
-    offsets: Longs,
-    winner_offsets: Longs,
-    winner_row: Ints,
-    weight_starts: Longs,
-    weights: npt.NDArray,
     product: Floats,
 ) -> None:
+    offsets, winner_offsets, winner_row, weight_starts, weights = rows
     e = np.empty(_longest(first, last, offsets))
     square = sigma * sigma
     for q in range(first, last):

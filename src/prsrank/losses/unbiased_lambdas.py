@@ -34,6 +34,7 @@ from prsrank.losses.lambdas import (
     rank_list,
     room_for_keys,
     tie_order,
+    top_ranks,
 )
 from prsrank.losses.logistic import (
     FUSE,
@@ -58,7 +59,7 @@ class UnbiasedObjective:
 
     A position without pairs keeps t = 1, which nothing reads; one whose loss is 0 in one call (all
     its pairs beyond `truncation`) keeps its value. If position 1 has no pairs, the first
-    position that has some takes its place. Docs of equal score rank as in `LambdaObjective`.
+    position that has some stands for it. Docs of equal score rank as in `LambdaObjective`.
 
     Args:
         counts: the click counts.
@@ -103,9 +104,8 @@ class UnbiasedObjective:
     ) -> None:
         if metric not in DISCOUNTS:
             raise InputError(f"biases are learned for {' and '.join(DISCOUNTS)}, not {metric!r}")
-        for name, value in (("truncation", truncation), ("positions", positions)):
-            if value is not None and value < 1:
-                raise InputError(f"{name} must be at least 1, not {value}")
+        if positions is not None and positions < 1:
+            raise InputError(f"positions must be at least 1, not {positions}")
         if not p >= 0:
             raise InputError(f"the regularisation p must be at least 0, not {p}")
         self.counts = counts
@@ -115,7 +115,7 @@ class UnbiasedObjective:
         shown = counts.shown
         longest = int(np.diff(counts.offsets).max(initial=0))
         self._exponent = 1 / (1 + p)
-        self._top = longest if truncation is None else truncation
+        self._top = top_ranks(truncation, longest)
         self._discounts = DISCOUNTS[metric](np.arange(1.0, longest + 1))
         self._ties = tie_order(counts.offsets, counts.query_ids, seed)
         self._deepest = int(shown.slot_positions.max(initial=1))
@@ -124,8 +124,8 @@ class UnbiasedObjective:
         self._bins = np.minimum(shown.slot_positions, bins).astype(np.int32) - np.int32(1)
         shown_at = counts.position_shown[: self._deepest]
         sizes = shown_at if per_showing else np.minimum(shown_at, 1)
-        bin_of_place = np.minimum(np.arange(len(sizes)), bins - 1)
-        self._sizes = np.maximum(np.bincount(bin_of_place, sizes, bins), 1.0)
+        bin_of_position = np.minimum(np.arange(len(sizes)), bins - 1)
+        self._sizes = np.maximum(np.bincount(bin_of_position, sizes, bins), 1.0)
         self.click_biases, self.non_click_biases = np.ones(bins), np.ones(bins)
         self._work = counts.pair_rows
         self._slot_losses = np.zeros((2, len(self._bins)))
@@ -177,25 +177,24 @@ class UnbiasedObjective:
             self._work,
             threads=self.threads,
         )
-        size = len(self.click_biases)
         # summed here, in the order of the slots, so that threads change nothing
-        return gradient, hessian, _sums(self._bins, plus, size), _sums(self._bins, minus, size)
+        size = len(self.click_biases)
+        by_bin = (np.bincount(self._bins, losses, size) for losses in (plus, minus))
+        return gradient, hessian, *(np.asarray(sums, np.float64) for sums in by_bin)  # type: ignore[return-value]
 
     def start(self, click_biases: Floats, non_click_biases: Floats) -> None:
         """Go on from t+ and t- as `by_position` gave them; what they lack starts at 1."""
-        for given, own in (
-            (click_biases, self.click_biases),
-            (non_click_biases, self.non_click_biases),
-        ):
+        ours = (self.click_biases, self.non_click_biases)
+        for given, own in zip((click_biases, non_click_biases), ours, strict=True):
             some = given[: len(own)]
             own[: len(some)] = np.where(np.isnan(some), 1.0, some)
 
     def by_position(self, biases: Biases) -> Biases:
         """Return t+ and t- of positions 1, 2, ...; NaN where no pair has told it."""
-        places = np.arange(len(self.counts.position_clicks))
-        bins = np.minimum(places, len(biases[0]) - 1)
+        indices = np.arange(len(self.counts.position_clicks))
+        bins = np.minimum(indices, len(biases[0]) - 1)
         plus, minus = (
-            np.where(known[bins] & (places < self._deepest), t[bins], np.nan)
+            np.where(known[bins] & (indices < self._deepest), t[bins], np.nan)
             for known, t in zip(self._known, biases, strict=True)
         )
         return plus, minus
@@ -205,12 +204,9 @@ class UnbiasedObjective:
         if not known.any():
             return before
         means = losses / self._sizes
+        # t is relative to the first position that has pairs
         ratios = np.maximum(means / means[known.argmax()], LEAST_BIAS)
         return np.where(known, ratios**self._exponent, before)
-
-
-def _sums(bins: Ints, losses: Floats, size: int) -> Floats:
-    return np.bincount(bins, losses, size).astype(np.float64)
 
 
 def unbiased_definition(
@@ -245,11 +241,11 @@ def unbiased_definition(
     plus, minus = np.zeros(len(t_plus)), np.zeros(len(t_minus))
     for session, ranking in enumerate(log.session_ranking):
         slots = slice(*log.ranking_offsets[ranking : ranking + 2])
-        docs, place = rows[slots], log.ranking_positions[slots] - 1
+        docs, index = rows[slots], log.ranking_positions[slots] - 1
         clicked = np.zeros(len(docs), bool)
         clicked[log.clicks[slice(*click_offsets[session : session + 2])]] = True
         i, j = (axis.ravel() for axis in np.meshgrid(np.where(clicked)[0], np.where(~clicked)[0]))
-        a, b, k, m = docs[i], docs[j], place[i], place[j]
+        a, b, k, m = docs[i], docs[j], index[i], index[j]
         best = DISCOUNTS["ndcg"](np.arange(1.0, clicked.sum() + 1))[:truncation].sum()
         length = np.diff(dataset.offsets)[np.searchsorted(dataset.offsets, a, side="right") - 1]
         change = np.abs(discounts[a] - discounts[b]) / (best if metric == "ndcg" else length)
@@ -313,9 +309,11 @@ def _unbiased_kernel(
             space[6:, :length] = 0
             for v in range(shown.winner_offsets[t], shown.winner_offsets[t + 1]):
                 i = shown.winner_slots[v]
+                # N: all sessions that clicked i, less those that clicked the other doc, too
                 counts[:] = shown.winner_counts[v]
                 for c in range(shown.both_offsets[v], shown.both_offsets[v + 1]):
                     counts[shown.both_slots[c]] = shown.both_counts[c]
+                # below the top only pairs with a doc of the top count
                 if not leads[i]:
                     counts *= leads
                 upper = inverse_plus[bins[base + i]]

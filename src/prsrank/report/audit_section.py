@@ -1,53 +1,40 @@
 """An audit as a section of the HTML report."""
 
-from typing import Any
-
+from prsrank import __version__
 from prsrank.audit.findings import Audit
+from prsrank.report import parts
+from prsrank.report.parts import Part, page, series, table
 
 _MOST_POSITIONS = 50
 _Z = 1.959964
 
 
-def section(audit: Audit) -> dict[str, Any]:
+def section(audit: Audit) -> Part:
     """Return an audit as a section of a report (see `prsrank.report`): plain data."""
     figures = [_rates(audit)] if audit.positions else []
     if audit.periods:
         figures.append(_over_time(audit))
-    return {
-        "id": "audit",
-        "title": "The log",
-        "claim": None,
-        "verdict": None,
-        "text": [_summary(audit)],
-        "figures": figures,
-        "tables": [_findings(audit), _estimators(audit), _positions(audit)],
-        "details": [
-            {
-                "title": "Counts",
-                "rows": [[name.replace("_", " "), f"{n:,}"] for name, n in audit.counts.items()],
-            }
-        ],
-        "notes": [],
-    }
+    counts = [[name.replace("_", " "), f"{n:,}"] for name, n in audit.counts.items()]
+    return parts.section(
+        "audit",
+        "The log",
+        text=[_summary(audit)],
+        figures=figures,
+        tables=[_findings(audit), _estimators(audit), _positions(audit)],
+        details=[{"title": "Counts", "rows": counts}],
+    )
 
 
-def report(audit: Audit, *, log: str) -> dict[str, Any]:
+def report(audit: Audit, *, log: str) -> Part:
     """Return a whole report that holds nothing but an audit.
 
     Args:
         audit: the audit.
         log: the name of the log.
     """
-    from prsrank import __version__
-
-    return {
-        "title": "Audit of a click log",
-        "subtitle": log,
-        "lead": [_summary(audit)],
-        "verdicts": [],
-        "sections": [section(audit)],
-        "about": [["log", log], ["prsrank", __version__]],
-    }
+    about = [["log", log], ["prsrank", __version__]]
+    sections = [section(audit)]
+    return page("Audit of a click log", log, sections, lead=[_summary(audit)], about=about)
 
 
 def _summary(audit: Audit) -> str:
@@ -61,58 +48,38 @@ def _summary(audit: Audit) -> str:
     )
 
 
-def _findings(audit: Audit) -> dict[str, Any]:
+def _findings(audit: Audit) -> Part:
     rows = [
         [
-            finding.severity,
-            finding.code,
-            finding.what,
+            *(finding.severity, finding.code, finding.what),
             f"{finding.count:,} of {finding.of:,} {finding.unit}" if finding.of else "",
-            finding.where,
-            finding.fix,
+            *(finding.where, finding.fix),
         ]
         for finding in audit.findings
     ]
-    return {
-        "id": "audit-findings",
-        "title": "Findings",
-        "caption": "The worst first.",
-        "columns": ["severity", "finding", "what", "how many", "such as", "what to do"],
-        "rows": rows,
-    }
+    columns = ["severity", "finding", "what", "how many", "such as", "what to do"]
+    return table("audit-findings", "Findings", columns, rows, caption="The worst first.")
 
 
-def _estimators(audit: Audit) -> dict[str, Any]:
-    return {
-        "id": "audit-estimators",
-        "title": "Propensity estimators",
-        "caption": "What the log identifies, by counts.",
-        "columns": ["method", "status", "why"],
-        "rows": [[one.method, one.status, one.reason] for one in audit.estimators],
-    }
+def _estimators(audit: Audit) -> Part:
+    rows = [[one.method, one.status, one.reason] for one in audit.estimators]
+    columns, caption = ["method", "status", "why"], "What the log identifies, by counts."
+    return table("audit-estimators", "Propensity estimators", columns, rows, caption=caption)
 
 
-def _positions(audit: Audit) -> dict[str, Any]:
-    rows = [[at.position, at.shown, at.clicks, round(at.ctr, 5)] for at in audit.positions]
-    return {
-        "id": "audit-positions",
-        "title": "Click rates by position",
-        "caption": "Docs shown and clicked at each position.",
-        "columns": ["position", "shown", "clicks", "click rate"],
-        "rows": rows[:_MOST_POSITIONS],
-    }
+def _positions(audit: Audit) -> Part:
+    shown = audit.positions[:_MOST_POSITIONS]
+    rows = [[at.position, at.shown, at.clicks, round(at.ctr, 5)] for at in shown]
+    columns = ["position", "shown", "clicks", "click rate"]
+    caption = "Docs shown and clicked at each position."
+    return table("audit-positions", "Click rates by position", columns, rows, caption=caption)
 
 
-def _rates(audit: Audit) -> dict[str, Any]:
+def _rates(audit: Audit) -> Part:
     shown = audit.positions[:_MOST_POSITIONS]
     ends = [wilson_interval(at.clicks, at.shown) for at in shown]
-    series = {
-        "name": "click rate",
-        "x": [at.position for at in shown],
-        "y": [at.ctr for at in shown],
-        "low": [low for low, _ in ends],
-        "high": [high for _, high in ends],
-    }
+    positions, rates = [at.position for at in shown], [at.ctr for at in shown]
+    one = series("click rate", positions, rates, *zip(*ends, strict=True))
     return {
         "id": "audit-click-rates",
         "title": "Click rate by position",
@@ -121,7 +88,7 @@ def _rates(audit: Audit) -> dict[str, Any]:
         "x": {"title": "position", "scale": "linear"},
         "y": {"title": "click rate", "zero": True},
         "kind": "lines",
-        "panels": [{"title": "", "series": [series]}],
+        "panels": [{"title": "", "series": [one]}],
     }
 
 
@@ -137,14 +104,9 @@ def wilson_interval(clicks: int, shown: int) -> tuple[float, float]:
     return max(middle - reach, 0.0), min(middle + reach, 1.0)
 
 
-def _over_time(audit: Audit) -> dict[str, Any]:
-    series = {
-        "name": "click rate",
-        "x": [period.begin for period in audit.periods],
-        "y": [period.clicks / period.rows for period in audit.periods],
-        "low": None,
-        "high": None,
-    }
+def _over_time(audit: Audit) -> Part:
+    begins = [period.begin for period in audit.periods]
+    one = series("click rate", begins, [p.clicks / p.rows for p in audit.periods])
     return {
         "id": "audit-over-time",
         "title": "Click rate over time",
@@ -153,5 +115,5 @@ def _over_time(audit: Audit) -> dict[str, Any]:
         "x": {"title": "from", "scale": "ordinal"},
         "y": {"title": "click rate", "zero": True},
         "kind": "lines",
-        "panels": [{"title": "", "series": [series]}],
+        "panels": [{"title": "", "series": [one]}],
     }

@@ -9,9 +9,8 @@ from typing import Any
 from prsrank.files import FileName, atomic_output
 from prsrank.report.checks import check_figure, check_report, figures_of
 from prsrank.report.numbers import interval_text, plain_number, point_text
+from prsrank.report.parts import Part
 from prsrank.report.styles import STYLES, style_numbers
-
-Part = Mapping[str, Any]
 
 _PICTURE_WIDTH = 330
 _LINES_HEIGHT = 270
@@ -74,17 +73,15 @@ def panel_points(panel: Part) -> list[Any]:
 
 def panel_tips(panel: Part) -> list[list[list[str]]]:
     """Return, for each point of a panel, the name and the value in words of each series."""
-    table = []
-    for point in panel_points(panel):
-        table.append(
-            [
-                [series["name"], interval_text(*values)]
-                for series in panel["series"]
-                for x, *values in _columns(series)
-                if x == point
-            ]
-        )
-    return table
+    return [
+        [
+            [series["name"], interval_text(*values)]
+            for series in panel["series"]
+            for x, *values in _columns(series)
+            if x == point
+        ]
+        for point in panel_points(panel)
+    ]
 
 
 def write_figures(report: Part, folder: FileName) -> list[Path]:
@@ -143,14 +140,14 @@ def _rows(figure: Part, panel: Part) -> list[dict[str, Any]]:
         for x, *values in _columns(series):
             y, low, high = map(plain_number, values)
             if y is not None:
-                place = point_text(x) if names else x
-                row = {"method": series["name"], "x": place, "y": y, "key": order[x]}
+                point = point_text(x) if names else x
+                row = {"method": series["name"], "x": point, "y": y, "key": order[x]}
                 rows.append(row | {"low": low, "high": high})
     return rows
 
 
 def _panel(figure: Part, panel: Part, styles: Mapping[str, int], *, page: bool) -> Any:
-    """Draw the marks, and on a page the parts that answer the pointer."""
+    """Draw the marks, and on a page what answers the pointer."""
     import altair
 
     rows = _rows(figure, panel)
@@ -287,24 +284,18 @@ def _category_axis(altair: Any, figure: Part, panel: Part) -> Any:
 def _pointer(altair: Any, figure: Part, panel: Part) -> list[Any]:
     """Return a line at the point nearest to the pointer, and what finds that point."""
     if figure["kind"] == "lines":
-        place = {"x": _position(altair, figure, panel)}
+        axis = {"x": _position(altair, figure, panel)}
     else:
-        place = {"y": _category_axis(altair, figure, panel)}
-    found = altair.selection_point(
-        name="pointed",
-        nearest=True,
-        on="pointerover",
-        clear="pointerout",
-        fields=["x"],
-        empty=False,
-    )
+        axis = {"y": _category_axis(altair, figure, panel)}
+    events = {"on": "pointerover", "clear": "pointerout"}
+    found = altair.selection_point("pointed", nearest=True, fields=["x"], empty=False, **events)
     seen = altair.condition(found, altair.value(1), altair.value(0))
     once = altair.Chart().transform_aggregate(series="count()", groupby=["x", "key"])
     line = once.mark_rule(strokeWidth=1, color=_PAGE["muted"], aria=False)
     finder = once.mark_point(opacity=0, aria=False)
     return [
-        line.encode(**place, opacity=seen),
-        finder.encode(**place, tooltip=[altair.Tooltip("key:Q")]).add_params(found),
+        line.encode(**axis, opacity=seen),
+        finder.encode(**axis, tooltip=[altair.Tooltip("key:Q")]).add_params(found),
     ]
 
 

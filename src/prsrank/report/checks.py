@@ -1,12 +1,11 @@
 """Whether a report has all that the page shows."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from prsrank.errors import InputError
-
-Part = Mapping[str, Any]
+from prsrank.report.parts import Part
 
 LABELS = ("confirmed", "not confirmed", "contradicted")
 SCALES = ("linear", "log", "ordinal")

@@ -4,15 +4,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prsrank.report.parts import feature_importance, importance_figure, section, weight_table
+from prsrank.report.parts import (
+    Part,
+    feature_importance,
+    importance_figure,
+    page,
+    section,
+    series,
+    table,
+    weight_table,
+)
 from prsrank.report.propensity_figure import propensity_figure
 
 if TYPE_CHECKING:
+    from prsrank.logs.click_log import ClickLog
     from prsrank.pairs.pair_set import PairDiagnostics
     from prsrank.propensity.curve import Propensities
     from prsrank.rankers.base import Ranker
-
-Part = dict[str, Any]
 
 _COMPARED = ("prs", "full information")
 
@@ -46,8 +54,7 @@ class Trained:
 def demo_report(
     *,
     data: str,
-    clicks: int,
-    sessions: int,
+    log: "ClickLog",
     curve: "Propensities",
     truth: Sequence[float],
     production: Mapping[str, float],
@@ -59,8 +66,7 @@ def demo_report(
 
     Args:
         data: name of the data set.
-        clicks: number of clicks trained on.
-        sessions: number of sessions with them.
+        log: the clicks trained on.
         curve: the estimated propensities.
         truth: the true propensity of each position.
         production: metrics of the production ranker on the test part.
@@ -71,26 +77,24 @@ def demo_report(
     on_clicks = [one for one in trained if one.weighting != "full information"]
     best = max(on_clicks, key=lambda one: one.values["ndcg@10"])
     lead = [
-        f"{clicks:,} clicks in {sessions:,} sessions were simulated on {data}: users see position "
+        f"{len(log.clicks):,} clicks in {log.sessions:,} sessions were simulated on {data}: users see position "
         "k with probability 1/k, and now and then click what is not relevant. A tenth of the "
         "sessions showed a random order; they tell how likely each position is seen.",
         f"Of the rankers trained on the clicks, {best.title} is the best on this test part: "
         f"ndcg@10 {best.values['ndcg@10']:.3f}, production {production['ndcg@10']:.3f}. One small "
         "data set and one seed: look at the intervals.",
     ]
-    return {
-        "title": "From biased clicks to rankers", "subtitle": f"prsrank demo on {data}",
-        "lead": lead, "verdicts": [], "about": [list(row) for row in about],
-        "sections": [
-            _quality(production, trained, metrics),
-            section(
-                "propensities", "Propensities", text=[f"By randomisation: {curve.verdict}."],
-                figures=[propensity_figure({"estimate": curve}, truth=truth)],
-            ),
-            _weights(trained),
-            *_importance(trained),
-        ],
-    }  # fmt: skip
+    text = [f"By randomisation: {curve.verdict}."]
+    figures = [propensity_figure({"estimate": curve}, truth=truth)]
+    weights = {one.weighting: one.weights for one in trained if one.ranker == "lambdamart"}
+    sections = [
+        _quality(production, trained, metrics),
+        section("propensities", "Propensities", text=text, figures=figures),
+        section("weights", "Weights", tables=[weight_table(weights)]),
+        *_importance(trained),
+    ]
+    title, about_lists = "From biased clicks to rankers", [list(row) for row in about]
+    return page(title, f"prsrank demo on {data}", sections, lead=lead, about=about_lists)
 
 
 def _quality(
@@ -98,12 +102,11 @@ def _quality(
 ) -> Part:
     rows: list[list[Any]] = [["production", *(production[name] for name in metrics), None]]
     rows += [[one.title, *(one.values[name] for name in metrics), _gain(one)] for one in trained]
-    table = {
-        "id": "quality", "title": "On the test part",
-        "caption": "Means over the lists of the test part. * the 95 % interval of the gain in "
-        "ndcg@10 over production, by paired bootstrap over lists, leaves out 0.",
-        "columns": ["ranker", *metrics, "gain in ndcg@10"], "rows": rows,
-    }  # fmt: skip
+    caption = (
+        "Means over the lists of the test part. * the 95 % interval of the gain in ndcg@10 over "
+        "production, by paired bootstrap over lists, leaves out 0."
+    )
+    columns = ["ranker", *metrics, "gain in ndcg@10"]
     chosen = [
         [one.title, ", ".join(f"{k} {v:g}" for k, v in one.parameters.items()) or "none"]
         for one in trained
@@ -114,7 +117,7 @@ def _quality(
         text=["Production is the ranker whose rankings were clicked; full information is trained "
               "on the labels that the others never see."],
         figures=[_gain_figure(trained)],
-        tables=[table],
+        tables=[table("quality", "On the test part", columns, rows, caption=caption)],
         details=[{"title": "Parameters of the weightings, chosen on the validation part",
                   "rows": chosen}],
     )  # fmt: skip
@@ -128,26 +131,20 @@ def _gain(one: Trained) -> Part:
 
 
 def _gain_figure(trained: Sequence[Trained]) -> Part:
-    series = []
+    drawn = []
     for weighting in dict.fromkeys(one.weighting for one in trained):
         chosen = [one for one in trained if one.weighting == weighting]
-        ends = {"y": "gain", "low": "gain_low", "high": "gain_high"}
-        values = {key: [one.values[name] for one in chosen] for key, name in ends.items()}
-        series.append({"name": weighting, "x": [one.ranker for one in chosen], **values})
+        names = ("gain", "gain_low", "gain_high")
+        ends = ([one.values[name] for one in chosen] for name in names)
+        drawn.append(series(weighting, [one.ranker for one in chosen], *ends))
     return {
         "id": "gain", "title": "Gain over production",
         "caption": "Difference in ndcg@10 on the test part, with 95 % intervals.",
         "alt": "Gain in ndcg@10 over production of each ranker and weighting, with intervals.",
         "x": {"title": "ranker", "scale": "ordinal"},
         "y": {"title": "gain in ndcg@10", "zero": True}, "kind": "intervals",
-        "panels": [{"title": "", "series": series}],
+        "panels": [{"title": "", "series": drawn}],
     }  # fmt: skip
-
-
-def _weights(trained: Sequence[Trained]) -> Part:
-    trees = {one.weighting: one.weights for one in trained if one.ranker == "lambdamart"}
-    table = weight_table(trees)
-    return section("weights", "Weights", tables=[table])
 
 
 def _importance(trained: Sequence[Trained]) -> list[Part]:

@@ -6,16 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, DEFAULT_TAU
-from prsrank.evaluation.log_evaluation import report_section as evaluation_section
 from prsrank.evaluation.results import LOGGED, Difference
 from prsrank.propensity.curve import Propensities
-from prsrank.report.parts import feature_importance, importance_figure, section, weight_table
+from prsrank.report.evaluation_section import report_section as evaluation_section
+from prsrank.report.numbers import plain_number
+from prsrank.report.parts import (
+    Part,
+    feature_importance,
+    importance_figure,
+    page,
+    section,
+    table,
+    weight_table,
+)
 from prsrank.report.propensity_figure import propensity_figure
 
 if TYPE_CHECKING:
     from prsrank.fit.steps import FitResult
+    from prsrank.fit.tuning import Tuned
 
-Part = dict[str, Any]
 METRIC = DEFAULT_METRICS[0]
 
 _POSITIONS = 40
@@ -59,20 +68,17 @@ def fit_report(result: "FitResult", *, log: Part, about: Sequence[Sequence[Any]]
     plan = result.plan
     settings = {k: v for k, v in plan.to_json_dict().items() if v not in (None, {}, [])}
     rows = [[key, v if isinstance(v, str) else json.dumps(v)] for key, v in settings.items()]
-    return {
-        "title": f"Fit: PRS, {plan.ranker}",
-        "subtitle": plan.log,
-        "lead": conclusions(result),
-        "verdicts": [],
-        "sections": [
-            log,
-            _parts(result),
-            _propensities(result),
-            _training(result),
-            _evaluation(result),
-        ],
-        "about": [*rows, *(list(row) for row in about)],
-    }  # fmt: skip
+    sections = [
+        *(log, _parts(result), _propensities(result)),
+        *(_training(result), _evaluation(result)),
+    ]
+    return page(
+        f"Fit: PRS, {plan.ranker}",
+        plan.log,
+        sections,
+        lead=conclusions(result),
+        about=[*rows, *(list(row) for row in about)],
+    )
 
 
 def _sentence(what: str, one: Difference, name: str) -> str:
@@ -93,11 +99,9 @@ def _sentence(what: str, one: Difference, name: str) -> str:
 
 def _parts(result: "FitResult") -> Part:
     counts = result.parts.counts()
-    table = {
-        "id": "parts", "title": "Parts of the log", "caption": "No query is in two of them.",
-        "columns": ["part", "sessions", "queries", "clicks"],
-        "rows": [[name, *count.values()] for name, count in counts.items()],
-    }  # fmt: skip
+    rows = [[name, *count.values()] for name, count in counts.items()]
+    columns, caption = ["part", "sessions", "queries", "clicks"], "No query is in two of them."
+    sizes = table("parts", "Parts of the log", columns, rows, caption=caption)
     text = [
         f"Rankers learn from the training part, their settings are chosen by {METRIC} estimated "
         f"from the clicks of the validation part (propensities raised to at least "
@@ -110,7 +114,7 @@ def _parts(result: "FitResult") -> Part:
         )
     if result.left_out:
         text.append(f"{result.left_out:,} sessions show docs without features: left out.")
-    return section("parts", "Training, validation, held out", text=text, tables=[table])
+    return section("parts", "Training, validation, held out", text=text, tables=[sizes])
 
 
 def _propensities(result: "FitResult") -> Part:
@@ -130,29 +134,30 @@ def _propensities(result: "FitResult") -> Part:
 
 
 def _curve_table(curve: Propensities) -> Part:
-    rows = zip(curve.propensity, curve.low, curve.high, curve.clicks, strict=True)
-    return {
-        "id": "curve", "title": "Propensity of each position",
-        "caption": "Relative to position 1, with the ends of 95 % intervals.",
-        "columns": ["position", "propensity", "low", "high", "clicks"],
-        "rows": [
-            [k, *(_number(v) for v in row[:3]), int(row[3])]
-            for k, row in enumerate(list(rows)[:_POSITIONS], 1)
-        ],
-    }  # fmt: skip
+    values = (curve.propensity.tolist(), curve.low.tolist(), curve.high.tolist())
+    rows = [
+        [k, *map(plain_number, row), int(clicks)]
+        for k, (*row, clicks) in enumerate(zip(*values, curve.clicks, strict=True), 1)
+    ]
+    columns = ["position", "propensity", "low", "high", "clicks"]
+    caption = "Relative to position 1, with the ends of 95 % intervals."
+    title = "Propensity of each position"
+    return table("curve", title, columns, rows[:_POSITIONS], caption=caption)
 
 
 def _training(result: "FitResult") -> Part:
     tuned = result.tuned
-    table = {
-        "id": "chosen", "title": "Chosen settings",
-        "caption": f"The best of {len(tuned['prs'].search.trials)} trials each, by the estimate on the "
-        "validation part, which is too good by the choice.",
-        "columns": ["weighting", "settings", "trees", f"validation {METRIC}"],
-        "rows": [
-            [name, str(one.chosen.candidate), one.ranker.trees_, one.chosen.value] for name, one in tuned.items()
+    chosen = table(
+        "chosen",
+        "Chosen settings",
+        ["weighting", "settings", "trees", f"validation {METRIC}"],
+        [
+            [name, str(one.chosen.candidate), one.ranker.trees_, one.chosen.value]
+            for name, one in tuned.items()
         ],
-    }  # fmt: skip
+        caption=f"The best of {len(tuned['prs'].search.trials)} trials each, by the estimate on the "
+        "validation part, which is too good by the choice.",
+    )
     importances: dict[str, Mapping[str, float]] = {}
     measure = ""
     for name, one in tuned.items():
@@ -164,24 +169,18 @@ def _training(result: "FitResult") -> Part:
     return section(
         "training", "Training",
         figures=[importance_figure(title, measure, importances)] if importances else [],
-        tables=[table, *([weight_table(weights)] if weights else [])],
-        details=[
-            {
-                "title": f"Trials: {name}",
-                "rows": [[str(t.candidate), round(t.value, 5)] for t in one.search.trials],
-            }
-            for name, one in tuned.items()
-        ],
+        tables=[chosen, *([weight_table(weights)] if weights else [])],
+        details=[{"title": f"Trials: {name}", "rows": _trial_rows(one)} for name, one in tuned.items()],
     )  # fmt: skip
 
 
+def _trial_rows(one: "Tuned") -> list[list[Any]]:
+    return [[str(trial.candidate), round(trial.value, 5)] for trial in one.search.trials]
+
+
 def _evaluation(result: "FitResult") -> Part:
-    part = evaluation_section(result.evaluation)
-    part["text"] = [*part["text"], "The intervals take the propensities as given."]
+    found = evaluation_section(result.evaluation)
+    found["text"].append("The intervals take the propensities as given.")
     if result.baseline != LOGGED:
-        part["text"] = [*part["text"], RANDOM_ORDER]
-    return part
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+        found["text"].append(RANDOM_ORDER)
+    return found

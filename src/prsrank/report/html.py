@@ -18,9 +18,8 @@ from prsrank.report.charts import (
 )
 from prsrank.report.checks import check_report, figures_of
 from prsrank.report.numbers import MISSING, cell_text, point_text
+from prsrank.report.parts import Part
 from prsrank.report.styles import STYLES, style_numbers
-
-Part = Mapping[str, Any]
 
 _NUMBER = re.compile(r"[+\-−±<]?\s?\d[\d.,]*")
 _ICONS = {"confirmed": "✓", "not confirmed": "○", "contradicted": "✗"}
@@ -47,25 +46,14 @@ def report_html(report: Part) -> str:
     Charts are Vega-Lite, run by the embedded library without `eval`; the page's security
     policy allows its own scripts by their hashes and no request at all.
     """
-    import jinja2
     from markupsafe import Markup
 
     check_report(report)
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("prsrank.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    # keys stay as they are, and a number that JSON cannot hold is an error
-    environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
     styles = style_numbers(series_names([figure]) for figure in figures_of(report))
-    anchors = _anchors(report)
     scripts = [_library(), _text("report.js")]
-    return environment.get_template("report.html.j2").render(
+    page: str = _template().render(
         report=report,
-        anchors=anchors,
+        anchors=_anchors(report),
         figures=_figures(report, styles),
         tables={id(t): _table(t) for s in report["sections"] for t in s["tables"]},
         labels=_counts(report["verdicts"]),
@@ -78,6 +66,22 @@ def report_html(report: Part) -> str:
         plain=lambda value: value if isinstance(value, str) else str(value),
         identity=id,
     )
+    return page
+
+
+def _template() -> Any:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("prsrank.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    # keys stay as they are, and a number that JSON cannot hold is an error
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
+    return environment.get_template("report.html.j2")
 
 
 def _text(name: str) -> str:
@@ -135,11 +139,7 @@ def _panel(figure: Part, panel: Part, styles: Mapping[str, int]) -> dict[str, An
         "title": panel["title"],
         "columns": [figure["x"]["title"], *names],
         "rows": rows,
-        "chart": {
-            "spec": panel_spec(figure, panel, styles),
-            "points": points,
-            "tips": tips,
-        },
+        "chart": {"spec": panel_spec(figure, panel, styles), "points": points, "tips": tips},
     }
 
 

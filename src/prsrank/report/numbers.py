@@ -31,14 +31,14 @@ def number_text(value: float | None) -> str:
 
 
 def point_text(value: Any) -> str:
-    """Return a place on an axis: a name as it is, a number in full.
+    """Return a point of an axis: a name as it is, a number in full.
 
-    >>> [point_text(v) for v in (1_000_000.0, 0.05, "linear")]
-    ['1,000,000', '0.05', 'linear']
+    >>> [point_text(v) for v in (1_000_000.0, 0.05, float("inf"), "linear")]
+    ['1,000,000', '0.05', 'inf', 'linear']
     """
     if isinstance(value, str):
         return value
-    return f"{value:,.0f}" if value == round(value) else f"{value:g}"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:g}"
 
 
 def interval_text(value: float | None, low: float | None, high: float | None) -> str:

@@ -1,10 +1,12 @@
-"""Parts that the reports of single models share: sections, importances, weights, versions."""
+"""What reports are made of: pages, sections, tables and series, all plain; and what they share."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from prsrank.rankers.base import library_versions
 
 if TYPE_CHECKING:
     from prsrank.pairs.pair_set import PairDiagnostics
@@ -30,6 +32,35 @@ def section(name: str, title: str, **parts: Any) -> Part:
     return {"id": name, "title": title, "claim": None, "verdict": None, **lists, **parts}
 
 
+def page(title: str, subtitle: str, sections: Sequence[Part], **more: Any) -> Part:
+    """Return a report without verdicts; lead and about are empty unless given."""
+    empty: Part = {"lead": [], "verdicts": [], "about": []}
+    return {"title": title, "subtitle": subtitle, **empty, "sections": list(sections), **more}
+
+
+def table(
+    name: str,
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    caption: str = "",
+) -> Part:
+    """Return a Table."""
+    listed = [list(row) for row in rows]
+    return {
+        "id": name, "title": title, "caption": caption, "columns": list(columns), "rows": listed
+    }  # fmt: skip
+
+
+def series(
+    name: str, x: Iterable[Any], y: Iterable[Any], low: Any = None, high: Any = None
+) -> Part:
+    """Return a Series of a figure; low and high, if given, are the ends of its intervals."""
+    ends = {"low": None if low is None else list(low), "high": None if high is None else list(high)}
+    return {"name": name, "x": list(x), "y": list(y), **ends}
+
+
 def weight_rows(diagnostics: "PairDiagnostics") -> list[list[Any]]:
     """Return what pairs are made of, as rows of name and value."""
     rows: list[list[Any]] = [[title, getattr(diagnostics, key)] for key, title in _WEIGHTS.items()]
@@ -40,13 +71,14 @@ def weight_rows(diagnostics: "PairDiagnostics") -> list[list[Any]]:
 def weight_table(pairs: Mapping[str, "PairDiagnostics"]) -> Part:
     """Return a Table with one row of weight diagnostics per weighting."""
     keys = ("pairs", "weight_mean", "weight_max", "effective_sample_size", "clipped_share")
-    return {
-        "id": "weights", "title": "Weights of the pairs",
-        "caption": "A pair is a clicked and a non-clicked doc of one session. The effective sample "
+    return table(
+        "weights",
+        "Weights of the pairs",
+        ["weighting", *(_WEIGHTS[key] for key in keys)],
+        [[name, *(getattr(d, key) for key in keys)] for name, d in pairs.items()],
+        caption="A pair is a clicked and a non-clicked doc of one session. The effective sample "
         "size is the number of equal weights that would be worth as much.",
-        "columns": ["weighting", *(_WEIGHTS[key] for key in keys)],
-        "rows": [[name, *(getattr(d, key) for key in keys)] for name, d in pairs.items()],
-    }  # fmt: skip
+    )
 
 
 def feature_importance(ranker: "Ranker") -> tuple[str, dict[str, float]] | None:
@@ -66,16 +98,13 @@ def importance_figure(
     """Return a Figure of the features that matter most to the first of several rankers."""
     first, *_ = importances.values()
     names = sorted(first, key=lambda name: -first[name])[:most]
-    series: list[Part] = [
-        {"name": ranker, "x": names, "y": [v[n] for n in names], "low": None, "high": None}
-        for ranker, v in importances.items()
-    ]
+    drawn = [series(ranker, names, [v[n] for n in names]) for ranker, v in importances.items()]
     return {
         "id": "importance", "title": title,
         "caption": f"The {len(names)} most important of {len(first)} features: {measure}.",
         "alt": f"Bars of {measure}; most important: {', '.join(names[:3])}.",
         "x": {"title": "feature", "scale": "ordinal"}, "y": {"title": measure, "zero": True},
-        "kind": "bars", "panels": [{"title": "", "series": series}],
+        "kind": "bars", "panels": [{"title": "", "series": drawn}],
     }  # fmt: skip
 
 
@@ -87,8 +116,6 @@ def about_rows(*, seed: int, started: float, command: str) -> list[list[Any]]:
         started: `time.perf_counter()` at its beginning.
         command: the command line that repeats it.
     """
-    from prsrank.rankers.base import library_versions
-
     rows: list[list[Any]] = [["command", command], ["seed", seed]]
     rows.append(["wall time", f"{time.perf_counter() - started:.1f} s"])
     return rows + [[f"version of {name}", text] for name, text in library_versions().items()]

@@ -3,13 +3,16 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from prsrank.errors import InputError
 from prsrank.files import atomic_output
 from prsrank.propensity.curve import Propensities
+from prsrank.report.charts import figure_picture
+from prsrank.report.html import write_report
+from prsrank.report.numbers import plain_number
+from prsrank.report.parts import Part, page, section, series, table
 
 FORMATS = (".html", ".png", ".svg")
 
@@ -19,7 +22,7 @@ def propensity_figure(
     *,
     truth: Sequence[float] | None = None,
     positions: int = 20,
-) -> dict[str, Any]:
+) -> Part:
     """Return a Figure of a report: one line with its band of intervals for each curve.
 
     Args:
@@ -29,36 +32,35 @@ def propensity_figure(
     """
     rows = chart_rows(curves, positions=positions)
     top = max((row["propensity"] for row in rows), default=1.0)
-    series = [_series(name, [r for r in rows if r["method"] == name]) for name in curves]
+    drawn = [_series(name, [r for r in rows if r["method"] == name]) for name in curves]
     if truth is not None:
-        shown = list(truth[:positions])
-        places = list(range(1, len(shown) + 1))
-        series.append({"name": "truth", "x": places, "y": shown, "low": None, "high": None})
-    names = ", ".join(one["name"] for one in series)
+        shown = truth[:positions]
+        drawn.append(series("truth", range(1, len(shown) + 1), shown))
+    names = ", ".join(one["name"] for one in drawn)
     return {
         "id": "propensities", "title": "Observation propensity by position",
         "caption": "Relative to position 1; bands are 95 % intervals.",
         "alt": f"Propensity of each position by {names}.",
         "x": {"title": "position", "scale": "linear"},
         "y": {"title": "propensity", "zero": True, "max": 1.1 * max(top, 1.0)},
-        "kind": "lines", "panels": [{"title": "", "series": series}],
+        "kind": "lines", "panels": [{"title": "", "series": drawn}],
     }  # fmt: skip
 
 
-def chart_rows(curves: Mapping[str, Propensities], *, positions: int = 20) -> list[dict[str, Any]]:
+def chart_rows(curves: Mapping[str, Propensities], *, positions: int = 20) -> list[Part]:
     """Return what the chart shows: one row for each known position of each curve."""
     return [
         {
             "method": name,
-            "position": place + 1,
-            "propensity": float(curve.propensity[place]),
-            "low": _or_none(curve.low[place]),
-            "high": _or_none(curve.high[place]),
-            "clicks": int(curve.clicks[place]),
+            "position": i + 1,
+            "propensity": float(curve.propensity[i]),
+            "low": plain_number(float(curve.low[i])),
+            "high": plain_number(float(curve.high[i])),
+            "clicks": int(curve.clicks[i]),
         }
         for name, curve in curves.items()
-        for place in range(min(positions, curve.positions))
-        if np.isfinite(curve.propensity[place])
+        for i in range(min(positions, curve.positions))
+        if np.isfinite(curve.propensity[i])
     ]
 
 
@@ -66,9 +68,6 @@ def plot_propensities(
     curves: Mapping[str, Propensities], path: str | os.PathLike[str], *, positions: int = 20
 ) -> None:
     """Write the curves to an .html page that needs no network, or to .png or .svg."""
-    from prsrank.report.charts import figure_picture
-    from prsrank.report.html import write_report
-
     kind = Path(path).suffix.lower()
     if kind not in FORMATS:
         raise InputError(f"{path}: a plot is written as {', '.join(FORMATS)}")
@@ -76,31 +75,19 @@ def plot_propensities(
     if kind == ".html":
         write_report(_page(figure, curves), path)
         return
-    picture = figure_picture(figure, kind)
     with atomic_output(path) as draft:
-        draft.write_bytes(picture)
+        draft.write_bytes(figure_picture(figure, kind))
 
 
-def _page(figure: dict[str, Any], curves: Mapping[str, Propensities]) -> dict[str, Any]:
-    from prsrank.report.parts import section
-
+def _page(figure: Part, curves: Mapping[str, Propensities]) -> Part:
     verdicts = [f"{name}: {curve.verdict}" for name, curve in curves.items()]
     rows = [[r["method"], r["position"], r["clicks"]] for r in chart_rows(curves)]
-    clicks = {
-        "id": "clicks", "title": "Clicks behind each position", "caption": "",
-        "columns": ["method", "position", "clicks"], "rows": rows,
-    }  # fmt: skip
+    columns = ["method", "position", "clicks"]
+    clicks = table("clicks", "Clicks behind each position", columns, rows)
     shown = section("curves", "Propensities", text=verdicts, figures=[figure], tables=[clicks])
-    return {
-        "title": "Observation propensities", "subtitle": "How likely a position is seen",
-        "lead": [], "verdicts": [], "sections": [shown], "about": [],
-    }  # fmt: skip
+    return page("Observation propensities", "How likely a position is seen", [shown])
 
 
-def _series(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    columns = {"x": "position", "y": "propensity", "low": "low", "high": "high"}
-    return {"name": name, **{key: [row[of] for row in rows] for key, of in columns.items()}}
-
-
-def _or_none(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+def _series(name: str, rows: Sequence[Part]) -> Part:
+    keys = ("position", "propensity", "low", "high")
+    return series(name, *([row[key] for row in rows] for key in keys))

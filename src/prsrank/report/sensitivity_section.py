@@ -1,12 +1,13 @@
 """A sensitivity study as one chart, as a section of the report and as text."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 from prsrank.evaluation.affine import Interval
 from prsrank.evaluation.sensitivity import Point, Sensitivity
 from prsrank.files import FileName, atomic_output
+from prsrank.report.numbers import plain_number
+from prsrank.report.parts import Part, section, series, table
 
 TITLES = {
     "eta": "position bias: power of the curve",
@@ -34,17 +35,20 @@ def sensitivity_chart(study: Sensitivity) -> Any:
     return altair.vconcat(*parts).properties(title=title)
 
 
-def chart_rows(study: Sensitivity) -> list[dict[str, Any]]:
+def chart_rows(study: Sensitivity) -> list[Part]:
     """Return what the chart shows, a row for each point and model."""
-    rows = []
+    rows: list[Part] = []
     for point in study.points:
         for model, gain in ((_MODEL, point.gain_of_model), (_RETRAINED, point.gain_retrained)):
             if gain is not None:
                 rows.append(
                     {"kind": point.kind, "value": point.value, "base": point.is_base}
                     | {"model": model, "gain": gain.value}
-                    | {"low": _finite(gain.low), "high": _finite(gain.high)}
-                    | {"tau": _finite(point.kendall_tau), "rank_change": _finite(point.rank_change)}
+                    | {"low": plain_number(gain.low), "high": plain_number(gain.high)}
+                    | {
+                        "tau": plain_number(point.kendall_tau),
+                        "rank_change": plain_number(point.rank_change),
+                    }
                 )
     return rows
 
@@ -57,7 +61,7 @@ def write_chart(study: Sensitivity, path: FileName) -> None:
         sensitivity_chart(study).save(str(draft), format=kind, **options)
 
 
-def _base(altair: Any, rows: list[dict[str, Any]], kind: str) -> Any:
+def _base(altair: Any, rows: list[Part], kind: str) -> Any:
     own = [row for row in rows if row["kind"] == kind]
     return altair.Chart(altair.InlineData(values=own)).encode(
         x=altair.X("value:Q", title=TITLES[kind], scale=altair.Scale(zero=False, nice=False)),
@@ -69,7 +73,7 @@ def _base(altair: Any, rows: list[dict[str, Any]], kind: str) -> Any:
     )
 
 
-def _gain_panel(altair: Any, rows: list[dict[str, Any]], kind: str, title: str) -> Any:
+def _gain_panel(altair: Any, rows: list[Part], kind: str, title: str) -> Any:
     base = _base(altair, rows, kind)
     band = base.transform_filter(f"datum.model == '{_MODEL}'").mark_area(opacity=0.15)
     lines = base.mark_line(point=True).encode(
@@ -88,7 +92,7 @@ def _gain_panel(altair: Any, rows: list[dict[str, Any]], kind: str, title: str) 
     return layers.properties(width=190, height=190)
 
 
-def _tau_panel(altair: Any, rows: list[dict[str, Any]], kind: str, reference: float | None) -> Any:
+def _tau_panel(altair: Any, rows: list[Part], kind: str, reference: float | None) -> Any:
     base = _base(altair, rows, kind).transform_filter(f"datum.model == '{_RETRAINED}'")
     lines = base.mark_line(point=True).encode(
         y=altair.Y("tau:Q", title="Kendall's tau", scale=altair.Scale(domainMax=1)),
@@ -124,7 +128,7 @@ def report_lines(study: Sensitivity) -> Iterator[str]:
     yield from (f"warning: {warning}" for warning in study.warnings)
 
 
-def report_section(study: Sensitivity) -> dict[str, Any]:
+def report_section(study: Sensitivity) -> Part:
     """Return the study as a section of the HTML report, a plain dict."""
     figure = {
         "id": "sensitivity-gain",
@@ -137,57 +141,44 @@ def report_section(study: Sensitivity) -> dict[str, Any]:
         "kind": "lines",
         "panels": [_panel(study, kind) for kind in dict.fromkeys(p.kind for p in study.points)],
     }
-    columns = ["assumed", "value", "this model", "low", "high", "retrained so", "judged by base"]
-    return {
-        "id": "sensitivity",
-        "title": "Sensitivity",
-        "claim": None,
-        "verdict": None,
-        "text": [
-            "How far the estimated gain and the ranking rest on the assumptions: the model judged "
-            "under others, and models trained and judged under them."
-        ],
-        "figures": [figure],
-        "tables": [
-            {
-                "id": "sensitivity-points",
-                "title": "Gains and rankings under other assumptions",
-                "caption": "tau: Kendall's tau of the retrained and this model's ranking of held-out "
-                "lists; ranks moved: mean over this model's top 10." + _reference_note(study),
-                "columns": [*columns, "tau", "ranks moved"],
-                "rows": [_cells(point) for point in study.points],
-            }
-        ],
-        "details": [],
-        "notes": list(study.warnings),
-    }
-
-
-def _reference_note(study: Sensitivity) -> str:
-    if study.reference_tau is None:
-        return ""
-    return (
-        f" A model trained alike on resampled sessions has tau {study.reference_tau:.3f}: what "
-        "chance alone does."
+    text = (
+        "How far the estimated gain and the ranking rest on the assumptions: the model judged "
+        "under others, and models trained and judged under them."
+    )
+    tables, notes = [_table(study)], list(study.warnings)
+    return section(
+        "sensitivity", "Sensitivity", text=[text], figures=[figure], tables=tables, notes=notes
     )
 
 
-def _panel(study: Sensitivity, kind: str) -> dict[str, Any]:
-    series = [_series(_MODEL, [(p.value, p.gain_of_model) for p in study.of(kind)], band=True)]
-    other = [(p.value, p.gain_retrained) for p in study.of(kind) if p.gain_retrained is not None]
+def _table(study: Sensitivity) -> Part:
+    caption = (
+        "tau: Kendall's tau of the retrained and this model's ranking of held-out lists; ranks "
+        "moved: mean over this model's top 10."
+    )
+    if study.reference_tau is not None:
+        caption += (
+            f" A model trained alike on resampled sessions has tau {study.reference_tau:.3f}: what "
+            "chance alone does."
+        )
+    columns = [
+        *("assumed", "value", _MODEL, "low", "high", _RETRAINED, "judged by base"),
+        *("tau", "ranks moved"),
+    ]
+    rows = [_cells(point) for point in study.points]
+    title = "Gains and rankings under other assumptions"
+    return table("sensitivity-points", title, columns, rows, caption=caption)
+
+
+def _panel(study: Sensitivity, kind: str) -> Part:
+    points = study.of(kind)
+    gains = [(p.gain_of_model.value, p.gain_of_model.low, p.gain_of_model.high) for p in points]
+    y, low, high = (map(plain_number, column) for column in zip(*gains, strict=True))
+    drawn = [series(_MODEL, [p.value for p in points], y, low, high)]
+    other = [(p.value, p.gain_retrained.value) for p in points if p.gain_retrained is not None]
     if other:
-        series.append(_series(_RETRAINED, other, band=False))
-    return {"title": TITLES[kind], "series": series}
-
-
-def _series(name: str, points: list[tuple[float, Interval]], *, band: bool) -> dict[str, Any]:
-    return {
-        "name": name,
-        "x": [value for value, _ in points],
-        "y": [gain.value for _, gain in points],
-        "low": [_finite(gain.low) for _, gain in points] if band else None,
-        "high": [_finite(gain.high) for _, gain in points] if band else None,
-    }
+        drawn.append(series(_RETRAINED, *zip(*other, strict=True)))
+    return {"title": TITLES[kind], "series": drawn}
 
 
 def _cells(point: Point) -> list[Any]:
@@ -195,16 +186,12 @@ def _cells(point: Point) -> list[Any]:
     return [
         f"{point.kind}{' (base)' if point.is_base else ''}",
         point.value,
-        *(gain.value, _finite(gain.low), _finite(gain.high)),
+        *(gain.value, plain_number(gain.low), plain_number(gain.high)),
         None if other is None else other.value,
         None if base is None else base.value,
-        _finite(point.kendall_tau),
-        _finite(point.rank_change),
+        plain_number(point.kendall_tau),
+        plain_number(point.rank_change),
     ]
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _text(gain: Interval | None) -> str:

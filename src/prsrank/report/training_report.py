@@ -6,13 +6,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prsrank.propensity.curve import Propensities
-from prsrank.report.parts import feature_importance, importance_figure, section, weight_rows
+from prsrank.report.parts import (
+    Part,
+    feature_importance,
+    importance_figure,
+    page,
+    section,
+    series,
+    table,
+    weight_rows,
+)
 from prsrank.report.propensity_figure import propensity_figure
 
 if TYPE_CHECKING:
     from prsrank.rankers.base import Ranker
-
-Part = dict[str, Any]
 
 _POSITIONS = 20
 
@@ -36,25 +43,19 @@ def training_report(
     """
     rows = [[key.replace("_", " "), value] for key, value in settings.items()]
     rows += [[f"ranker: {name}", value] for name, value in model.get_params().items()]
-    parts = [
-        _learning(model),
-        _propensities(model, curve),
-        _weights(pairs),
-        _importance(model),
-    ]
-    described = {
-        "id": "settings", "title": "Settings", "caption": "All that the ranker was trained with.",
-        "columns": ["setting", "value"], "rows": [[name, _plain(value)] for name, value in rows],
-    }  # fmt: skip
-    return {
-        "title": f"Ranker: {model.name}",
-        "subtitle": f"trained on {settings['clicks']:,} clicks of {settings['log']}",
-        "lead": [], "verdicts": [], "about": [list(row) for row in about],
-        "sections": [
-            *(part for part in parts if part is not None),
+    plain = [[name, _plain(value)] for name, value in rows]
+    caption = "All that the ranker was trained with."
+    described = table("settings", "Settings", ["setting", "value"], plain, caption=caption)
+    found = [_learning(model), _propensities(model, curve), _weights(pairs), _importance(model)]
+    return page(
+        f"Ranker: {model.name}",
+        f"trained on {settings['clicks']:,} clicks of {settings['log']}",
+        [
+            *(one for one in found if one is not None),
             section("settings", "Settings", tables=[described]),
         ],
-    }  # fmt: skip
+        about=[list(row) for row in about],
+    )
 
 
 def _learning(model: "Ranker") -> Part | None:
@@ -67,8 +68,8 @@ def _learning(model: "Ranker") -> Part | None:
     panels = []
     for name in records[0]:
         y = [record.get(name) for record in records]
-        series = {"name": name, "x": list(range(1, len(y) + 1)), "y": y, "low": None, "high": None}
-        panels.append({"title": name if len(records[0]) > 1 else "", "series": [series]})
+        one = series(name, range(1, len(y) + 1), y)
+        panels.append({"title": name if len(records[0]) > 1 else "", "series": [one]})
     figure = {
         "id": "learning", "title": f"Value after each {step}",
         "caption": "The value on the validation part, on which training stops, and the loss on "
@@ -105,12 +106,10 @@ def _propensities(model: "Ranker", curve: Any) -> Part | None:
 def _weights(pairs: Any) -> Part | None:
     if not hasattr(pairs, "diagnostics"):
         return None
-    table = {
-        "id": "weights", "title": "Weights of the pairs",
-        "caption": "A pair is a clicked and a non-clicked doc of one session.",
-        "columns": ["measure", "value"], "rows": weight_rows(pairs.diagnostics()),
-    }  # fmt: skip
-    return section("weights", "Weights", tables=[table])
+    rows = weight_rows(pairs.diagnostics())
+    caption = "A pair is a clicked and a non-clicked doc of one session."
+    weights = table("weights", "Weights of the pairs", ["measure", "value"], rows, caption=caption)
+    return section("weights", "Weights", tables=[weights])
 
 
 def _importance(model: "Ranker") -> Part | None:
