@@ -113,14 +113,14 @@ def test_features_that_local_refuses_are_refused(spark, log_file, features, prob
 
 def test_forms_that_pass_through_the_driver(spark, log, log_file, tmp_path):
     write_compact(log, tmp_path / "compact")
+    some = "count(*), sum(position), count_if(click = 1), max(randomised)"
     with open_events(log_file) as here:
-        expected = here.total("count(*), sum(position), count_if(click), max(randomised)")
+        expected = here.total(some)
     frame = duckdb.read_parquet(str(log_file)).df()
     for form in (tmp_path / "compact", log, frame, spark.session.read.parquet(str(log_file))):
         with spark.open_log(form) as events:
             check_columns(events, events.contexts)
             assert check_rows(events) == expected[0]
-            some = "count(*), sum(position), count_if(click = 1), max(randomised)"
             assert events.total(some) == expected
 
 
