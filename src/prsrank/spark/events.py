@@ -129,24 +129,23 @@ def spark_sql(sql: str) -> str:
     'SELECT UNIX_MICROS(CAST(t AS TIMESTAMP))'
     """
     import sqlglot
-
-    tree = sqlglot.parse_one(sql, read="duckdb")
-    return str(tree.transform(_spark_words).sql(dialect="spark"))
-
-
-def _spark_words(node: Any) -> Any:
-    """Say what sqlglot leaves as it is: hashes, times in microseconds, and times in UTC."""
     from sqlglot import exp
 
-    if isinstance(node, exp.Anonymous):
-        name = str(node.this).lower()
-        if name == "hash":  # a decimal, whose sum over a list of any length stays exact
-            return exp.cast(exp.func("xxhash64", *node.expressions), "decimal(38, 0)")
-        if name == "epoch_us":
-            return exp.func("unix_micros", *node.expressions)
-    if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.TIMESTAMPNTZ:
-        return exp.DataType.build("timestamptz")
-    return node
+    tree = sqlglot.parse_one(sql, read="duckdb")
+    for kind in tree.find_all(exp.DataType):
+        if kind.this == exp.DataType.Type.TIMESTAMPNTZ:  # text may name a zone
+            kind.set("this", exp.DataType.Type.TIMESTAMPTZ)
+    return str(tree.transform(_spark_function).sql(dialect="spark"))
+
+
+def _spark_function(node: Any) -> Any:
+    """Say what sqlglot leaves as it is: hashes, and times in microseconds."""
+    from sqlglot import exp
+
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+    if name == "hash":  # a decimal, whose sum over a list of any length stays exact
+        return exp.cast(exp.func("xxhash64", *node.expressions), "decimal(38, 0)")
+    return exp.func("unix_micros", *node.expressions) if name == "epoch_us" else node
 
 
 def _plain(value: Any) -> Any:
