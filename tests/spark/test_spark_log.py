@@ -35,7 +35,8 @@ def full(log_with_features, tmp_path_factory):
     """The log with times, clients, a context, and features that are not as they should be."""
     path = tmp_path_factory.mktemp("audit") / "full.parquet"
     duckdb.sql(
-        "COPY (SELECT *, TIMESTAMP '2026-01-01' + INTERVAL (session_id) MINUTE AS timestamp, "
+        "COPY (SELECT *, TIMESTAMP '2026-01-01' + INTERVAL (CASE WHEN session_id < 60 THEN 0 "
+        "ELSE session_id END) MINUTE AS timestamp, "
         "CASE WHEN session_id < 60 THEN 'c' ELSE 'c' || (session_id % 97) END AS client_id, "
         "CASE WHEN session_id % 2 = 0 THEN 'phone' ELSE 'desk' END AS device, "
         'position * 1.0::DOUBLE AS "f\'13", CASE WHEN doc_id % 5 = 0 THEN NULL '
@@ -78,6 +79,8 @@ def test_the_audit_is_the_same(spark, request, name):
     assert found == expected
     codes = {finding["code"] for finding in expected["findings"]}
     assert len(codes) > (15 if name == "broken" else 5)
+    assert "client-too-fast" in codes
+    assert expected["periods"]
     assert not spark.session.catalog.listTables()
 
 
