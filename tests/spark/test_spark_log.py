@@ -11,9 +11,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from spark_checks import SMALL, require_spark
 
 from prsrank.audit import audit
+from prsrank.audit.event_tables import open_tables
 from prsrank.audit.feature_table import with_feature_table
+from prsrank.audit.identification import identify
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.simulate import simulate_clicks
 from prsrank.errors import InputError
-from prsrank.logs.click_log_files import write_compact
+from prsrank.logs.click_log_files import write_compact, write_events
 from prsrank.logs.event_source import check_columns, check_rows
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sources import open_events
@@ -82,6 +86,20 @@ def test_the_audit_is_the_same(spark, request, name):
     assert "client-too-fast" in codes
     assert expected["periods"]
     assert not spark.session.catalog.listTables()
+
+
+def test_swaps_identify_the_same(spark, lists, tmp_path):
+    path = tmp_path / "log.parquet"
+    model = PositionBasedModel(cutoff=5)
+    swaps = {"randomised": 0.8, "design": "adjacent", "design_k": 4}
+    write_events(simulate_clicks(lists, lists.labels, model, clicks=1500, **swaps), path)
+    found = []
+    with open_events(path) as here, spark.open_log(path) as there:
+        for source in (here, there):
+            with open_tables(source, contexts=(), features=(), base=1) as tables:
+                found.append(identify(tables))
+    assert found[0] == found[1]
+    assert {one.method: one.status for one in found[1]}["swap"] != "not identified"
 
 
 def test_a_table_of_features_beside_the_log(spark, log_file, tmp_path):
