@@ -350,7 +350,7 @@ def test_wrong_input_is_named(tmp_path):
     header = "query_id,session_id,doc_id,position,click,propensity\n"
     file.write_text(header + "q,1,a,1,1,0\nq,1,b,2,0,1\n")
     with pytest.raises(
-        InputError, match="propensity is 0, but the doc was clicked.*doc a of session 1"
+        InputError, match=r"propensity is 0, but the doc was clicked.*doc a of session 1"
     ):
         read_pairs(file)
     with pytest.raises(InputError, match="takes no clicks"):
