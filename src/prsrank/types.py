@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prsrank.data.dataset import RankingDataset
     from prsrank.export.exportable import Exportable
     from prsrank.logs.click_log import ClickLog
+    from prsrank.logs.pieces import Pieces
     from prsrank.propensity.curve import Propensities
     from prsrank.propensity.identification import Identified
 
@@ -147,6 +148,10 @@ class Estimator(Protocol):
         Raises:
             InputError: if the log has no sessions or no clicks.
         """
+        ...
+
+    def estimate_pieces(self, pieces: "Pieces[ClickLog]", *, seed: int = 0) -> "Propensities":
+        """Return the curve of a log that lies in pieces; the same, however it is cut."""
         ...
 
 

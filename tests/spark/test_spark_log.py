@@ -11,9 +11,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from spark_checks import SMALL, require_spark
 
 from prsrank.audit import audit
+from prsrank.audit.event_tables import open_tables
 from prsrank.audit.feature_table import with_feature_table
+from prsrank.audit.identification import identify
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.simulate import simulate_clicks
 from prsrank.errors import InputError
-from prsrank.logs.click_log_files import write_compact
+from prsrank.logs.click_log_files import write_compact, write_events
 from prsrank.logs.event_source import check_columns, check_rows
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sources import open_events
@@ -35,7 +39,8 @@ def full(log_with_features, tmp_path_factory):
     """The log with times, clients, a context, and features that are not as they should be."""
     path = tmp_path_factory.mktemp("audit") / "full.parquet"
     duckdb.sql(
-        "COPY (SELECT *, TIMESTAMP '2026-01-01' + INTERVAL (session_id) MINUTE AS timestamp, "
+        "COPY (SELECT *, TIMESTAMP '2026-01-01' + INTERVAL (CASE WHEN session_id < 60 THEN 0 "
+        "ELSE session_id END) MINUTE AS timestamp, "
         "CASE WHEN session_id < 60 THEN 'c' ELSE 'c' || (session_id % 97) END AS client_id, "
         "CASE WHEN session_id % 2 = 0 THEN 'phone' ELSE 'desk' END AS device, "
         'position * 1.0::DOUBLE AS "f\'13", CASE WHEN doc_id % 5 = 0 THEN NULL '
@@ -78,7 +83,23 @@ def test_the_audit_is_the_same(spark, request, name):
     assert found == expected
     codes = {finding["code"] for finding in expected["findings"]}
     assert len(codes) > (15 if name == "broken" else 5)
+    assert "client-too-fast" in codes
+    assert expected["periods"]
     assert not spark.session.catalog.listTables()
+
+
+def test_swaps_identify_the_same(spark, lists, tmp_path):
+    path = tmp_path / "log.parquet"
+    model = PositionBasedModel(cutoff=5)
+    swaps = {"randomised": 0.8, "design": "adjacent", "design_k": 4}
+    write_events(simulate_clicks(lists, lists.labels, model, clicks=1500, **swaps), path)
+    found = []
+    with open_events(path) as here, spark.open_log(path) as there:
+        for source in (here, there):
+            with open_tables(source, contexts=(), features=(), base=1) as tables:
+                found.append(identify(tables))
+    assert found[0] == found[1]
+    assert {one.method: one.status for one in found[1]}["swap"] != "not identified"
 
 
 def test_a_table_of_features_beside_the_log(spark, log_file, tmp_path):
@@ -113,14 +134,14 @@ def test_features_that_local_refuses_are_refused(spark, log_file, features, prob
 
 def test_forms_that_pass_through_the_driver(spark, log, log_file, tmp_path):
     write_compact(log, tmp_path / "compact")
+    some = "count(*), sum(position), count_if(click = 1), max(randomised)"
     with open_events(log_file) as here:
-        expected = here.total("count(*), sum(position), count_if(click), max(randomised)")
+        expected = here.total(some)
     frame = duckdb.read_parquet(str(log_file)).df()
     for form in (tmp_path / "compact", log, frame, spark.session.read.parquet(str(log_file))):
         with spark.open_log(form) as events:
             check_columns(events, events.contexts)
             assert check_rows(events) == expected[0]
-            some = "count(*), sum(position), count_if(click = 1), max(randomised)"
             assert events.total(some) == expected
 
 

@@ -21,55 +21,46 @@ def check_clients(tables: EventTables) -> Iterator[Finding]:
     clients, sessions = tables.row(
         "SELECT count(DISTINCT client), count(*) FROM {sessions} WHERE client IS NOT NULL"
     )
-    if clients:
-        yield from _click_everything(tables, clients)
-        yield from _too_fast(tables, clients)
-        yield from _heavy(tables, clients, sessions)
-
-
-def _click_everything(tables: EventTables, clients: int) -> Iterator[Finding]:
-    each = (
-        "SELECT client, sum(n) AS n, sum(clicks) AS clicks FROM {sessions} "
-        f"WHERE client IS NOT NULL GROUP BY client HAVING n >= {_ROWS} "
-        f"AND clicks >= {_CLICK_SHARE} * n"
-    )
-    count, clicks, first = tables.row(
-        f"SELECT count(*), coalesce(sum(clicks), 0)::BIGINT, min(client) FROM ({each})"
-    )
-    if count:
-        what = f"clients click at least {_CLICK_SHARE:.0%} of all docs: {clicks:,} clicks"
-        yield Finding(
-            "client-clicks-everything", what, f"client {first}", count, clients, "clients"
+    if not clients:
+        return
+    for code, what, each in (_click_everything(), _too_fast(tables), _heavy(sessions)):
+        count, worst = tables.row(
+            f"SELECT count(DISTINCT client), min((-most, client)) FROM ({each})"
         )
+        if count:
+            told = f"clients {what}, up to {-worst[0]:,}"
+            yield Finding(code, told, f"client {worst[1]}", count, clients, "clients")
 
 
-def _too_fast(tables: EventTables, clients: int) -> Iterator[Finding]:
+def _click_everything() -> tuple[str, str, str]:
+    """Return the code, what such clients do, and the SQL of who they are and how much they did."""
+    each = (
+        "SELECT client, sum(clicks) AS most FROM {sessions} WHERE client IS NOT NULL "
+        f"GROUP BY client HAVING sum(n) >= {_ROWS} AND sum(clicks) >= {_CLICK_SHARE} * sum(n)"
+    )
+    return "client-clicks-everything", f"click at least {_CLICK_SHARE:.0%} of all docs", each
+
+
+def _too_fast(tables: EventTables) -> tuple[str, str, str]:
     (spread,) = tables.row("SELECT count(*) FROM {sessions} WHERE clicks > 1 AND t != t_last")
     # the log is read once more only where the clicks of a session have times of their own
     count_of, table, some = (
         ("count(*)", "{events}", "c") if spread else ("sum(clicks)", "{sessions}", "clicks > 0")
     )
     each = (
-        f"SELECT client, floor(t / {_MINUTE}) AS minute, {count_of} AS n FROM {table} WHERE {some} "
-        "AND t IS NOT NULL AND client IS NOT NULL GROUP BY client, minute "
-        f"HAVING n > {_PER_MINUTE}"
+        f"SELECT client, {count_of} AS most FROM {table} WHERE {some} AND t IS NOT NULL AND "
+        f"client IS NOT NULL GROUP BY client, floor(t / {_MINUTE}) "
+        f"HAVING {count_of} > {_PER_MINUTE}"
     )
-    count, worst = tables.row(f"SELECT count(DISTINCT client), min((-n, client)) FROM ({each})")
-    if count:
-        what = f"clients click more than {_PER_MINUTE} times in a minute, up to {-worst[0]:,} times"
-        yield Finding("client-too-fast", what, f"client {worst[1]}", count, clients, "clients")
+    return "client-too-fast", f"click more than {_PER_MINUTE} times in a minute", each
 
 
-def _heavy(tables: EventTables, clients: int, sessions: int) -> Iterator[Finding]:
-    each = "SELECT client, count(*) AS n FROM {sessions} WHERE client IS NOT NULL GROUP BY client"
-    count, worst = tables.row(
-        f"WITH each AS ({each}), middle AS (SELECT median(n) AS m FROM each) "
-        "SELECT count(*), min((-n, client)) FROM each, middle "
-        f"WHERE n > {_HEAVY_SHARE} * {sessions} AND n > {_HEAVY_TIMES} * m"
+def _heavy(sessions: int) -> tuple[str, str, str]:
+    each = (
+        "WITH each AS (SELECT client, count(*) AS most FROM {sessions} WHERE client IS NOT NULL "
+        "GROUP BY client), middle AS (SELECT median(most) AS usual FROM each) "
+        f"SELECT client, most FROM each, middle WHERE most > {_HEAVY_SHARE} * {sessions} "
+        f"AND most > {_HEAVY_TIMES} * usual"
     )
-    if count:
-        what = (
-            f"clients have more than {_HEAVY_SHARE:.0%} of all sessions and {_HEAVY_TIMES} times "
-            f"the usual number, up to {-worst[0]:,}"
-        )
-        yield Finding("client-heavy", what, f"client {worst[1]}", count, clients, "clients")
+    what = f"have more than {_HEAVY_SHARE:.0%} of all sessions and {_HEAVY_TIMES} times the usual"
+    return "client-heavy", f"{what} number", each

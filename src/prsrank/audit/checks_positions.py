@@ -12,16 +12,17 @@ _GAP_SHARE = 0.8
 _RARE = 0.01
 _DEPTH = 100
 _GAP = "places < hi - lo + 1"
+_BEGINS = (
+    "SELECT count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) "
+    "FROM (SELECT min(place) AS lo FROM {events} GROUP BY q, s)"
+)
 
 
 def position_base(tables: EventTables) -> int:
     """Return what a log calls the first position: 0 if nearly all its lists begin at 0, else 1."""
     if not tables.totals().zeros:
         return 1
-    zero, one = tables.row(
-        "SELECT count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) "
-        "FROM (SELECT min(place) AS lo FROM {events} GROUP BY q, s)"
-    )
+    zero, one = tables.row(_BEGINS)
     return 0 if zero >= _WHOLE_LOG * (zero + one) else 1
 
 
@@ -42,10 +43,7 @@ def check_base(tables: EventTables) -> Iterator[Finding]:
             what = f"positions count from 0 in some rows and from 1 in others ({context}: {named})"
             yield Finding("position-base-mixed", what, where, zeros, total)
             return
-    begun = "SELECT min(place) AS lo FROM {events} GROUP BY q, s"
-    zero, one = tables.row(
-        f"SELECT count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) FROM ({begun})"
-    )
+    zero, one = tables.row(_BEGINS)
     if zero > _RARE * (zero + one):
         what = "positions count from 0 in some sessions and from 1 in others"
         yield Finding("position-base-mixed", what, where, zero, zero + one, "sessions")

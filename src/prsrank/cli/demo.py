@@ -149,8 +149,7 @@ def _write(
 ) -> None:
     report = demo_report(
         data=data,
-        clicks=len(world.log.clicks),
-        sessions=world.log.sessions,
+        log=world.log,
         curve=world.curve,
         truth=power_law(1.0, range(1, world.curve.positions + 1)).tolist(),
         production=table["production"],

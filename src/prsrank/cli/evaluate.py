@@ -15,13 +15,13 @@ from prsrank.evaluation.log_evaluation import (
     DEFAULT_METRICS,
     DEFAULT_TAU,
     evaluate_on_log,
-    report_lines,
 )
 from prsrank.evaluation.results import LOGGED
 from prsrank.logs.coverage import known_lists
 from prsrank.metrics.ranking import average, metric
 from prsrank.propensity.curve import parse_propensity
 from prsrank.rankers.base import Ranker, load_ranker
+from prsrank.report.evaluation_section import report_lines
 
 _BY_LABELS = ("ndcg@5", "ndcg@10", "map", "arp", "mrr")
 

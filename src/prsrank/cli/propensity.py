@@ -88,12 +88,12 @@ def propensity(
     """
     estimators = {name: curve.estimator(name) for name in curve.method}
     lists = features.lists()
-    if spark is None:
-        curves = _estimated(log, estimators, lists, curve.context, seed)
-    elif curve.context is not None:
-        raise InputError("--context does not run on Spark")
+    if lists is None and curve.context is None:
+        curves = _estimated(log, estimators, spark, seed)
+    elif spark is not None:
+        raise InputError("--data and --context do not run on Spark")
     else:
-        curves = _on_spark(log, estimators, lists, spark, seed)
+        curves = _in_memory(log, estimators, lists, curve.context, seed)
     result = curves[curve.method[0]]
     if out is not None:
         result.save(out)
@@ -107,8 +107,23 @@ def propensity(
 
 
 def _estimated(
+    log: LogOptions, estimators: "dict[str, Estimator]", spark: str | None, seed: int
+) -> "dict[str, Propensities]":
+    """Estimate from sessions alone, wherever and in however many pieces they lie."""
+    with (
+        find_runner(spark) as runner,
+        runner.open_log(log.log, mapping=log.meaning(), memory=log.memory) as source,
+    ):
+        with working(f"reading {log.log}"):
+            pieces = runner.sessions(source)
+        with working(f"estimating: {', '.join(estimators)}"):
+            return {n: one.estimate_pieces(pieces, seed=seed) for n, one in estimators.items()}
+
+
+def _in_memory(
     log: LogOptions, estimators: "dict[str, Estimator]", lists: Any, context: str | None, seed: int
 ) -> "dict[str, Propensities]":
+    """Estimate from one log and its lists."""
     clicks = log.clicks(None if context is None else [context])
     curves = {}
     for name, chosen in estimators.items():
@@ -120,20 +135,6 @@ def _estimated(
                     clicks, chosen, context, dataset=lists, seed=seed
                 )
     return curves
-
-
-def _on_spark(
-    log: LogOptions, estimators: "dict[str, Estimator]", lists: Any, spark: str, seed: int
-) -> "dict[str, Propensities]":
-    with (
-        find_runner(spark) as runner,
-        runner.open_log(log.log, mapping=log.meaning()) as events,
-        working(f"estimating on Spark: {', '.join(estimators)}"),
-    ):
-        return {
-            name: runner.propensities(events, chosen, dataset=lists, seed=seed)
-            for name, chosen in estimators.items()
-        }
 
 
 def _show(name: str, curve: "Propensities") -> None:

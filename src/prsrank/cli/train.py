@@ -13,11 +13,10 @@ import typer
 from prsrank.cli.arguments import Given, Seed, Setting, parse_values, working
 from prsrank.cli.log_options import Spark, find_runner
 from prsrank.cli.option_groups import DataOptions, LogOptions
-from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.evaluation.counterfactual import CounterfactualMetric
-from prsrank.logs.click_log import ClickLog
-from prsrank.logs.coverage import known_lists
+from prsrank.fit.engine import Weighed
+from prsrank.fit.parts import QUERY, Split
+from prsrank.pairs.pair_set import PairDiagnostics
 from prsrank.propensity.curve import Propensities, parse_propensity
 from prsrank.rankers.base import Ranker, make_ranker
 from prsrank.report.html import write_report
@@ -25,6 +24,7 @@ from prsrank.report.parts import about_rows
 from prsrank.report.training_report import training_report
 
 _STOPS = ("labels", "clicks", "none")
+_HELD_OUT = 0.1
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ def train(
     stop_on: str = typer.Option(
         "labels",
         help="Rankers that can stop early do so on the labels of the validation part, on "
-        "the clicks of a held-out tenth of the queries (clicks), or not at all (none).",
+        "the clicks of a held-out tenth of the queries (clicks; on Spark the default), or not "
+        "at all (none).",
     ),
     report: bool = typer.Option(True, help="Write MODEL/report.html, a page on the training."),
     spark: Spark = None,
@@ -68,74 +69,60 @@ def train(
     model, weighting, parameters = make_ranker(chosen.ranker, chosen.weighting, given, seed=seed)
     curve = None if chosen.propensity is None else parse_propensity(chosen.propensity)
     stop_on = stop_on if model.stops_early else "none"
-    how = _How(model, curve, weighting, parameters, stop_on, seed)
-    pairs, clicks = _train(how, log, data) if spark is None else _on_spark(how, log, data, spark)
+    if spark is not None and stop_on == "labels":
+        stop_on = "clicks"
+    how = Weighed(curve, weighting, parameters)
+    weights, clicks = _trained(model, how, stop_on, log, data, spark=spark, seed=seed)
     about = {"data": data.data, "fold": data.fold, "log": log.log, "weighting": weighting}
     about |= {"weighting_parameters": parameters, "seed": seed, "stop_on": stop_on, "spark": spark}
     known = curve.to_json_dict() if isinstance(curve, Propensities) else chosen.propensity
     model.save(out, about=about | {"propensity": known})
     if report:
         settings = about | {"propensity": chosen.propensity, "clicks": clicks}
-        _write_report(model, pairs, curve, settings, out, started)
+        _write_report(model, weights, curve, settings, out, started)
     typer.echo(f"{out}: {model.name}, weighting {weighting}, {clicks:,} clicks")
 
 
-@dataclass(frozen=True)
-class _How:
-    """A ranker, and how it is to be trained."""
-
-    model: "Ranker"
-    curve: Any
-    weighting: str
-    parameters: dict[str, float]
-    stop_on: str
-    seed: int
-
-
-def _train(how: _How, log: LogOptions, data: DataOptions) -> tuple[Any, int]:
-    lists, clicks, model = data.lists("train"), log.clicks(), how.model
-    validation: Any = data.lists("validation") if how.stop_on == "labels" else None
-    if how.stop_on == "clicks":
-        clicks, validation = _hold_out(clicks, lists, how.curve, how.seed)
-    with working("folding the clicks into pairs"):
-        pairs = model.pairs(clicks, lists, how.curve, how.weighting, parameters=how.parameters)
-    with _shown(model.get_params().get("trees")) as progress:
-        model.fit(lists, pairs, validation=validation, progress=progress)
-    return pairs, len(clicks.clicks)
-
-
-def _on_spark(how: _How, log: LogOptions, data: DataOptions, spark: str) -> tuple[Any, int]:
-    if how.stop_on == "clicks":
-        raise InputError("--stop-on clicks does not run on Spark: take labels or none")
-    lists, options = data.lists("train"), how.model.pair_options
-    validation = data.lists("validation") if how.stop_on == "labels" else None
+def _trained(
+    model: Ranker,
+    how: Weighed,
+    stop_on: str,
+    log: LogOptions,
+    data: DataOptions,
+    *,
+    spark: str | None,
+    seed: int,
+) -> tuple[PairDiagnostics | None, int]:
+    """Train on all sessions of a log, or on those that are not held out to stop by."""
     with (
         find_runner(spark) as runner,
-        runner.open_log(log.log, mapping=log.meaning()) as events,
-        working("training on Spark"),
+        runner.open_log(log.log, mapping=log.meaning(), memory=log.memory) as source,
     ):
-        pairs = runner.pairs(
-            events, lists, how.curve, how.weighting, parameters=how.parameters, **options
-        )
-        runner.train(how.model, lists, pairs, validation=validation)
-        return pairs, runner.counts(events)["clicks"]
-
-
-def _hold_out(
-    log: "ClickLog", lists: "RankingDataset", curve: Any, seed: int
-) -> tuple["ClickLog", Any]:
-    kept, held_out = log.split_by_query(0.9, seed=seed)
-    judged = known_lists(held_out, lists)
-    return kept, (judged, CounterfactualMetric(held_out, judged, curve, metric="dcg@10"))
+        with working(f"reading {log.log}"):
+            sessions = runner.load(source, mapping=log.meaning(), data=data.lists("train"))
+        if sessions.left_out:
+            raise InputError(
+                f"{log.log}: {sessions.left_out} sessions show docs that {data.data} does not have"
+            )
+        clicks = sessions.extent().clicks
+        if stop_on == "clicks":
+            parts = sessions.split(Split(QUERY, _HELD_OUT, seed))
+            with working("training"):
+                found = parts.learning.train([model], how, validation=parts.held_out)
+            return found.diagnostics, clicks
+        labelled = data.lists("validation") if stop_on == "labels" else None
+        with _shown(model.get_params().get("trees")) as progress:
+            found = sessions.train([model], how, validation=labelled, progress=progress)
+        return found.diagnostics, clicks
 
 
 def _write_report(
-    model: Any, pairs: Any, curve: Any, settings: dict[str, Any], out: Path, started: float
+    model: Any, weights: Any, curve: Any, settings: dict[str, Any], out: Path, started: float
 ) -> None:
     command = f"prsrank train {settings['log']} --data {settings['data']} --ranker {model.name}"
     about = about_rows(seed=settings["seed"], started=started, command=f"{command} ...")
     with working("writing the report"):
-        page = training_report(model, pairs, curve, settings=settings, about=about)
+        page = training_report(model, weights, curve, settings=settings, about=about)
         write_report(page, out / "report.html")
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prsrank.logs.mapping import LogMapping
     from prsrank.pairs.pair_set import PairDiagnostics
     from prsrank.propensity.curve import PropensityCurve
-    from prsrank.rankers.base import Ranker
+    from prsrank.rankers.base import Progress, Ranker
 
 METRIC = "dcg@10"
 """What rankers stop early on, and what their settings are chosen by."""
@@ -82,9 +82,21 @@ class EngineLog(Protocol):
         ...
 
     def train(
-        self, rankers: Sequence["Ranker"], how: Weighed, *, validation: Self | None = None
+        self,
+        rankers: Sequence["Ranker"],
+        how: Weighed,
+        *,
+        validation: "Self | RankingDataset | None" = None,
+        progress: "Progress | None" = None,
     ) -> Trained:
-        """Fit rankers that differ in their settings alone to the same pairs, in place."""
+        """Fit rankers that differ in their settings alone to the same pairs, in place.
+
+        Args:
+            rankers: those that stop early do so on the validation part.
+            how: they are trained.
+            validation: sessions whose clicks judge; or lists with labels, which judge too.
+            progress: is told after each tree or epoch, where this process sees them.
+        """
         ...
 
     def evaluate(
@@ -147,6 +159,10 @@ class Engine(Protocol):
         self, log: Any, *, mapping: "LogMapping", memory: str | None = None
     ) -> AbstractContextManager[Any]:
         """Open a log as `prsrank.logs.sources.open_events` does."""
+        ...
+
+    def sessions(self, source: Any) -> Pieces[ClickLog]:
+        """Read the sessions of an open log, without features."""
         ...
 
     def load(

@@ -1,8 +1,8 @@
 """The engine of one process: DuckDB for logs, this machine's cores for training."""
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -45,10 +45,13 @@ from prsrank.logs.coverage import covered_sessions, lists_of_queries
 from prsrank.logs.features import lists_of_log, lists_of_table, original_queries, split_lists
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.pieces import Extent, LocalPieces, Sums
+from prsrank.logs.reading import ready_log
 from prsrank.logs.sources import LogSource, open_events
 from prsrank.logs.stored_pieces import read_in_pieces
+from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PropensityCurve
-from prsrank.rankers.base import Ranker
+from prsrank.rankers.base import Progress, Ranker
+from prsrank.rankers.lambdamart import ndcg_of
 from prsrank.types import Floats, IdArray, Longs, Marks
 
 
@@ -67,6 +70,7 @@ class LocalEngine:
     def __init__(self, *, threads: int | None = None) -> None:
         self.threads = threads
         self._folder = tempfile.TemporaryDirectory(prefix="prsrank-")
+        self._ready: ClickLog | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -82,11 +86,24 @@ class LocalEngine:
     def check(self, plan: Plan) -> None:
         """Refuse nothing: what a plan says can be done here."""
 
+    @contextmanager
     def open_log(
         self, log: Any, *, mapping: LogMapping, memory: str | None = None
-    ) -> AbstractContextManager[LogSource]:
+    ) -> Iterator[LogSource]:
         """Open a log out of core."""
-        return open_events(log, mapping=mapping, memory=memory, threads=self.threads)
+        # what is a click log already need not be made of events again
+        self._ready = ready_log(log, mapping)
+        with open_events(log, mapping=mapping, memory=memory, threads=self.threads) as source:
+            yield source
+
+    def sessions(self, source: LogSource) -> LocalPieces[ClickLog]:
+        """Read the sessions of an open log: in memory if they fit, else in pieces."""
+        return self._read(source)
+
+    def _read(self, source: LogSource, *, split: bool = False) -> LocalPieces[ClickLog]:
+        if self._ready is not None and not split:
+            return LocalPieces([self._ready])
+        return read_in_pieces(source, Path(self._folder.name), by_original=split)
 
     def load(
         self,
@@ -100,7 +117,7 @@ class LocalEngine:
         """Read an open log, in memory or in pieces, and the features of its docs."""
         split = lists == "session" and table is None and data is None
         source = split_lists(source) if split else source
-        pieces = read_in_pieces(source, Path(self._folder.name), by_original=split)
+        pieces = self._read(source, split=split)
         if table is not None:
             data = lists_of_table(source, table, mapping=mapping)
         features = lists_of_log(source) if data is None else data
@@ -172,24 +189,39 @@ class LocalLog:
         )
 
     def train(
-        self, rankers: Sequence[Ranker], how: Weighed, *, validation: "LocalLog | None" = None
+        self,
+        rankers: Sequence[Ranker],
+        how: Weighed,
+        *,
+        validation: "LocalLog | RankingDataset | None" = None,
+        progress: Progress | None = None,
     ) -> Trained:
         """Fit rankers to the same pairs, in place."""
-        first = rankers[0]
-        folded = [
-            first.pairs(log, self.lists, how.curve, how.weighting, parameters=how.parameters)
-            for log in self.pieces
-        ]
-        pairs = folded[0] if len(folded) == 1 else type(folded[0]).merge(folded)
+        pairs = self.fold(rankers[0], how)
         diagnostics = pairs.diagnostics() if hasattr(pairs, "diagnostics") else None
-        judge = None if validation is None else validation._quality(how)
+        judge = validation._quality(how) if isinstance(validation, LocalLog) else None
+        if isinstance(validation, RankingDataset):
+            judge = validation, ndcg_of(validation)
         values = []
         for ranker in rankers:
-            ranker.fit(self.lists, pairs, validation=judge if ranker.stops_early else None)
+            stop = judge if ranker.stops_early else None
+            ranker.fit(self.lists, pairs, validation=stop, progress=progress)
             values.append(
                 float("nan") if judge is None else judge[1](ranker.score(judge[0].features))
             )
         return Trained(tuple(values), diagnostics)
+
+    def fold(self, ranker: Ranker, how: Weighed) -> Any:
+        """Return what a ranker learns from, of all pieces: they have no list in common."""
+        folded = [
+            ranker.pairs(log, self.lists, how.curve, how.weighting, parameters=how.parameters)
+            for log in self.pieces
+        ]
+        if len(folded) == 1:
+            return folded[0]
+        if not isinstance(folded[0], PairSet):
+            raise InputError(f"{ranker.name} takes no pairs: it needs a log that fits the memory")
+        return PairSet.merge(folded)
 
     def evaluate(
         self,

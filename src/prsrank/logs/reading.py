@@ -42,7 +42,7 @@ def read_click_log(
     mapping = mapping or LogMapping()
     if contexts is not None:
         mapping = replace(mapping, contexts=tuple(contexts))
-    found = _ready(log, mapping, contexts)
+    found = ready_log(log, mapping, contexts)
     if found is not None:
         return found
     with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
@@ -81,7 +81,7 @@ def read_log(
     if lists not in LISTS:
         raise InputError(f"lists must be 'query' or 'session', not {lists!r}")
     mapping = mapping or LogMapping()
-    found = _ready(log, mapping) if lists == "query" else None
+    found = ready_log(log, mapping) if lists == "query" else None
     if found is None:
         with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
             return log_and_lists(source, mapping=mapping, features=features, lists=lists)
@@ -95,7 +95,7 @@ def read_log(
         return found, lists_of_table(queries, table, mapping=mapping)
 
 
-def _ready(
+def ready_log(
     log: object, mapping: LogMapping, contexts: Sequence[str] | None = None
 ) -> ClickLog | None:
     """Return a log that need not be made of events: one in memory, or in the compact form."""

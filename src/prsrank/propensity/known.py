@@ -9,6 +9,7 @@ import numpy as np
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.pieces import Extent, Pieces
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.types import LogTables
 
@@ -64,6 +65,10 @@ class KnownPropensity:
     ) -> Propensities:
         """Return the curve for the positions of the log; see `Estimator`."""
         return self.at_depth(log.max_position)
+
+    def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
+        """Return the curve for the positions of a log that lies in pieces."""
+        return self.at_depth(pieces.total(Extent.of).depth)
 
 
 KNOWN = KnownPropensity()

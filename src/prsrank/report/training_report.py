@@ -19,6 +19,7 @@ from prsrank.report.parts import (
 from prsrank.report.propensity_figure import propensity_figure
 
 if TYPE_CHECKING:
+    from prsrank.pairs.pair_set import PairDiagnostics
     from prsrank.rankers.base import Ranker
 
 _POSITIONS = 20
@@ -26,7 +27,7 @@ _POSITIONS = 20
 
 def training_report(
     model: "Ranker",
-    pairs: Any,
+    weights: "PairDiagnostics | None",
     curve: Any,
     *,
     settings: Mapping[str, Any],
@@ -36,7 +37,7 @@ def training_report(
 
     Args:
         model: the ranker.
-        pairs: what it was trained on.
+        weights: of the pairs that it was trained on, if they are known.
         curve: the propensities used; None for those in the log, or for none.
         settings: data, log, weighting and the like, by name.
         about: rows of name and value: command, seed, wall time, versions.
@@ -46,7 +47,7 @@ def training_report(
     plain = [[name, _plain(value)] for name, value in rows]
     caption = "All that the ranker was trained with."
     described = table("settings", "Settings", ["setting", "value"], plain, caption=caption)
-    found = [_learning(model), _propensities(model, curve), _weights(pairs), _importance(model)]
+    found = [_learning(model), _propensities(model, curve), _weights(weights), _importance(model)]
     return page(
         f"Ranker: {model.name}",
         f"trained on {settings['clicks']:,} clicks of {settings['log']}",
@@ -103,10 +104,10 @@ def _propensities(model: "Ranker", curve: Any) -> Part | None:
     return section("propensities", "Propensities", figures=[figure])
 
 
-def _weights(pairs: Any) -> Part | None:
-    if not hasattr(pairs, "diagnostics"):
+def _weights(diagnostics: "PairDiagnostics | None") -> Part | None:
+    if diagnostics is None:
         return None
-    rows = weight_rows(pairs.diagnostics())
+    rows = weight_rows(diagnostics)
     caption = "A pair is a clicked and a non-clicked doc of one session."
     weights = table("weights", "Weights of the pairs", ["measure", "value"], rows, caption=caption)
     return section("weights", "Weights", tables=[weights])

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from prsrank.data.dataset import RankingDataset
     from prsrank.files import FileName
+    from prsrank.logs.click_log import ClickLog
+    from prsrank.spark.pieces import SparkPieces
 
 
 class SparkEngine:
@@ -117,6 +119,10 @@ class SparkEngine:
             for frame in self.kept:
                 frame.unpersist()
             self.kept.clear()
+
+    def sessions(self, source: SparkEvents) -> "SparkPieces[ClickLog]":
+        """Return the sessions of an open log, checked; they stay where they are."""
+        return SparkLog(self, checked(source), (), None).pieces
 
     def load(
         self,

@@ -15,7 +15,7 @@ from prsrank.logs.event_source import EVENTS, EventSource
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sources import is_path, log_name, open_events
 from prsrank.logs.sql_text import quoted_name
-from prsrank.logs.tables import ENDINGS, connected, find_files, named_errors
+from prsrank.logs.tables import ENDINGS, connected, errors_in_one_line, named_errors
 from prsrank.logs.ubi import is_ubi
 
 if TYPE_CHECKING:
@@ -125,26 +125,27 @@ def spark_sql(sql: str) -> str:
 
     >>> spark_sql('SELECT count(*) FILTER (c), hash("a b") FROM t')
     'SELECT COUNT(*) FILTER(WHERE c), CAST(XXHASH64(`a b`) AS DECIMAL(38, 0)) FROM t'
+    >>> spark_sql("SELECT epoch_us(t::TIMESTAMP)")
+    'SELECT UNIX_MICROS(CAST(t AS TIMESTAMP))'
     """
     import sqlglot
-
-    tree = sqlglot.parse_one(sql, read="duckdb")
-    return str(tree.transform(_spark_words).sql(dialect="spark"))
-
-
-def _spark_words(node: Any) -> Any:
-    """Say what sqlglot leaves as it is: hashes, times in microseconds, and times in UTC."""
     from sqlglot import exp
 
-    if isinstance(node, exp.Anonymous):
-        name = str(node.this).lower()
-        if name == "hash":  # a decimal, whose sum over a list of any length stays exact
-            return exp.cast(exp.func("xxhash64", *node.expressions), "decimal(38, 0)")
-        if name == "epoch_us":
-            return exp.func("unix_micros", *node.expressions)
-    if isinstance(node, exp.DataType) and node.this == exp.DataType.Type.TIMESTAMP:
-        return exp.DataType.build("timestamptz")
-    return node
+    tree = sqlglot.parse_one(sql, read="duckdb")
+    for kind in tree.find_all(exp.DataType):
+        if kind.this == exp.DataType.Type.TIMESTAMPNTZ:  # text may name a zone
+            kind.set("this", exp.DataType.Type.TIMESTAMPTZ)
+    return str(tree.transform(_spark_function).sql(dialect="spark"))
+
+
+def _spark_function(node: Any) -> Any:
+    """Say what sqlglot leaves as it is: hashes, and times in microseconds."""
+    from sqlglot import exp
+
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+    if name == "hash":  # a decimal, whose sum over a list of any length stays exact
+        return exp.cast(exp.func("xxhash64", *node.expressions), "decimal(38, 0)")
+    return exp.func("unix_micros", *node.expressions) if name == "epoch_us" else node
 
 
 def _plain(value: Any) -> Any:
@@ -186,7 +187,7 @@ def open_spark_log(session: "SparkSession", log: Any, mapping: LogMapping) -> Sp
     with named_errors(name):
         table = read_table(session, files)
         if not mapping.contexts:
-            mapping = replace(mapping, contexts=_stored_contexts(files))
+            mapping = replace(mapping, contexts=_stored_contexts(files[0]))
         return spark_events(table, mapping, name=name)
 
 
@@ -202,13 +203,15 @@ def _through_driver(session: "SparkSession", log: object, mapping: LogMapping) -
     return SparkEvents(frame, found.name, found.contexts, found.features, found.findings)
 
 
-def _stored_contexts(files: Sequence[str]) -> tuple[str, ...]:
-    """Return the context columns that Parquet files were written with, where we can read them."""
-    if not Path(files[0]).exists():
+def _stored_contexts(path: str) -> tuple[str, ...]:
+    """Return the context columns that a Parquet file was written with, if it is on this disk."""
+    file = Path(path)
+    if file.is_dir():
+        file = next(iter(sorted(file.rglob("*.parquet"))), file)
+    if not (file.is_file() and file.name.endswith(ENDINGS["Parquet"])):
         return ()
-    found = find_files(files[0])
-    with connected() as connection:
-        return stored_contexts(connection, found.files[0]) if found.kind == "Parquet" else ()
+    with connected() as connection, errors_in_one_line(path):
+        return stored_contexts(connection, file)
 
 
 def read_table(session: "SparkSession", files: Sequence[str]) -> "DataFrame":

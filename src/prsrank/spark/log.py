@@ -159,10 +159,19 @@ class SparkLog:
         )
 
     def train(
-        self, rankers: Sequence[Ranker], how: Weighed, *, validation: "SparkLog | None" = None
+        self,
+        rankers: Sequence[Ranker],
+        how: Weighed,
+        *,
+        validation: "SparkLog | RankingDataset | None" = None,
+        progress: object = None,
     ) -> Trained:
         """Fit rankers to the same pairs; lists and pairs never leave the workers."""
+        if validation is not None and not isinstance(validation, SparkLog):
+            raise InputError("on Spark rankers stop by clicks, not by labels")
         kind = rankers[0].on_spark
+        if not kind:
+            raise InputError(f"Spark does not train {rankers[0].name}")
         recipe, rows = self._shards(rankers[0], how, validation if kind == "trees" else None)
         if kind == "trees":
             self._grow(rankers, rows, recipe)
