@@ -1,10 +1,8 @@
 """Parts that the reports of single models share: sections, importances, weights, versions."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 if TYPE_CHECKING:
     from prsrank.pairs.pair_set import PairDiagnostics
@@ -51,13 +49,9 @@ def weight_table(pairs: Mapping[str, "PairDiagnostics"]) -> Part:
 
 def feature_importance(ranker: "Ranker") -> tuple[str, dict[str, float]] | None:
     """Return what a ranker's importance means and its value by feature, or None if it has none."""
-    if hasattr(ranker, "feature_importance"):
-        return "share of the gain of all splits", _shares(ranker.feature_importance())
-    if hasattr(ranker, "scaling_") and hasattr(ranker, "weights_"):
-        names: Sequence[str] = getattr(ranker, "feature_names_", ())
-        weights = np.abs(ranker.weights_[: len(names)]).tolist()
-        return "share of the absolute weights", _shares(dict(zip(names, weights, strict=True)))
-    return None
+    if not ranker.importance_measure:
+        return None
+    return ranker.importance_measure, _shares(ranker.feature_importance())
 
 
 def importance_figure(
