@@ -184,6 +184,7 @@ def test_a_ranker_and_a_weighting_are_trained_and_judged(model, prsrank_run):
     assert isinstance(ranker, ToyRanker)
     assert ranker.get_params() == {"column": 45}
     assert ranker.about_["weighting"] == "toy"
+    assert "Feature importance" not in (model / "report.html").read_text()  # it has none
     assert ranker.about_["weighting_parameters"] == {"power": 2}
     told = json.loads(
         prsrank_run(

@@ -181,7 +181,17 @@ def test_train_the_other_rankers(prsrank, folder, tmp_path, ranker, more):
 def test_without_the_extra_one_line_says_what_to_install(folder, tmp_path):
     arguments = ["train", str(folder / "compact"), "--data", DATA, "--ranker", "dnn"]
     arguments += ["--propensity", "power:1", "--out", str(tmp_path / "model")]
-    code = "import sys; sys.modules['torch'] = None; from prsrank.cli import main; main()"
+    # not found, as where it is not installed: scipy looks into sys.modules for it
+    code = (
+        "import sys\n"
+        "class Hidden:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'torch':\n"
+        "            raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Hidden())\n"
+        "from prsrank.cli import main\n"
+        "main()\n"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
     )

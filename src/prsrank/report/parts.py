@@ -4,8 +4,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from prsrank.rankers.base import library_versions
 
 if TYPE_CHECKING:
@@ -83,13 +81,9 @@ def weight_table(pairs: Mapping[str, "PairDiagnostics"]) -> Part:
 
 def feature_importance(ranker: "Ranker") -> tuple[str, dict[str, float]] | None:
     """Return what a ranker's importance means and its value by feature, or None if it has none."""
-    if hasattr(ranker, "feature_importance"):
-        return "share of the gain of all splits", _shares(ranker.feature_importance())
-    if hasattr(ranker, "scaling_") and hasattr(ranker, "weights_"):
-        names: Sequence[str] = getattr(ranker, "feature_names_", ())
-        weights = np.abs(ranker.weights_[: len(names)]).tolist()
-        return "share of the absolute weights", _shares(dict(zip(names, weights, strict=True)))
-    return None
+    if not ranker.importance_measure:
+        return None
+    return ranker.importance_measure, _shares(ranker.feature_importance())
 
 
 def importance_figure(
