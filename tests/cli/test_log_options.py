@@ -19,7 +19,7 @@ from prsrank.cli.log_options import (
     with_spark_value,
 )
 from prsrank.errors import InputError
-from prsrank.spark.local import LocalEngine
+from prsrank.fit.local import LocalEngine
 
 app = typer.Typer()
 
@@ -88,13 +88,13 @@ def test_spark_with_and_without_a_url(tmp_path, monkeypatch, capsys, given, mast
     log.write_text("query_id,session_id,doc_id,position,click\n" + ROWS)
     asked = []
 
-    def find_engine(name, *, master):
-        asked.append((name, master))
+    def spark_engine(*, master):
+        asked.append(master)
         return LocalEngine()
 
-    monkeypatch.setattr("prsrank.spark.find_engine", find_engine)
+    monkeypatch.setattr("prsrank.spark.SparkEngine", spark_engine)
     assert run(["audit", *(str(log) if word == "LOG" else word for word in given)]) == 0
-    assert asked == [("spark", master)]
+    assert asked == [master]
     assert "few-clicks" in capsys.readouterr().out
 
 

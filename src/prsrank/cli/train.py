@@ -102,7 +102,8 @@ def _trained(
             sessions = runner.load(source, mapping=log.meaning(), data=data.lists("train"))
         if sessions.left_out:
             raise InputError(
-                f"{log.log}: {sessions.left_out} sessions show docs that {data.data} does not have"
+                f"{log.log}: {sessions.left_out} sessions show docs that are in the log but not in "
+                f"the data set {data.data}"
             )
         clicks = sessions.extent().clicks
         if stop_on == "clicks":

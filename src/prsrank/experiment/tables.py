@@ -214,7 +214,7 @@ def _data_row(spec: Spec, cell: _Cell) -> list[Any]:
     numbers += map(plain_number, (change.percent, change.low, change.high))
     row = [spec.id, *cell.key, *numbers]
     if test is None:
-        return [*row, *[None] * 9]
+        return [*row, *[None] * 8]
     method, point = cell.reference
     other = method if same_point(point, cell.key[2]) else f"{method} at {point}"
     found = (test.difference, test.low, test.high, test.p_value, cell.corrected, test.effect_size)
