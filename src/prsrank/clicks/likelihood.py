@@ -88,8 +88,9 @@ class TrustClicks:
     def affine(self, positions: Longs, propensity: Floats) -> AffineClicks:
         """Return p (eps+ - eps-) and p eps-."""
         p = np.minimum(propensity, 1.0)
-        upper, lower = _extended(self.eps_relevant, positions), _extended(
-            self.eps_irrelevant, positions
+        upper, lower = (
+            _extended(self.eps_relevant, positions),
+            _extended(self.eps_irrelevant, positions),
         )
         if np.any(upper <= lower):
             raise InputError("eps_relevant must be above eps_irrelevant at every position")
@@ -97,7 +98,7 @@ class TrustClicks:
 
 
 def _extended(values: Sequence[float], positions: Longs) -> Floats:
-    return np.asarray(values)[np.minimum(positions, len(values)) - 1]
+    return np.asarray(values, np.float64)[np.minimum(positions, len(values)) - 1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +156,7 @@ class ClickEvidence:
 
     def sums(self, values: Floats) -> Floats:
         """Return the sum over each doc's cells."""
-        return np.bincount(self.cell_docs, values, self.docs)
+        return np.bincount(self.cell_docs, values, self.docs).astype(np.float64)
 
     def base_rate(self, docs: Marks | None = None) -> float:
         r"""Return the theta that all docs would share by moments, kept from 0 and 1.
@@ -170,7 +171,7 @@ class ClickEvidence:
 
     def log_likelihood(self, theta: npt.ArrayLike) -> Floats:
         """Return log L of each doc (docs)."""
-        return self._run(_value_kernel, np.asarray(theta, np.float64), 1)[0]
+        return np.asarray(self._run(_value_kernel, np.asarray(theta, np.float64), 1)[0])
 
     def gradient(
         self, logit: npt.ArrayLike, *, threads: int | None = None
@@ -193,7 +194,9 @@ class ClickEvidence:
             raise InputError(f"{values.shape} values for {self.docs} docs")
         out = np.zeros((outputs, self.docs))
         cells = (self.offsets, self.shown, self.clicked, self.gain, self.floor)
-        for_each_piece(lambda a, b: kernel(a, b, *cells, values, out), self.offsets, threads=threads)
+        for_each_piece(
+            lambda a, b: kernel(a, b, *cells, values, out), self.offsets, threads=threads
+        )
         return out
 
 

@@ -59,11 +59,12 @@ def merge_cells(parts: Sequence[Cells]) -> Cells:
     first = parts[0]
     if any(not np.array_equal(part.doc_query, first.doc_query) for part in parts):
         raise InputError("only counts over the same docs can be merged")
-    joined = [
+    docs, positions, shown, clicked = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("cell_docs", "positions", "shown", "clicked")
-    ]
-    return _summed(*joined, first.doc_query, max(part.depth for part in parts))
+    )
+    depth = max(part.depth for part in parts)
+    return _summed(docs, positions, shown, clicked, first.doc_query, depth)
 
 
 def shift_positions(cells: Cells, by: int) -> Cells:

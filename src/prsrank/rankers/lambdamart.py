@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prsrank.logs.click_log import ClickLog
     from prsrank.pairs.click_sets import ClickSets
     from prsrank.pairs.log_on_lists import PropensitySource
+    from prsrank.pairs.outer_pairs import OuterPairs
     from prsrank.pairs.pair_set import PairSet
 
 SET_METRICS = ("map", "mrr")
@@ -121,7 +122,7 @@ class LambdaMART(Ranker):
     def fit(
         self,
         dataset: RankingDataset,
-        pairs: "PairSet | ClickSets",
+        pairs: "PairSet | OuterPairs | ClickSets",
         *,
         validation: Validation | None = None,
         init_model: "LambdaMART | None" = None,
@@ -182,7 +183,7 @@ class LambdaMART(Ranker):
         order = np.argsort(-values, kind="stable")
         return {self.feature_names_[i]: float(values[i]) for i in order}
 
-    def _check(self, dataset: RankingDataset, pairs: "PairSet | ClickSets") -> None:
+    def _check(self, dataset: RankingDataset, pairs: "PairSet | OuterPairs | ClickSets") -> None:
         if not np.array_equal(dataset.offsets, pairs.offsets):
             raise InputError("the pairs are of other lists than the data set's")
         if self.trees < 1 or self.patience < 1:
@@ -198,9 +199,9 @@ class LambdaMART(Ranker):
 
     def _objective(self, pairs: Any) -> Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]]:
         from prsrank.losses.click_set_lambdas import ClickSetObjective
-        from prsrank.losses.lambdas import LambdaObjective
+        from prsrank.losses.outer import lambda_objective
 
-        kind: Any = ClickSetObjective if self.metric in SET_METRICS else LambdaObjective
+        kind: Any = ClickSetObjective if self.metric in SET_METRICS else lambda_objective(pairs)
         objective: Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]] = kind(
             pairs,
             metric=self.metric,

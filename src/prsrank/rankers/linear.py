@@ -7,7 +7,8 @@ import numpy as np
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning
-from prsrank.losses.logistic import logistic_hessian_product, logistic_loss
+from prsrank.losses.outer import logistic_functions
+from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.linear_scores import LinearScores, check_positive
 from prsrank.rankers.newton import NewtonSolver
@@ -66,7 +67,7 @@ class LinearRanker(LinearScores):
         self.max_iterations = max_iterations
         self.threads = threads
 
-    def fit(self, dataset: RankingDataset, pairs: PairSet) -> Self:
+    def fit(self, dataset: RankingDataset, pairs: PairSet | OuterPairs) -> Self:
         """Fit the weights; a DataWarning if the tolerance is not reached.
 
         Args:
@@ -110,12 +111,13 @@ class _MeanLogisticLoss:
 
     def __init__(self, matrix: PairMatrix) -> None:
         self.pairs, self.threads = matrix.pairs, matrix.threads
+        self.loss, self.product = logistic_functions(matrix.pairs)
         self.share = 1 / matrix.weight_sum
 
     def evaluate(self, scores: Floats) -> tuple[float, Floats]:
-        loss, gradient = logistic_loss(scores, self.pairs, threads=self.threads)
+        loss, gradient = self.loss(scores, self.pairs, threads=self.threads)
         return loss * self.share, gradient * self.share
 
     def hessian_product(self, scores: Floats, vector: Floats) -> Floats:
-        product = logistic_hessian_product(scores, vector, self.pairs, threads=self.threads)
+        product = self.product(scores, vector, self.pairs, threads=self.threads)
         return product * self.share

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
+from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.base import Ranker, checked_features
 from prsrank.rankers.pair_matrix import PairMatrix
@@ -36,7 +37,7 @@ class LinearScores(Ranker):
     converged_: bool
     iterations_: int
 
-    def _standardise(self, dataset: RankingDataset, pairs: PairSet) -> PairMatrix:
+    def _standardise(self, dataset: RankingDataset, pairs: PairSet | OuterPairs) -> PairMatrix:
         """Fit the scaling to all docs; return the standardised docs of lists with winners."""
         if not np.array_equal(dataset.offsets, pairs.offsets):
             raise InputError("the pairs were made of another data set: their lists differ")

@@ -9,6 +9,7 @@ import numpy as np
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning
 from prsrank.losses.hinge import HingeLoss, HingeValue
+from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.linear_scores import LinearScores, check_positive
 from prsrank.rankers.newton import NewtonSolver, Point
@@ -79,7 +80,7 @@ class SVMRanker(LinearScores):
         self.max_iterations = max_iterations
         self.threads = threads
 
-    def fit(self, dataset: RankingDataset, pairs: PairSet) -> Self:
+    def fit(self, dataset: RankingDataset, pairs: PairSet | OuterPairs) -> Self:
         """Fit the weights; a DataWarning if the gap stays above the tolerance.
 
         Args:
@@ -87,6 +88,8 @@ class SVMRanker(LinearScores):
             pairs: the pairs, made of the same data set, as a rule by "ips_all".
         """
         check_positive(C=self.C, tolerance=self.tolerance, max_iterations=self.max_iterations)
+        if isinstance(pairs, OuterPairs):
+            pairs = pairs.dense()  # the hinge sums sort rows of weights
         matrix = self._standardise(dataset, pairs)
         self.weight_sum_ = matrix.weight_sum
         loss = _SmoothedHingeLoss(matrix, self.C)

@@ -86,7 +86,7 @@ def query_parts(query_ids: IdArray, parts: int, *, seed: int = 0) -> Longs:
     """Return the part of each query: a hash of seed and id, whatever the other queries are.
 
     >>> query_parts(np.array(["a", "b", "c"]), 5).tolist()
-    [3, 0, 0]
+    [3, 1, 2]
     """
     if parts < 2:
         raise InputError(f"cross-fitting needs at least 2 parts, not {parts}")

@@ -33,15 +33,16 @@ class TreePrior:
         leaves: the most leaves of a tree.
         least_clicks: the least expected curvature of a leaf. It counts about the clicks that
             a leaf's value rests on, whatever the number of sessions.
+        feature_share: share of the features, drawn anew for each tree.
         patience: stop after so many trees without a greater likelihood.
     """
 
     trees: int = 300
     learning_rate: float = 0.1
-    leaves: int = 31
-    least_clicks: float = 1.0
+    leaves: int = 8
+    least_clicks: float = 5.0
+    feature_share: float = 0.5
     patience: int = 20
-    feature_share: float = 1.0
 
     def __post_init__(self) -> None:
         if min(self.trees, self.patience) < 1 or self.leaves < 2 or not self.learning_rate > 0:
