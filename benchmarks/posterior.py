@@ -89,8 +89,9 @@ def quality(arguments: argparse.Namespace) -> None:
             for run in range(arguments.runs):
                 lists, log = logged(parts, arguments.clicks_per_query, run, **model)
                 options = rankers(name)[0].pair_options
-                prior = arguments.prior or ("linear" if name == "linear" else "trees")
-                for method, of, tried in methods(lists, log, parts, options, curve, prior):
+                for method, of, tried in methods(
+                    lists, log, parts, options, curve, arguments.prior
+                ):
                     results = [
                         score_of(parts, ranker, of, p) for p in tried for ranker in rankers(name)
                     ]
@@ -134,7 +135,7 @@ def main() -> None:
     one.add_argument("--runs", type=int, default=1)
     one.add_argument("--mu", type=float, default=0.1)
     one.add_argument("--assumed-eta", type=float, default=1.0)
-    one.add_argument("--prior")
+    one.add_argument("--prior", default="trees")
     one.add_argument("--rankers", nargs="+", default=["lambdamart", "linear"])
     one.set_defaults(command=quality)
     two = commands.add_parser("time")

@@ -87,7 +87,8 @@ def test_threads_change_nothing() -> None:
     pairs = pairs_of(data, "ndcg")
     scores = np.random.default_rng(3).normal(size=data.docs)
     one, two = (OuterLambdaObjective(pairs, threads=t)(scores) for t in (1, 2))
-    assert np.array_equal(one[0], two[0]) and np.array_equal(one[1], two[1])
+    assert np.array_equal(one[0], two[0])
+    assert np.array_equal(one[1], two[1])
     assert outer_logistic_loss(scores, pairs, threads=1)[0] == pytest.approx(
         outer_logistic_loss(scores, pairs, threads=2)[0], rel=1e-15
     )

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -44,7 +46,7 @@ def by_quadrature(evidence: ClickEvidence, doc: int, q: float, a: float) -> tupl
     def total(f) -> float:  # type: ignore[no-untyped-def]
         return sum(
             quad(lambda z: f(z) * np.exp(height(z) - top), lo, hi, epsabs=1e-13, limit=400)[0]
-            for lo, hi in zip(points[:-1], points[1:], strict=True)
+            for lo, hi in pairwise(points)
         )
 
     mass = total(lambda z: 1.0)
@@ -116,7 +118,8 @@ def test_threads_change_nothing() -> None:
     q = np.random.default_rng(5).uniform(0.01, 0.9, evidence.docs)
     one, two = (beta_posterior(evidence, q, threads=t) for t in (1, 2))
     assert one.strength == two.strength
-    assert np.array_equal(one.mean, two.mean) and np.array_equal(one.low, two.low)
+    assert np.array_equal(one.mean, two.mean)
+    assert np.array_equal(one.low, two.low)
 
 
 def test_a_prior_of_0_or_1_is_refused() -> None:

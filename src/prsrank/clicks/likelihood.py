@@ -98,7 +98,8 @@ class TrustClicks:
 
 
 def _extended(values: Sequence[float], positions: Longs) -> Floats:
-    return np.asarray(values, np.float64)[np.minimum(positions, len(values)) - 1]
+    known: Floats = np.asarray(values, np.float64)
+    return np.asarray(known[np.minimum(positions, len(values)) - 1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -127,7 +127,7 @@ class RegressionEM(CurveOptions):
         p, r = self._fit_trees(cells, features, seed)
         with np.errstate(divide="ignore"):
             log_p = np.where(clicks > 0, np.log(p / p[0]), np.nan)
-        raw = RawCurve(log_p, _influence_given_relevance(cells, p, r), clicks, "no clicks")
+        raw = RawCurve(log_p, influence_given_relevance(cells, p, r), clicks, "no clicks")
         curve = curve_with_intervals(raw, options=self, method=_METHOD, seed=seed)
         if (shown < 2).all() and cells.depth > 1:
             return replace(curve, verdict=f"weak: positions 2-{cells.depth}: {_BY_FEATURES}")
@@ -177,7 +177,7 @@ class RegressionEM(CurveOptions):
         }
 
 
-def _influence_given_relevance(cells: Cells, p: Floats, r: Floats) -> Floats:
+def influence_given_relevance(cells: Cells, p: Floats, r: Floats) -> Floats:
     """Return each unit's effect on log(p_k / p_1), r being given (units x positions)."""
     doc, place = cells.cell_docs, cells.positions - 1
     both = np.minimum(p[place] * r[doc], 1 - 1e-6)
