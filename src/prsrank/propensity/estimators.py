@@ -8,7 +8,6 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.harvest import HarvestEstimator
 from prsrank.propensity.known import KnownPropensity
-from prsrank.propensity.likelihood import LikelihoodEstimator
 from prsrank.propensity.randomised import RandomisedEstimator
 from prsrank.propensity.regression_em import RegressionEM
 from prsrank.propensity.swap import SwapEstimator
@@ -40,7 +39,6 @@ ESTIMATORS: dict[str, Estimator] = {
     "harvest": HarvestEstimator(),
     "harvest-chain": HarvestEstimator(form="adjacent-chain"),
     "regression-em": RegressionEM(),
-    "likelihood": LikelihoodEstimator(),
 }
 """The estimators with default settings; `dataclasses.replace` changes a setting."""
 

@@ -28,6 +28,7 @@ _ONE_POSITION = (
     "every doc was only ever shown at one position, so that only the features tell relevance "
     "from position; log sessions of a second ranker or randomise a share"
 )
+_NO_FEATURES = "it tells relevance from position by the features: give the data set"
 _FLAT = (
     "features explain the clicks about as well with any curve; log sessions of a second ranker "
     "or randomise a share"
@@ -61,9 +62,10 @@ class LikelihoodEstimator(CurveOptions):
         self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
     ) -> Propensities:
         """Return the curve of the log; see `Estimator`."""
-        if dataset is None:
-            raise InputError("propensities by likelihood need features: give the data set")
         depth = self.depth(log)
+        if dataset is None:
+            clicks = log.position_counts()[1][:depth]
+            return not_identified(depth, clicks, method=_METHOD, why=_NO_FEATURES)
         cells = count_on_lists(log, dataset)
         at = cells.clicks_at[:depth]
         if depth < 2:

@@ -30,6 +30,7 @@ RANKERS = {
     "dla": "prsrank.rankers.dla:DLA",
     "svm": "prsrank.rankers.svm:SVMRanker",
     "unbiased_lambdamart": "prsrank.rankers.unbiased_lambdamart:UnbiasedLambdaMART",
+    "lightgbm_position": "prsrank.rankers.lightgbm_position:LightGBMPosition",
 }
 
 _CARD = "ranker.json"
