@@ -10,7 +10,7 @@ that of pairs and fit of PRS-LambdaMART on the same log.
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,14 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.experiment.shared_inputs import Parts, open_folds, read_parts
+from prsrank.pairs.doubly_robust import doubly_robust_pairs
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.pairs.posterior import posterior
 from prsrank.propensity.curve import PowerLaw
+from prsrank.propensity.tempering import temper, tempered
 from prsrank.rankers.lambdamart import LambdaMART, ndcg_of
+from prsrank.rankers.lightgbm_position import LightGBMPosition
 from prsrank.rankers.linear import LinearRanker
 
 TAUS = (0.0, 0.1, 0.3)
@@ -55,27 +58,51 @@ def rankers(name: str) -> list[Any]:
     """Return the settings that are tried, the best on the validation part counts."""
     if name == "lambdamart":
         return [LambdaMART(trees=300, patience=30, threads=1)]
+    if name == "position":
+        return [LightGBMPosition(trees=300, patience=30, threads=1)]
     return [LinearRanker(l2=l2, missing="impute", threads=1) for l2 in L2]
 
 
 def methods(
     lists: Any, log: Any, parts: Parts, options: Any, curve: Any, prior: str
-) -> Iterator[Any]:
-    """Yield name, lists and the pairs of each method."""
-    yield "naive", lists, [PairSet.from_log(log, lists, None, "naive", **options)]
-    yield (
-        "ips",
-        lists,
-        [
-            PairSet.from_log(log, lists, curve, "ips", parameters={"tau": t}, **options)
+) -> dict[str, Callable[[], list[tuple[Any, Any]]]]:
+    """Return what makes the lists and the pairs of each method."""
+
+    def weighted(name: str, *settings: dict[str, float]) -> Callable[[], list[tuple[Any, Any]]]:
+        return lambda: [
+            (lists, PairSet.from_log(log, lists, curve, name, parameters=s, **options))
+            for s in settings
+        ]
+
+    found: list[Any] = []
+
+    def theta() -> Any:
+        if not found:
+            judged = temper(log, lists, curve, threads=1)
+            right = tempered(curve, judged.power) if judged.contradicts else curve
+            found.append(posterior(log, lists, curve, prior=prior, threads=1))
+            found.append(
+                posterior(log, lists, right, prior=prior, threads=1)
+                if judged.contradicts
+                else found[0]
+            )
+        return found
+
+    return {
+        "naive": weighted("naive", {}),
+        "ips": weighted("ips", *({"tau": tau} for tau in TAUS)),
+        "prs": weighted("prs", {}),
+        "symmetric": weighted("symmetric", *({"power": power} for power in (0.25, 0.5, 1.0))),
+        "doubly robust": lambda: [
+            (lists, doubly_robust_pairs(log, lists, curve, tau=t, prior=prior, **options))
             for t in TAUS
         ],
-    )
-    yield "prs", lists, [PairSet.from_log(log, lists, curve, "prs", **options)]
-    found = posterior(log, lists, curve, prior=prior, threads=1)
-    yield "posterior", lists, [found.pairs(**options)]
-    yield "prior", lists, [OuterPairs.from_relevance(lists, found.prior, **options)]
-    yield "full", parts.train, [PairSet.from_labels(parts.train, **options)]
+        "posterior": lambda: [(lists, theta()[0].pairs(**options))],
+        "tempered": lambda: [(lists, theta()[1].pairs(**options))],
+        "prior": lambda: [(lists, OuterPairs.from_relevance(lists, theta()[0].prior, **options))],
+        "position": lambda: [(lists, log)],
+        "full": lambda: [(parts.train, PairSet.from_labels(parts.train, **options))],
+    }
 
 
 def quality(arguments: argparse.Namespace) -> None:
@@ -89,11 +116,13 @@ def quality(arguments: argparse.Namespace) -> None:
             for run in range(arguments.runs):
                 lists, log = logged(parts, arguments.clicks_per_query, run, **model)
                 options = rankers(name)[0].pair_options
-                for method, of, tried in methods(
-                    lists, log, parts, options, curve, arguments.prior
-                ):
+                made = methods(lists, log, parts, options, curve, arguments.prior)
+                for method in arguments.methods or made:
+                    kind = "position" if method == "position" else name
                     results = [
-                        score_of(parts, ranker, of, p) for p in tried for ranker in rankers(name)
+                        score_of(parts, ranker, of, pairs)
+                        for of, pairs in made[method]()
+                        for ranker in rankers(kind)
                     ]
                     values.setdefault(method, []).append(max(results)[1])
         row = "  ".join(f"{m} {np.mean(v):.3f}" for m, v in values.items())
@@ -136,6 +165,7 @@ def main() -> None:
     one.add_argument("--mu", type=float, default=0.1)
     one.add_argument("--assumed-eta", type=float, default=1.0)
     one.add_argument("--prior", default="trees")
+    one.add_argument("--methods", nargs="+")
     one.add_argument("--rankers", nargs="+", default=["lambdamart", "linear"])
     one.set_defaults(command=quality)
     two = commands.add_parser("time")

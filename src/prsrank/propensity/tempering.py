@@ -34,7 +34,7 @@ _NEAR = 0.25
 # An interval of eta wider than this does not tell one curve from another.
 WIDEST_INTERVAL = 0.6
 # Less than this share of the information left by the features is the prior's form, not the curve.
-LEAST_SHARE = 0.08
+LEAST_SHARE = 0.055
 _ASIDE = 0.5
 # A curve flatter than this has no shape that a power could change.
 _FLATTEST = 0.02
