@@ -27,6 +27,7 @@ class ExpandedSessions(NamedTuple):
         positions: 0-based position of each.
         lengths: number of docs of each group.
         counts: sessions that each doc's group stands for (rows).
+        offsets: offsets of the data set's lists.
     """
 
     rows: Longs
@@ -34,6 +35,7 @@ class ExpandedSessions(NamedTuple):
     positions: Ints
     lengths: Longs
     counts: Floats
+    offsets: Longs
 
 
 class LightGBMPosition(LambdaMART):
@@ -62,6 +64,8 @@ class LightGBMPosition(LambdaMART):
 
     name: ClassVar[str] = "lightgbm_position"
     takes_propensities: ClassVar[bool] = False
+    metric = "ndcg"
+    sigma = 1.0
 
     def __init__(
         self,
@@ -77,18 +81,17 @@ class LightGBMPosition(LambdaMART):
         threads: int | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            trees=trees,
-            learning_rate=learning_rate,
-            leaves=leaves,
-            min_docs_in_leaf=min_docs_in_leaf,
-            truncation=truncation,
-            patience=patience,
-            seed=seed,
-            threads=threads,
-            parameters=parameters,
-        )
+        # LambdaMART's own constructor also stores metric and sigma, which are LightGBM's here
         self.regularisation = regularisation
+        self.trees = trees
+        self.learning_rate = learning_rate
+        self.leaves = leaves
+        self.min_docs_in_leaf = min_docs_in_leaf
+        self.truncation = truncation
+        self.patience = patience
+        self.seed = seed
+        self.threads = threads
+        self.parameters = parameters
 
     def pairs(
         self,
@@ -115,6 +118,8 @@ class LightGBMPosition(LambdaMART):
         """Grow the trees; arguments as in LambdaMART, with a log in place of pairs."""
         lightgbm = import_lightgbm()
         shown = self.pairs(log, dataset) if isinstance(log, ClickLog) else log
+        if not np.array_equal(dataset.offsets, shown.offsets):
+            raise InputError("the sessions are of other lists than the data set's")
         training = lightgbm.Dataset(
             dataset.features[shown.rows],
             label=shown.clicked,
@@ -167,4 +172,5 @@ def expand_sessions(log: ClickLog, dataset: RankingDataset) -> ExpandedSessions:
         positions=(log.ranking_positions[slots] - 1).astype(np.int32),
         lengths=lengths,
         counts=np.repeat(sets.set_counts, lengths).astype(np.float64),
+        offsets=dataset.offsets,
     )

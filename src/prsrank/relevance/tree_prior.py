@@ -102,7 +102,7 @@ class TreePrior:
             "num_threads": 1 if few else thread_count(threads),
             "seed": seed,
             "deterministic": True,
-            "force_row_wise": True,
+            "force_col_wise": True,  # row by row would read the features that a tree leaves out
             "feature_pre_filter": False,
             "verbosity": -1,
         }
