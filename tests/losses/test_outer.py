@@ -110,6 +110,17 @@ def test_lambdamart_grows_the_same_trees(data: RankingDataset) -> None:
     np.testing.assert_allclose(one, two, atol=1e-3)
 
 
+def test_the_other_pairwise_rankers_take_the_dense_form(data: RankingDataset) -> None:
+    pytest.importorskip("torch")
+    from prsrank.rankers.dnn import NeuralRanker
+    from prsrank.rankers.svm import SVMRanker
+
+    pairs = pairs_of(data)
+    for make in (lambda: SVMRanker(C=1.0), lambda: NeuralRanker(hidden=(8,), epochs=2)):
+        one, two = (make().fit(data, p).score(data.features) for p in (pairs, pairs.dense()))
+        np.testing.assert_allclose(one, two, atol=1e-5)
+
+
 def test_constants_of_the_lists(data: RankingDataset) -> None:
     theta = np.random.default_rng(1).uniform(0, 1, data.docs)
     plain, ndcg, arp = (pairs_of(data, n) for n in (None, "ndcg", "arp"))

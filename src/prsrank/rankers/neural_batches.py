@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.pairs.outer_pairs import OuterPairs
-from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.torch_library import torch
 from prsrank.types import Longs, Reals
+
+if TYPE_CHECKING:
+    from prsrank.pairs.pair_set import PairSet
 
 Tensor = torch.Tensor
 Transform = Callable[[npt.NDArray], Reals]
@@ -158,7 +159,7 @@ def _event() -> torch.cuda.Event:
 
 def training_lists(
     dataset: RankingDataset,
-    pairs: PairSet | OuterPairs,
+    pairs: "PairSet",
     transform: Transform,
     columns: int,
     *,
@@ -181,8 +182,8 @@ def training_lists(
     """
     if not np.array_equal(pairs.offsets, dataset.offsets):
         raise InputError("the pairs are not those of this data set: their lists differ")
-    if not isinstance(pairs, PairSet):
-        pairs = pairs.dense(np.float32)  # the device works on rows of weights
+    if hasattr(pairs, "dense"):  # OuterPairs: the device works on rows of weights
+        pairs = pairs.dense(np.float32)
     chosen = np.flatnonzero(np.diff(pairs.winner_offsets))
     if not len(chosen) or not np.any(pairs.weights > 0):
         raise InputError("there are no pairs to learn from: no list has a winner and a loser")
@@ -203,7 +204,7 @@ def training_lists(
 
 def _laid_out(
     dataset: RankingDataset,
-    pairs: PairSet,
+    pairs: "PairSet",
     chosen: Longs,
     transform: Transform,
     columns: int,
