@@ -111,6 +111,8 @@ class NeuralRanker(NetRanker):
         check_net_parameters(self.hidden, self.epochs, self.batch_lists)
         if self.optimiser not in OPTIMISERS:
             raise InputError(f"no optimiser '{self.optimiser}': one of {', '.join(OPTIMISERS)}")
+        if hasattr(pairs, "dense"):  # OuterPairs: the device works on rows of weights
+            pairs = pairs.dense(np.float32)
         device = find_device(self.device)
         dtype = find_precision(self.precision, device)
         scaling = FeatureScaling.fit(dataset.features, missing=self.missing)

@@ -182,8 +182,6 @@ def training_lists(
     """
     if not np.array_equal(pairs.offsets, dataset.offsets):
         raise InputError("the pairs are not those of this data set: their lists differ")
-    if hasattr(pairs, "dense"):  # OuterPairs: the device works on rows of weights
-        pairs = pairs.dense(np.float32)
     chosen = np.flatnonzero(np.diff(pairs.winner_offsets))
     if not len(chosen) or not np.any(pairs.weights > 0):
         raise InputError("there are no pairs to learn from: no list has a winner and a loser")
