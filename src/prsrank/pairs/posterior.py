@@ -115,10 +115,6 @@ def posterior(
     evidence = counted.evidence(model)
     fitted = cross_fitted_prior(lists, evidence, find_prior(prior), seed=seed, threads=threads)
     found = beta_posterior(evidence, fitted.q, threads=threads)
-    sessions = np.zeros(lists.lists)
-    row = np.searchsorted(lists.offsets, log.doc_rows(lists)[log.doc_offsets[:-1]], side="right")
-    per_query = np.bincount(log.ranking_query[log.session_ranking], minlength=log.queries)
-    np.add.at(sessions, row - 1, per_query)
     return Posterior(
         dataset=lists,
         theta=found.mean,
@@ -128,8 +124,16 @@ def posterior(
         strength=found.strength,
         log_likelihood=float(fitted.log_likelihood.sum()),
         action_weights=action_weights(log, lists),
-        sessions=sessions,
+        sessions=_sessions_of_lists(log, lists),
     )
+
+
+def _sessions_of_lists(log: ClickLog, lists: RankingDataset) -> Floats:
+    sessions = np.bincount(log.session_ranking, minlength=log.rankings)
+    filled = np.diff(log.ranking_offsets) > 0
+    first = log.ranking_docs[log.ranking_offsets[:-1][filled]]
+    owner = np.searchsorted(lists.offsets, log.doc_rows(lists)[first], side="right") - 1
+    return np.bincount(owner, sessions[filled], lists.lists).astype(np.float64)
 
 
 def action_weights(log: ClickLog, lists: RankingDataset) -> Floats | None:
