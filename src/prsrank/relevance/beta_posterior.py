@@ -242,6 +242,41 @@ def _quantile(wanted, density, mass, step):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _integrals(mode, top, unit, start, step, doubt, density, mass):  # type: ignore[no-untyped-def]
+    """Set density and mass by steps of t, z = mode + unit sinh(t); return the sum, and of theta."""
+    total, mean = 0.0, 0.0
+    last, last_slope, last_theta, last_tilt = 0.0, 0.0, 0.0, 0.0
+    for k in range(_INTERVALS + 1):
+        grow = np.exp(start + k * step)
+        z = mode + unit * 0.5 * (grow - 1 / grow)
+        stretch = unit * 0.5 * (grow + 1 / grow)
+        theta, rest, _ = _parts(z)
+        here = np.exp(_height(z, *doubt) - top) * stretch
+        slope = here * (_slope(z, *doubt)[0] * stretch + (z - mode) / stretch)
+        tilt = theta * slope + theta * rest * stretch * here
+        density[k] = here
+        if k > 0:
+            # the trapezoid with its first correction: exact to the fifth power of the step
+            piece = step / 2 * (last + here) + step**2 / 12 * (last_slope - slope)
+            mass[k - 1] = max(piece, 0.0)
+            total += mass[k - 1]
+            mean += step / 2 * (last_theta + theta * here) + step**2 / 12 * (last_tilt - tilt)
+        last, last_slope, last_theta, last_tilt = here, slope, theta * here, tilt
+    return total, mean
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_constant(strength, doubt):  # type: ignore[no-untyped-def]
+    """Return what `_height` leaves out of the log density of theta and counts."""
+    left, right, _, clicked, gain, floor = doubt
+    constant = math.lgamma(strength) - math.lgamma(left) - math.lgamma(right)
+    for i in range(len(clicked)):
+        if clicked[i] > 0 and floor[i] == 0:
+            constant += clicked[i] * np.log(gain[i])
+    return constant
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _posterior_kernel(  # type: ignore[no-untyped-def]
     first, last, docs, offsets, shown, clicked, gain, floor, q, strength, out
 ):
@@ -249,66 +284,33 @@ def _posterior_kernel(  # type: ignore[no-untyped-def]
     for at in range(first, last):
         doc = docs[at]
         cells = slice(offsets[doc], offsets[doc + 1])
-        doubt = (
-            strength * q[doc],
-            strength * (1 - q[doc]),
-            shown[cells],
-            clicked[cells],
-            gain[cells],
-            floor[cells],
-        )
+        counts = (shown[cells], clicked[cells], gain[cells], floor[cells])
+        doubt = (strength * q[doc], strength * (1 - q[doc]), *counts)
         mode, spread = _mode(np.log(q[doc] / (1 - q[doc])), *doubt)
         top = _height(mode, *doubt)
         # theta, or 1 - theta, is too small there for any count to tell
-        nowhere = 18.0 + np.log1p(doubt[2].sum())
+        nowhere = 18.0 + np.log1p(counts[0].sum())
         begin = _end(mode, top, -4 * spread, max(mode + nowhere, 2.0), *doubt)
         end = _end(mode, top, 4 * spread, max(nowhere - mode, 2.0), *doubt)
-        # z = mode + unit sinh(t): fine steps at the mode, long ones in the tails
+        # fine steps at the mode, long ones in the tails
         unit = 2 * min(spread, 1.0)
         start = np.arcsinh(begin / unit)
         step = (np.arcsinh(end / unit) - start) / _INTERVALS
-        total, mean = 0.0, 0.0
-        before, before_slope, before_mean, before_tilt = 0.0, 0.0, 0.0, 0.0
-        for k in range(_INTERVALS + 1):
-            grow = np.exp(start + k * step)
-            z = mode + unit * 0.5 * (grow - 1 / grow)
-            stretch = unit * 0.5 * (grow + 1 / grow)
-            theta, rest, _ = _parts(z)
-            density[k] = np.exp(_height(z, *doubt) - top) * stretch
-            slope = density[k] * (_slope(z, *doubt)[0] * stretch + (z - mode) / stretch)
-            tilt = theta * slope + theta * rest * stretch * density[k]
-            if k > 0:
-                # the trapezoid with its first correction: exact to the fifth power of the step
-                mass[k - 1] = step / 2 * (before + density[k]) + step**2 / 12 * (
-                    before_slope - slope
-                )
-                mass[k - 1] = max(mass[k - 1], 0.0)
-                total += mass[k - 1]
-                mean += step / 2 * (before_mean + theta * density[k]) + step**2 / 12 * (
-                    before_tilt - tilt
-                )
-            before, before_slope = density[k], slope
-            before_mean, before_tilt = theta * density[k], tilt
+        total, mean = _integrals(mode, top, unit, start, step, doubt, density, mass)
+        # beyond both ends the density is exponential in z
         rise, fall = _slope(mode + begin, *doubt)[0], -_slope(mode + end, *doubt)[0]
         under = np.exp(_height(mode + begin, *doubt) - top) / rise
         over = np.exp(_height(mode + end, *doubt) - top) / fall
         mean += under * rise / (rise + 1) * _parts(mode + begin)[0] + over
         total += under + over
-        out[0, at] = min(max(mean / total, 0.0), 1.0)
         tail = (1 - LEVEL) / 2 * total
+        low = start + step * _quantile(tail - under, density, mass, step)
+        high = start + step * _quantile(total - tail - under, density, mass, step)
+        low, high = mode + unit * np.sinh(low), mode + unit * np.sinh(high)
         if tail <= under:
             low = mode + begin + np.log(tail / under) / rise
-        else:
-            low = mode + unit * np.sinh(start + step * _quantile(tail - under, density, mass, step))
         if tail <= over:
             high = mode + end - np.log(tail / over) / fall
-        else:
-            wanted = total - tail - under
-            high = mode + unit * np.sinh(start + step * _quantile(wanted, density, mass, step))
+        out[0, at] = min(max(mean / total, 0.0), 1.0)
         out[1, at], out[2, at] = _parts(low)[0], _parts(high)[0]
-        beta = math.lgamma(doubt[0]) + math.lgamma(doubt[1]) - math.lgamma(strength)
-        constant = 0.0
-        for i in range(offsets[doc], offsets[doc + 1]):
-            if clicked[i] > 0 and floor[i] == 0:
-                constant += clicked[i] * np.log(gain[i])
-        out[3, at] = np.log(total) + top + constant - beta
+        out[3, at] = np.log(total) + top + _log_constant(strength, doubt)
