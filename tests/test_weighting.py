@@ -121,6 +121,25 @@ def test_clipped():
     assert not WEIGHTINGS["pns"].clipped([0.3, 0.5], 1.0).any()
 
 
+def test_symmetric_weights_keep_the_expected_order():
+    # E w_ij = q_i (1 - p_j q_j) s(p_i, p_j): with s symmetric the heavier direction is q's to say
+    p = np.array([1.0, 0.5, 0.2, 0.05])
+    q = np.array([0.1, 0.9, 0.1, 0.9])
+    for power in (0.0, 0.3, 1.0):
+        weights = WEIGHTINGS["symmetric"].with_parameters(power=power)(p[:, None], p[None, :])
+        symmetric = p[:, None] * weights
+        np.testing.assert_allclose(symmetric, symmetric.T)
+        expected = q[:, None] * (1 - p * q)[None, :] * symmetric
+        better = q[:, None] > q[None, :]
+        assert (expected[better] > expected.T[better]).all()
+    np.testing.assert_allclose(
+        WEIGHTINGS["symmetric"].with_parameters(power=0.0)(p[:, None], p[None, :]),
+        WEIGHTINGS["prs"](p[:, None], p[None, :]),
+    )
+    with pytest.raises(InputError, match="power"):
+        WEIGHTINGS["symmetric"].with_parameters(power=-1.0)(0.5, 0.5)
+
+
 def test_which_need_what():
     needs = {name: (w.needs_labels, w.needs_propensities) for name, w in WEIGHTINGS.items()}
     assert needs == {
@@ -128,6 +147,7 @@ def test_which_need_what():
         "ips": (False, True),
         "pns": (False, True),
         "prs": (False, True),
+        "symmetric": (False, True),
         "ips_all": (False, True),
         "ips_oracle": (True, True),
         "pns_oracle": (True, True),

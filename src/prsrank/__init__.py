@@ -24,13 +24,18 @@ if TYPE_CHECKING:
     from prsrank.logs.click_log_files import write_events as write_events
     from prsrank.logs.reading import read_click_log as read_click_log
     from prsrank.losses.drop_in import prs_objective as prs_objective
+    from prsrank.pairs.outer_pairs import OuterPairs as OuterPairs
     from prsrank.pairs.pair_set import PairSet as PairSet
+    from prsrank.pairs.posterior import Posterior as Posterior
+    from prsrank.pairs.posterior import posterior as posterior
     from prsrank.propensity.curve import PowerLaw as PowerLaw
     from prsrank.propensity.curve import Propensities as Propensities
     from prsrank.propensity.harvest import HarvestEstimator as HarvestEstimator
     from prsrank.propensity.randomised import RandomisedEstimator as RandomisedEstimator
     from prsrank.propensity.regression_em import RegressionEM as RegressionEM
     from prsrank.propensity.swap import SwapEstimator as SwapEstimator
+    from prsrank.propensity.tempering import temper as temper
+    from prsrank.propensity.tempering import tempered as tempered
     from prsrank.rankers.base import load_ranker as load_ranker
     from prsrank.rankers.lambdamart import LambdaMART as LambdaMART
     from prsrank.rankers.linear import LinearRanker as LinearRanker
@@ -43,8 +48,10 @@ _HOME = {
     "InputError": "prsrank.errors",
     "LambdaMART": "prsrank.rankers.lambdamart",
     "LinearRanker": "prsrank.rankers.linear",
+    "OuterPairs": "prsrank.pairs.outer_pairs",
     "PairSet": "prsrank.pairs.pair_set",
     "PositionBasedModel": "prsrank.clicks.position_based",
+    "Posterior": "prsrank.pairs.posterior",
     "PowerLaw": "prsrank.propensity.curve",
     "Propensities": "prsrank.propensity.curve",
     "RandomisedEstimator": "prsrank.propensity.randomised",
@@ -54,6 +61,7 @@ _HOME = {
     "concatenate": "prsrank.data.dataset",
     "load_dataset": "prsrank.data.collections",
     "load_ranker": "prsrank.rankers.base",
+    "posterior": "prsrank.pairs.posterior",
     "production_scores": "prsrank.clicks.production",
     "prs_objective": "prsrank.losses.drop_in",
     "prs_weights": "prsrank.weighting",
@@ -61,6 +69,8 @@ _HOME = {
     "read_letor": "prsrank.data.letor",
     "simulate_clicks": "prsrank.clicks.simulate",
     "synthetic_dataset": "prsrank.data.synthetic",
+    "temper": "prsrank.propensity.tempering",
+    "tempered": "prsrank.propensity.tempering",
     "write_events": "prsrank.logs.click_log_files",
 }
 

@@ -1,10 +1,11 @@
-"""Threads for kernels that release the interpreter lock."""
+"""Threads for kernels that release the interpreter lock, and LightGBM with threads that yield."""
 
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import islice, pairwise
+from types import ModuleType
 from typing import TypeVar
 
 import numpy as np
@@ -122,3 +123,22 @@ def _forget_pool() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_pool)
+
+
+def import_lightgbm() -> ModuleType:
+    """Import LightGBM; where its OpenMP library is absent, say what to install.
+
+    GNU OpenMP's threads wait for new work by spinning, by default for milliseconds, and so hold
+    up the kernels that run between two trees, and everything else on a busy machine. Unless
+    the user has set it, or LightGBM is loaded already, they spin a shorter time.
+    """
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    try:
+        import lightgbm
+    except OSError as error:
+        raise InputError(
+            f"LightGBM cannot be loaded ({error}): install libgomp "
+            "(Debian: apt-get install libgomp1; Fedora: dnf install libgomp)"
+        ) from error
+    module: ModuleType = lightgbm
+    return module

@@ -8,6 +8,7 @@ With p_i and p_j the propensities of the positions at which the two docs were sh
 | ips        | 1 / max(p_i, tau)                           | non-clicked                |
 | pns        | p_j                                         | non-clicked                |
 | prs        | min(gamma, p_j / max(p_i, tau))             | non-clicked                |
+| symmetric  | min(p_i, p_j) (p_i p_j)^power / p_i         | non-clicked                |
 | ips_all    | 1 / max(p_i, tau)                           | any other doc              |
 | ips_oracle | 1 / max(p_i, tau)                           | any other irrelevant doc   |
 | pns_oracle | p_j (1 - q_j) / (1 - p_j q_j)               | non-clicked                |
@@ -100,6 +101,29 @@ def prs_weights(
         raise InputError(f"gamma must be above 0, not {gamma}")
     p_i, p_j = _checked(p_clicked, p_non_clicked)
     return np.minimum(gamma, p_j / np.maximum(p_i, _threshold(tau)))
+
+
+def symmetric_weights(
+    p_clicked: npt.ArrayLike, p_non_clicked: npt.ArrayLike, *, power: float = 0.5
+) -> Floats:
+    r"""A symmetric factor over $p_i$: $w_{ij} = \min(p_i, p_j) (p_i p_j)^a / p_i$.
+
+    Any symmetric s in $w_{ij} = s(p_i, p_j) / p_i$ has the expected weight
+    $q_i (1 - p_j q_j) s(p_i, p_j)$, and so keeps the order of relevance as PRS does. A greater
+    power trusts pairs far down less: more bias to the top of lists, less variance.
+
+    Args:
+        p_clicked: $p_i$, propensity of each clicked doc.
+        p_non_clicked: $p_j$, propensity of each doc it is compared with.
+        power: $a$, at least 0; 0 is PRS.
+
+    >>> symmetric_weights(0.25, [1.0, 0.16], power=0.5).round(4).tolist()
+    [0.5, 0.128]
+    """
+    if not (power >= 0 and math.isfinite(power)):
+        raise InputError(f"power must be finite and at least 0, not {power}")
+    p_i, p_j = _checked(p_clicked, p_non_clicked)
+    return np.minimum(1.0, p_j / p_i) * (p_i * p_j) ** power
 
 
 def pns_oracle_weights(
@@ -252,6 +276,7 @@ WEIGHTINGS: Family[Weighting] = Family(
                 no_clip={"gamma": math.inf, "tau": 0.0},
                 chart_style=0,
             ),
+            Weighting("symmetric", symmetric_weights, parameters={"power": 0.5}),
             Weighting("ips_all", ips_weights, "others", parameters=_TAU, no_clip=_TAU),
             Weighting("ips_oracle", ips_weights, "irrelevant", parameters=_TAU, no_clip=_TAU),
             Weighting(

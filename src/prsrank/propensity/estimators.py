@@ -14,6 +14,7 @@ ESTIMATORS: Family[Estimator] = Family(
         "harvest": "prsrank.propensity.harvest:HARVEST",
         "harvest-chain": "prsrank.propensity.harvest:HARVEST_CHAIN",
         "regression-em": "prsrank.propensity.regression_em:REGRESSION_EM",
+        "likelihood": "prsrank.propensity.likelihood:LIKELIHOOD",
     },
 )
 """The estimators with default settings, those to prefer first; `dataclasses.replace` changes one."""

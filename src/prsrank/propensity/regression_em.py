@@ -146,7 +146,7 @@ class RegressionEM(CurveOptions):
         p, r = self._fit_trees(cells, features, seed)
         with np.errstate(divide="ignore"):
             log_p = np.where(clicks > 0, np.log(p / p[0]), np.nan)
-        raw = RawCurve(log_p, _influence_given_relevance(cells, p, r), clicks, "no clicks")
+        raw = RawCurve(log_p, influence_given_relevance(cells, p, r), clicks, "no clicks")
         curve = curve_with_intervals(raw, options=self, method=self.method, seed=seed)
         if (shown < 2).all() and cells.depth > 1:
             return replace(curve, verdict=f"weak: positions 2-{cells.depth}: {_BY_FEATURES}")
@@ -206,7 +206,7 @@ def _telling_cells(log: ClickLog, depth: int) -> Cells:
     return cells.keep_docs(clicked & (np.diff(cells.offsets) > 1))
 
 
-def _influence_given_relevance(cells: Cells, p: Floats, r: Floats) -> Floats:
+def influence_given_relevance(cells: Cells, p: Floats, r: Floats) -> Floats:
     """Return each unit's effect on log(p_k / p_1), r being given (units x positions)."""
     doc, place = cells.cell_docs, cells.positions - 1
     both = np.minimum(p[place] * r[doc], 1 - 1e-6)

@@ -43,6 +43,7 @@ RANKERS: "Family[type[Ranker]]" = Family(
         "dla": "prsrank.rankers.dla:DLA",
         "svm": "prsrank.rankers.svm:SVMRanker",
         "unbiased_lambdamart": "prsrank.rankers.unbiased_lambdamart:UnbiasedLambdaMART",
+        "lightgbm_position": "prsrank.rankers.lightgbm_position:LightGBMPosition",
     },
 )
 """The rankers by their names on the command line and in saved models."""

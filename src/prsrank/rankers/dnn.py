@@ -98,6 +98,8 @@ class NeuralRanker(NetRanker):
             raise InputError(
                 f"there is no optimiser '{self.optimiser}'; there are: {', '.join(OPTIMISERS)}"
             )
+        if hasattr(what, "dense"):  # OuterPairs: the device works on rows of weights
+            what = what.dense(np.float32)
         device = find_device(self.device)
         dtype = find_precision(self.precision, device)
         seen = self._input(lists)

@@ -11,13 +11,13 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.rankers.base import Progress, Quality, Ranker, Validation, checked_features
-from prsrank.rankers.lightgbm_library import import_lightgbm
 from prsrank.rankers.trees import TreeEnsemble
-from prsrank.threads import thread_count
+from prsrank.threads import import_lightgbm, thread_count
 from prsrank.types import Floats
 
 if TYPE_CHECKING:
     from prsrank.pairs.click_sets import ClickSets
+    from prsrank.pairs.outer_pairs import OuterPairs
     from prsrank.pairs.pair_set import PairSet
 
 SET_METRICS = ("map", "mrr")
@@ -115,7 +115,7 @@ class LambdaMART(Ranker):
     def fit(
         self,
         lists: RankingDataset,
-        what: "PairSet | ClickSets",
+        what: "PairSet | OuterPairs | ClickSets",
         *,
         validation: Validation | None = None,
         init_model: "LambdaMART | None" = None,
@@ -141,7 +141,7 @@ class LambdaMART(Ranker):
         }
         history: list[float] = []
         valid_sets, quality = self._validation(lightgbm, training, validation)
-        callbacks = [_recorder(history, progress)]
+        callbacks = [recorder(history, progress)]
         if quality is not None:
             callbacks.append(lightgbm.early_stopping(self.patience, verbose=False))
         booster = lightgbm.train(
@@ -176,7 +176,7 @@ class LambdaMART(Ranker):
         order = np.argsort(-values, kind="stable")
         return {self.feature_names_[i]: float(values[i]) for i in order}
 
-    def _check(self, dataset: RankingDataset, pairs: "PairSet | ClickSets") -> None:
+    def _check(self, dataset: RankingDataset, pairs: "PairSet | OuterPairs | ClickSets") -> None:
         if not np.array_equal(dataset.offsets, pairs.offsets):
             raise InputError("the pairs are of other lists than the data set's")
         if self.trees < 1 or self.patience < 1:
@@ -192,9 +192,9 @@ class LambdaMART(Ranker):
 
     def _objective(self, pairs: Any) -> Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]]:
         from prsrank.losses.click_set_lambdas import ClickSetObjective
-        from prsrank.losses.lambdas import LambdaObjective
+        from prsrank.losses.outer import lambda_objective
 
-        kind: Any = ClickSetObjective if self.metric in SET_METRICS else LambdaObjective
+        kind: Any = ClickSetObjective if self.metric in SET_METRICS else lambda_objective(pairs)
         objective: Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]] = kind(
             pairs,
             metric=self.metric,
@@ -257,7 +257,9 @@ def ndcg_of(lists: RankingDataset, *, k: int = 10) -> Quality:
     return lambda scores: average(ndcg(relevance, scores, lists.offsets, k=k)).mean
 
 
-def _recorder(history: list[float], progress: Progress | None) -> Callable[[Any], None]:
+def recorder(history: list[float], progress: Progress | None) -> Callable[[Any], None]:
+    """Return a callback of LightGBM that keeps the value after each tree, and tells of it."""
+
     def record(state: Any) -> None:
         value = state.evaluation_result_list[0][2] if state.evaluation_result_list else None
         if value is not None:

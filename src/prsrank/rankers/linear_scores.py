@@ -10,6 +10,7 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
+from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.base import Progress, Ranker, Validation, checked_features
 from prsrank.rankers.pair_matrix import PairMatrix
@@ -32,6 +33,7 @@ class LinearScores(Ranker):
     quick_settings: ClassVar[Mapping[str, Any]] = {"missing": "impute"}
     importance_measure: ClassVar[str] = "share of the absolute weights"
     _positive: ClassVar[tuple[str, ...]]
+    _takes_vectors: ClassVar[bool] = True
     missing: str
     threads: int | None
     weights_: Floats
@@ -44,7 +46,7 @@ class LinearScores(Ranker):
     def fit(
         self,
         lists: RankingDataset,
-        what: PairSet,
+        what: PairSet | OuterPairs,
         *,
         validation: Validation | None = None,
         progress: Progress | None = None,
@@ -58,6 +60,8 @@ class LinearScores(Ranker):
             progress: told nothing.
         """
         check_positive(**{name: getattr(self, name) for name in self._positive})
+        if isinstance(what, OuterPairs) and not self._takes_vectors:
+            what = what.dense()
         self._learn(self._standardise(lists, what))
         return self
 
@@ -65,7 +69,7 @@ class LinearScores(Ranker):
     def _learn(self, matrix: PairMatrix) -> None:
         """Find the weights."""
 
-    def _standardise(self, dataset: RankingDataset, pairs: PairSet) -> PairMatrix:
+    def _standardise(self, dataset: RankingDataset, pairs: PairSet | OuterPairs) -> PairMatrix:
         """Fit the scaling to all docs; return the standardised docs of lists with winners."""
         if not np.array_equal(dataset.offsets, pairs.offsets):
             raise InputError("the pairs were made of another data set: their lists differ")

@@ -1,6 +1,7 @@
 """Standardised features of the lists with pairs, and the products that linear rankers need."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +10,7 @@ from numba import njit
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
+from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.ragged import offsets_of
 from prsrank.threads import even_pieces, for_each_piece, map_in_order
@@ -29,13 +31,13 @@ class PairMatrix:
 
     Attributes:
         rows: standardised features with indicator columns (docs x columns).
-        pairs: the pairs, on those docs only.
+        pairs: the pairs, on those docs only: a PairSet or OuterPairs, as given.
         weight_sum: sum of all weights.
         threads: default: the cores this process may use.
     """
 
     rows: Reals
-    pairs: PairSet
+    pairs: Any
     weight_sum: float
     threads: int | None = None
 
@@ -43,18 +45,24 @@ class PairMatrix:
     def build(
         cls,
         dataset: RankingDataset,
-        pairs: PairSet,
+        pairs: PairSet | OuterPairs,
         scaling: FeatureScaling,
         *,
         threads: int | None = None,
     ) -> "PairMatrix":
         """Standardise the docs of lists with winners; an InputError if there is no pair."""
-        weight_sum = float(pairs.weights.sum(dtype=np.float64))
-        if not np.isfinite(weight_sum) or np.any(pairs.weights < 0):
+        if isinstance(pairs, OuterPairs):
+            sums = pairs.weight_sums
+            weight_sum, with_winners = float(sums.sum()), sums > 0
+        else:
+            weight_sum = float(pairs.weights.sum(dtype=np.float64))
+            with_winners = np.diff(pairs.winner_offsets) > 0
+        if not np.isfinite(weight_sum) or (
+            isinstance(pairs, PairSet) and np.any(pairs.weights < 0)
+        ):
             raise InputError("the weights of pairs must be finite and at least 0")
         if weight_sum == 0:
             raise InputError("there are no pairs to learn from: no list has a winner and a loser")
-        with_winners = np.diff(pairs.winner_offsets) > 0
         rows = _standardised(dataset, with_winners, scaling, threads)
         return cls(rows, _lists_of(pairs, with_winners), weight_sum, threads)
 
@@ -96,7 +104,12 @@ class PairMatrix:
         first, last = lists
         pairs = self.pairs
         x = self.rows[pairs.offsets[first] : pairs.offsets[last]]
+        out = np.zeros((x.shape[1], x.shape[1]), np.float32)
         pulled = np.zeros_like(x)
+        if isinstance(pairs, OuterPairs):
+            weight = _outer_laplacian(first, last, pairs, x, pulled)
+            _upper_product_kernel(x, pulled, out)
+            return out, weight
         _laplacian_kernel(
             first,
             last,
@@ -108,16 +121,30 @@ class PairMatrix:
             self.rows,
             pulled,
         )
-        out = np.zeros((x.shape[1], x.shape[1]), np.float32)
         _upper_product_kernel(x, pulled, out)
         begin, end = pairs.list_weight_offsets[[first, last]]
         return out, float(pairs.weights[begin:end].sum(dtype=np.float64))
 
 
-def _lists_of(pairs: PairSet, chosen: Marks) -> PairSet:
+def _outer_laplacian(first: int, last: int, pairs: OuterPairs, x: Reals, pulled: Reals) -> float:
+    """Do what `_laplacian_kernel` does, in time linear in the docs; return the sum of weights."""
+    origin, weight = pairs.offsets[first], 0.0
+    for q in range(first, last):
+        docs = slice(pairs.offsets[q], pairs.offsets[q + 1])
+        mine = slice(docs.start - origin, docs.stop - origin)
+        u, v = pairs.winning[docs].astype(np.float32), pairs.losing[docs].astype(np.float32)
+        pulled[mine] = x[mine] * (u * v.sum() + v * u.sum())[:, None]
+        pulled[mine] -= np.outer(u, v @ x[mine]) + np.outer(v, u @ x[mine])
+        weight += float(u.sum()) * float(v.sum()) - float(u @ v)
+    return weight
+
+
+def _lists_of(pairs: PairSet | OuterPairs, chosen: Marks) -> PairSet | OuterPairs:
     """Return the pairs on the chosen lists, which hold all winners."""
     if chosen.all():
         return pairs
+    if isinstance(pairs, OuterPairs):
+        return pairs.keep_lists(chosen)
     return replace(
         pairs,
         offsets=offsets_of(np.diff(pairs.offsets)[chosen]),

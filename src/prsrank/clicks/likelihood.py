@@ -1,0 +1,246 @@
+r"""What clicks say about the relevance of each doc: the likelihood of counts.
+
+A click model in which a click on doc d at position k depends on d's own $\theta_d$ alone gives
+
+$$P_k(\theta) = b_k + g_k \theta, \quad
+\log L(\theta) = \sum_k n_k \log P_k(\theta) + (N_k - n_k) \log(1 - P_k(\theta))$$
+
+with $N_k$ impressions of d at k, and $n_k$ clicks. The counts suffice, and those of the parts of
+a log add up to those of the whole, so cost never depends on the number of clicks. The
+position-based model has gain $g_k = p_k$ and floor $b_k = 0$; trust bias has
+$g_k = p_k (\epsilon^+_k - \epsilon^-_k)$ and $b_k = p_k \epsilon^-_k$. In a cascade a click
+depends on the docs above it in the same session: counts per position do not suffice, and there
+is no likelihood of it here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.errors import InputError
+from prsrank.threads import for_each_piece
+from prsrank.types import Floats, Longs, Marks
+
+# P is kept this far from 0 and 1, so that no count is impossible for rounding
+_LEAST = 1e-12
+
+
+class AffineClicks(NamedTuple):
+    """P(click) = floor + gain theta, one entry per position asked for."""
+
+    gain: Floats
+    floor: Floats
+
+
+class ClickLikelihood(Protocol):
+    """A click model whose likelihood is a function of counts per (doc, position)."""
+
+    def affine(self, positions: Longs, propensity: Floats) -> AffineClicks:
+        """Return gain and floor at positions whose propensities are given."""
+        ...
+
+
+@dataclass(frozen=True)
+class PositionClicks:
+    r"""The position-based model: $P(click) = p_k \theta$.
+
+    A propensity above 1, which an estimate can be, counts as 1.
+
+    >>> PositionClicks().affine(np.array([1, 2]), np.array([1.0, 0.5])).gain.tolist()
+    [1.0, 0.5]
+    """
+
+    def affine(self, positions: Longs, propensity: Floats) -> AffineClicks:
+        """Return p and 0."""
+        p = np.minimum(propensity, 1.0)
+        return AffineClicks(p, np.zeros(len(p)))
+
+
+@dataclass(frozen=True)
+class TrustClicks:
+    r"""Trust bias: $P(click) = p_k (\epsilon^+_k \theta + \epsilon^-_k (1 - \theta))$.
+
+    Here theta is the probability that the doc is relevant.
+
+    Args:
+        eps_relevant: $\epsilon^+_k$ for k = 1, 2, ...; the last goes on for ever.
+        eps_irrelevant: $\epsilon^-_k$, likewise; below $\epsilon^+_k$.
+
+    >>> model = TrustClicks([1.0, 0.9], [0.5, 0.1])
+    >>> [part.round(3).tolist() for part in model.affine(np.array([1, 3]), np.array([1.0, 0.5]))]
+    [[0.5, 0.4], [0.5, 0.05]]
+    """
+
+    eps_relevant: Sequence[float]
+    eps_irrelevant: Sequence[float]
+
+    def __post_init__(self) -> None:
+        for name in ("eps_relevant", "eps_irrelevant"):
+            values = np.asarray(getattr(self, name), np.float64)
+            if not values.size or not np.all((values >= 0) & (values <= 1)):
+                raise InputError(f"{name} must be probabilities, at least one")
+            object.__setattr__(self, name, tuple(values.tolist()))
+
+    def affine(self, positions: Longs, propensity: Floats) -> AffineClicks:
+        """Return p (eps+ - eps-) and p eps-."""
+        p = np.minimum(propensity, 1.0)
+        upper, lower = (
+            _extended(self.eps_relevant, positions),
+            _extended(self.eps_irrelevant, positions),
+        )
+        if np.any(upper <= lower):
+            raise InputError("eps_relevant must be above eps_irrelevant at every position")
+        return AffineClicks(p * (upper - lower), p * lower)
+
+
+def _extended(values: Sequence[float], positions: Longs) -> Floats:
+    known: Floats = np.asarray(values, np.float64)
+    return np.asarray(known[np.minimum(positions, len(values)) - 1])
+
+
+@dataclass(frozen=True, eq=False)
+class ClickEvidence:
+    r"""All that the clicks say about each doc's theta: counts, and what each cell's P(click) is.
+
+    Attributes:
+        offsets: where each doc's cells begin, and the end (docs + 1).
+        shown: N, impressions of each cell.
+        clicked: n, clicks of each cell.
+        gain: g of each cell.
+        floor: b of each cell.
+
+    >>> once = ClickEvidence.of([0, 1], shown=[4], clicked=[1], gain=[0.5], floor=[0.0])
+    >>> once.log_likelihood([0.5]).round(4).tolist()  # log .25 + 3 log .75
+    [-2.2493]
+    """
+
+    offsets: Longs
+    shown: Floats
+    clicked: Floats
+    gain: Floats
+    floor: Floats
+
+    @classmethod
+    def of(
+        cls,
+        offsets: npt.ArrayLike,
+        *,
+        shown: npt.ArrayLike,
+        clicked: npt.ArrayLike,
+        gain: npt.ArrayLike,
+        floor: npt.ArrayLike,
+    ) -> "ClickEvidence":
+        """Check the arrays and make them of one kind."""
+        cells = [np.ascontiguousarray(part, np.float64) for part in (shown, clicked, gain, floor)]
+        evidence = cls(np.ascontiguousarray(offsets, np.int64), *cells)
+        impossible = (evidence.clicked > 0) & (evidence.gain + evidence.floor <= 0)
+        if impossible.any():
+            raise InputError(
+                f"cell {int(impossible.argmax())} has a click where the propensity is 0 (an "
+                "estimate fitted to a shape, monotone or power, gives every position a propensity)"
+            )
+        return evidence
+
+    @property
+    def docs(self) -> int:
+        """Number of docs."""
+        return len(self.offsets) - 1
+
+    @property
+    def cell_docs(self) -> Longs:
+        """The doc of each cell."""
+        return np.repeat(np.arange(self.docs), np.diff(self.offsets))
+
+    def sums(self, values: Floats) -> Floats:
+        """Return the sum over each doc's cells."""
+        return np.bincount(self.cell_docs, values, self.docs).astype(np.float64)
+
+    def base_rate(self, docs: Marks | None = None) -> float:
+        r"""Return the theta that all docs would share by moments, kept from 0 and 1.
+
+        $\sum (n - N b) / \sum N g$ over the chosen docs.
+        """
+        chosen = slice(None) if docs is None else docs[self.cell_docs]
+        shown, gain, floor = self.shown[chosen], self.gain[chosen], self.floor[chosen]
+        exposure = float((shown * gain).sum())
+        rate = float((self.clicked[chosen] - shown * floor).sum()) / exposure if exposure else 0.0
+        return min(max(rate, 1e-3), 0.9)
+
+    def log_likelihood(self, theta: npt.ArrayLike) -> Floats:
+        """Return log L of each doc (docs)."""
+        return np.asarray(self._run(_value_kernel, np.asarray(theta, np.float64), 1)[0])
+
+    def gradient(
+        self, logit: npt.ArrayLike, *, threads: int | None = None
+    ) -> tuple[Floats, Floats]:
+        r"""Return first derivative and expected curvature of $-\log L$ by the logit of theta.
+
+        $$-\sum_k (n_k - N_k P_k) \frac{g_k \theta (1 - \theta)}{P_k (1 - P_k)}, \quad
+        \sum_k N_k \frac{(g_k \theta (1 - \theta))^2}{P_k (1 - P_k)}$$
+
+        Args:
+            logit: log(theta / (1 - theta)) of each doc.
+            threads: default: the cores this process may use. No effect on the result.
+        """
+        logits = np.ascontiguousarray(logit, np.float64)
+        first, second = self._run(_gradient_kernel, logits, 2, threads)
+        return first, second
+
+    def _run(self, kernel, values: Floats, outputs: int, threads: int | None = 1) -> Floats:  # type: ignore[no-untyped-def]
+        if values.shape != (self.docs,):
+            raise InputError(f"{values.shape} values for {self.docs} docs")
+        out = np.zeros((outputs, self.docs))
+        cells = (self.offsets, self.shown, self.clicked, self.gain, self.floor)
+        for_each_piece(
+            lambda a, b: kernel(a, b, *cells, values, out), self.offsets, threads=threads
+        )
+        return out
+
+
+def click_evidence_definition(
+    evidence: ClickEvidence, logit: npt.ArrayLike
+) -> tuple[Floats, Floats, Floats]:
+    """Return log L, and what `gradient` returns, by their formulas in plain NumPy."""
+    theta = (1 / (1 + np.exp(-np.asarray(logit, np.float64))))[evidence.cell_docs]
+    n, shown = evidence.clicked, evidence.shown
+    p = np.clip(evidence.floor + evidence.gain * theta, _LEAST, 1 - _LEAST)
+    slope = evidence.gain * theta * (1 - theta)
+    height = n * np.log(p) + (shown - n) * np.log(1 - p)
+    first = -(n - shown * p) * slope / (p * (1 - p))
+    second = shown * slope**2 / (p * (1 - p))
+    return evidence.sums(height), evidence.sums(first), evidence.sums(second)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _value_kernel(first, last, offsets, shown, clicked, gain, floor, theta, out):  # type: ignore[no-untyped-def]
+    for doc in range(first, last):
+        total = 0.0
+        for i in range(offsets[doc], offsets[doc + 1]):
+            p = min(max(floor[i] + gain[i] * theta[doc], _LEAST), 1 - _LEAST)
+            if clicked[i] > 0:
+                total += clicked[i] * np.log(p)
+            if shown[i] > clicked[i]:
+                total += (shown[i] - clicked[i]) * np.log1p(-p)
+        out[0, doc] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _gradient_kernel(first, last, offsets, shown, clicked, gain, floor, logit, out):  # type: ignore[no-untyped-def]
+    for doc in range(first, last):
+        if offsets[doc] == offsets[doc + 1]:
+            continue
+        theta = 1 / (1 + np.exp(-logit[doc]))
+        bend = theta * (1 - theta)
+        pull, curvature = 0.0, 0.0
+        for i in range(offsets[doc], offsets[doc + 1]):
+            p = min(max(floor[i] + gain[i] * theta, _LEAST), 1 - _LEAST)
+            slope = gain[i] * bend
+            share = slope / (p * (1 - p))
+            pull -= (clicked[i] - shown[i] * p) * share
+            curvature += shown[i] * slope * share
+        out[0, doc] = pull
+        out[1, doc] = curvature

@@ -1,0 +1,127 @@
+"""Propensities by the likelihood of the clicks, jointly with relevance from features."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
+from prsrank.logs.pieces import Extent, Pieces
+from prsrank.propensity.bootstrap import (
+    CurveOptions,
+    RawCurve,
+    curve_with_intervals,
+    not_identified,
+)
+from prsrank.propensity.cells import Cells
+from prsrank.propensity.cells_on_lists import count_on_lists
+from prsrank.propensity.counted_clicks import CountedClicks
+from prsrank.propensity.curve import Propensities, power_law
+from prsrank.propensity.em_steps import propensity_given_relevance
+from prsrank.propensity.regression_em import influence_given_relevance
+from prsrank.propensity.tempering import JUDGE, Tempering, temper_counts
+from prsrank.relevance.prior import PriorModel, cross_fitted_prior
+from prsrank.types import Floats, LogTables
+
+_ONE_POSITION = (
+    "every doc was only ever shown at one position, so that only the features tell relevance "
+    "from position; log sessions of a second ranker or randomise a share"
+)
+_NO_FEATURES = "it tells relevance from position by the features: give the data set"
+_FLAT = (
+    "features explain the clicks about as well with any curve; log sessions of a second ranker "
+    "or randomise a share"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikelihoodEstimator(CurveOptions):
+    r"""The curve that makes clicks of held-out queries most likely, relevance from features.
+
+    First a power law $(1/k)^\eta$: the power of 1/k that `temper` finds. With shape "power" that
+    is the curve. Else every position gets a p of its own: by turns the prior q(x) is
+    cross-fitted given p, and p is the most likely given q. Unlike regression EM, the q of a
+    doc never comes from its own clicks, so that what features do not know about a doc is not
+    taken for a bias of its position.
+
+    Args:
+        rounds: how often prior and curve are fitted in turn.
+        prior: how relevance depends on the features.
+    """
+
+    method: ClassVar[str] = "likelihood"
+    needs: ClassVar[str] = "features of the docs"
+    uses_features: ClassVar[bool] = True
+
+    rounds: int = 3
+    prior: PriorModel = JUDGE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rounds < 1:
+            raise InputError(f"rounds must be at least 1, not {self.rounds}")
+
+    def identify(self, tables: LogTables) -> None:
+        """Return None: counts alone cannot tell, the features must."""
+
+    def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
+        """Say that sessions alone do not identify the curve."""
+        depth = self.depth(pieces.total(Extent.of))
+        none = np.zeros(depth, np.int64)
+        return not_identified(depth, none, method=self.method, why=_NO_FEATURES)
+
+    def estimate(
+        self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
+    ) -> Propensities:
+        """Return the curve of the log; see `Estimator`."""
+        depth = self.depth(Extent.of(log))
+        if dataset is None:
+            clicks = log.position_counts()[1][:depth]
+            return not_identified(depth, clicks, method=self.method, why=_NO_FEATURES)
+        cells = count_on_lists(log, dataset)
+        at = cells.clicks_at[:depth]
+        if depth < 2:
+            return not_identified(depth, at, method=self.method, why=_FLAT)
+        counted = CountedClicks(cells, cells.positions, 1.0 / cells.positions)
+        found = temper_counts(counted, dataset, prior=self.prior, seed=seed)
+        if not found.decides:
+            return not_identified(depth, at, method=self.method, why=_FLAT)
+        curve = (
+            _power_curve(found, cells, depth)
+            if self.shape == "power"
+            else self._free(cells, dataset, found.power, seed, depth)
+        )
+        one = bool((np.diff(cells.offsets) < 2).all()) and not curve.verdict.startswith("not")
+        if one and curve.verdict == "identified":
+            return replace(curve, verdict=f"weak: positions 2-{depth}: {_ONE_POSITION}")
+        return curve
+
+    def _free(
+        self, cells: Cells, dataset: RankingDataset, eta: float, seed: int, depth: int
+    ) -> Propensities:
+        p = power_law(eta, np.arange(1, cells.depth + 1))
+        q: Floats = np.zeros(cells.docs)
+        for _ in range(self.rounds):
+            evidence = CountedClicks(cells, cells.positions, p[cells.positions - 1]).evidence()
+            q = cross_fitted_prior(dataset, evidence, self.prior, seed=seed).q
+            p = propensity_given_relevance(cells, p, q)
+            # a position without clicks would be impossible to see, and its docs free of evidence
+            p = np.maximum(p / p[0], 1e-6)
+        with np.errstate(divide="ignore"):
+            log_p = np.where(cells.clicks_at > 0, np.log(p), np.nan)[:depth]
+        influence = influence_given_relevance(cells, p, q)[:, :depth]
+        raw = RawCurve(log_p, influence, cells.clicks_at[:depth], "no clicks")
+        return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
+
+
+def _power_curve(found: Tempering, cells: Cells, depth: int) -> Propensities:
+    k = np.arange(1, depth + 1)
+    p, low, high = (power_law(eta, k) for eta in (found.power, found.high, found.low))
+    return Propensities(
+        p, low, high, cells.clicks_at[:depth], "identified", LikelihoodEstimator.method
+    )
+
+
+LIKELIHOOD = LikelihoodEstimator()

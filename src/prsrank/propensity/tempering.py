@@ -1,0 +1,246 @@
+r"""Is a curve right? The clicks judge it, without labels.
+
+A curve is *tempered* by a power: $p_k^s$. For each s the prior is fitted anew and the clicks of
+the queries left out are scored by their likelihood. If the curve is right, s = 1 is best; a
+curve with an exponent twice too large is best at s = .5. Where features explain the positions as
+well as the curve does, no s is better than another, and nothing is decided.
+
+What a power is found from is relevance by features. A ranker that knew more of relevance than the
+features do put better docs on top than they say, and the curve looks steeper than it is: a power
+below 1 cannot come from that, but one above 1 can. The clicks themselves cannot tell the two
+apart where each doc was shown at one position only; a randomised share of sessions can.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.clicks.likelihood import ClickEvidence, ClickLikelihood
+from prsrank.data.dataset import RankingDataset
+from prsrank.logs.click_log import ClickLog
+from prsrank.propensity.counted_clicks import CountedClicks
+from prsrank.propensity.curve import PowerLaw, Propensities, PropensityCurve
+from prsrank.relevance.prior import PriorModel, cross_fitted_prior, query_parts
+from prsrank.relevance.priors import find_prior
+from prsrank.relevance.tree_prior import TreePrior
+from prsrank.types import Floats, Marks
+
+# Powers are tried that make the curve about as steep as (1/k)^eta for these eta.
+ETAS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
+_NEAR = 0.25
+# An interval of eta wider than this does not tell one curve from another.
+WIDEST_INTERVAL = 0.6
+# Less than this share of the information left by the features is the prior's form, not the curve.
+LEAST_SHARE = 0.055
+_ASIDE = 0.5
+# A curve flatter than this has no shape that a power could change.
+_FLATTEST = 0.02
+# Few, quick trees: powers are compared with one another, not with a better prior.
+JUDGE = TreePrior(trees=60, learning_rate=0.2, patience=5)
+_JUDGE_PARTS = 3
+# So many docs judge a curve to a few hundredths.
+_DOCS_FOR_JUDGING = 30_000
+_REPLICATES = 500
+_SUBSET_SEED = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Tempering:
+    """What the clicks say about a curve.
+
+    Attributes:
+        power: the s at which held-out clicks are most likely.
+        low: lower end of its 95 % interval, by a bootstrap of queries.
+        high: upper end.
+        decides: whether the likelihood is clear; if not, leave the curve alone.
+        share: information about the power that features leave, as a share of what there would
+            be if relevance were known: 0 where features explain the positions.
+        one_position: whether no doc was shown at two positions, so that only features tell
+            relevance from position.
+        powers: the powers that were tried, rising.
+        log_likelihood: of held-out clicks at each of them.
+    """
+
+    power: float
+    low: float
+    high: float
+    decides: bool
+    share: float
+    one_position: bool
+    powers: Floats
+    log_likelihood: Floats
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether the clicks clearly prefer another power than 1."""
+        return self.decides and not self.low <= 1 <= self.high
+
+    @property
+    def sentence(self) -> str:
+        """The finding in plain words."""
+        interval = f"{self.power:.2f} (95 % interval {self.low:.2f} to {self.high:.2f})"
+        if not self.decides:
+            return (
+                "the clicks cannot judge this curve: features explain them about as well with any "
+                f"of its powers from {self.low:.2f} to {self.high:.2f}; it is left as it is"
+            )
+        if self.contradicts:
+            said = f"the clicks contradict this curve: they look like its power {interval}"
+            if self.low > 1 and self.one_position:
+                said += ", unless the ranker that was logged knew more than the features do"
+            return said
+        return f"the clicks agree with this curve: they look like its power {interval}"
+
+
+def temper(
+    log: ClickLog,
+    lists: RankingDataset,
+    propensities: PropensityCurve | npt.ArrayLike | None = None,
+    *,
+    model: ClickLikelihood | None = None,
+    prior: str | PriorModel = JUDGE,
+    context: str | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Tempering:
+    """Let the clicks judge a curve; arguments as those of `prsrank.pairs.posterior.posterior`."""
+    counted = CountedClicks.of_log(log, lists, propensities, context=context)
+    return temper_counts(counted, lists, model=model, prior=prior, seed=seed, threads=threads)
+
+
+def temper_counts(
+    counted: CountedClicks,
+    lists: RankingDataset,
+    *,
+    model: ClickLikelihood | None = None,
+    prior: str | PriorModel = JUDGE,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Tempering:
+    """Let counts of clicks judge their propensities."""
+    chosen = _some_lists(lists, counted)
+    docs, some = np.repeat(chosen, lists.list_lengths), lists.select(chosen)
+    owner = np.repeat(np.arange(some.lists), some.list_lengths)
+    judge = find_prior(prior)
+
+    def heights(power: float) -> Floats:
+        evidence = _of_docs(counted.evidence(model, power=power), docs)
+        fitted = cross_fitted_prior(
+            some, evidence, judge, parts=_JUDGE_PARTS, seed=seed, threads=threads
+        )
+        return np.bincount(owner, fitted.log_likelihood, some.lists).astype(np.float64)
+
+    steepness, information = _steepness(counted), _information(counted, docs)
+    one = bool((np.diff(counted.cells.offsets) < 2).all())
+    if steepness < _FLATTEST:
+        height = np.array([heights(1.0).sum()])
+        return Tempering(1.0, 0.0, np.inf, False, 0.0, one, np.ones(1), height)
+    first = [eta / steepness for eta in ETAS]
+    # the curve as it is takes the place of the nearest power
+    first[int(np.argmin(np.abs(np.array(first[1:]) - 1))) + 1] = 1.0
+    tried = {power: heights(power) for power in first}
+    best = max(tried, key=lambda power: tried[power].sum())
+    for power in (best - _NEAR / steepness, best + _NEAR / steepness):
+        if 0 < power < max(first):
+            tried[power] = heights(power)
+    powers = np.array(sorted(tried))
+    values = np.array([tried[power] for power in powers])
+    found = _verdict(powers, values, steepness, information, seed)
+    return replace(found, one_position=one)
+
+
+def _steepness(counted: CountedClicks) -> float:
+    r"""Return the eta of the $(1/k)^\eta$ that the curve is most like, where clicks are."""
+    clicks = counted.cells.clicked
+    with np.errstate(divide="ignore"):
+        fall = np.where(clicks > 0, -np.log(counted.propensity), 0.0)
+    depth = float((clicks * np.log(counted.positions)).sum())
+    return max(float((clicks * fall).sum()) / depth, 0.0) if depth > 0 else 0.0
+
+
+def _information(counted: CountedClicks, docs: Marks) -> float:
+    r"""Return about the information on the power if relevance were known: $\sum n (\log p)^2$."""
+    cells = docs[counted.cells.cell_docs] & (counted.cells.clicked > 0)
+    logs = np.log(counted.propensity[cells])
+    return float((counted.cells.clicked[cells] * logs**2).sum())
+
+
+def _some_lists(lists: RankingDataset, counted: CountedClicks) -> Marks:
+    """Choose lists with impressions, whole hash parts of them, up to a number of docs."""
+    shown = np.diff(counted.cells.offsets) > 0
+    owner = np.repeat(np.arange(lists.lists), lists.list_lengths)
+    used = np.bincount(owner, shown, lists.lists) > 0
+    docs = int(lists.list_lengths[used].sum())
+    if docs <= _DOCS_FOR_JUDGING:
+        return used
+    part = query_parts(lists.query_ids, 1000, seed=_SUBSET_SEED)
+    return np.asarray(used & (part < 1000 * _DOCS_FOR_JUDGING / docs))
+
+
+def _of_docs(evidence: ClickEvidence, docs: Marks) -> ClickEvidence:
+    cells = docs[evidence.cell_docs]
+    lengths = np.diff(evidence.offsets)[docs]
+    return ClickEvidence(
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        *(getattr(evidence, name)[cells] for name in ("shown", "clicked", "gain", "floor")),
+    )
+
+
+def _verdict(
+    powers: Floats, by_list: Floats, steepness: float, information: float, seed: int
+) -> Tempering:
+    """Find the best power, and by drawing the lists again how sure that is.
+
+    The likelihood between the powers tried is a cubic spline. A spline is linear in the values
+    that it goes through, so that a replicate costs one product.
+    """
+    from scipy.interpolate import CubicSpline
+
+    fine = np.linspace(powers[0], powers[-1], 601)
+    between = np.asarray(CubicSpline(powers, np.eye(len(powers)))(fine))
+    total = by_list.sum(axis=1)
+    rng, lists = np.random.default_rng(seed), by_list.shape[1]
+    drawn = rng.multinomial(lists, np.full(lists, 1 / lists), size=_REPLICATES)
+    replicates = fine[np.argmax(drawn @ by_list.T @ between.T, axis=1)]
+    low, high = np.quantile(replicates, [0.025, 0.975])
+    profile = between @ total
+    best = int(np.argmax(profile))
+    # how far the likelihood falls on either side, on the side where it falls less
+    aside = _ASIDE / steepness
+    falls = [profile[best] - np.interp(fine[best] + s * aside, fine, profile) for s in (-1, 1)]
+    inside = [fine[best] - aside >= powers[0], fine[best] + aside <= powers[-1]]
+    fall = min(f for f, there in zip(falls, inside, strict=True) if there)
+    share = float(2 * fall / aside**2 / information)
+    decides = bool(
+        (high - low) * steepness <= WIDEST_INTERVAL
+        and fine[best] < powers[-1]
+        and share >= LEAST_SHARE
+    )
+    return Tempering(
+        float(fine[best]), float(low), float(high), decides, share, True, powers, total
+    )
+
+
+def tempered(curve: Any, power: float) -> Any:
+    """Return a curve, or propensities of slots, raised to a power.
+
+    >>> tempered(PowerLaw(2.0), 0.5)
+    PowerLaw(eta=1.0)
+    """
+    if isinstance(curve, PowerLaw):
+        return PowerLaw(curve.eta * power)
+    if not isinstance(curve, Propensities):
+        return np.asarray(curve, np.float64) ** power
+    parts: Mapping[str, Propensities] = {
+        name: tempered(part, power) for name, part in curve.contexts.items()
+    }
+    return replace(
+        curve,
+        propensity=curve.propensity**power,
+        low=curve.low**power,
+        high=curve.high**power,
+        contexts=parts,
+    )

@@ -1,0 +1,95 @@
+r"""The prior: how relevant a doc is by its features, learned from clicks by their likelihood.
+
+$q(x) = 1 / (1 + e^{-f(x)})$ with f chosen for the greatest likelihood of the counts. It is
+*cross-fitted*: queries fall into parts, and the q of a part's docs comes from an f that has not
+seen them. Else q would hold the doc's own clicks, and the posterior would count them twice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Protocol
+
+import numpy as np
+
+from prsrank.clicks.likelihood import ClickEvidence
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.types import Floats, IdArray, Longs
+
+PARTS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """What the features say about each doc.
+
+    Attributes:
+        logit: f(x) of each doc, from the parts that it is not in (docs).
+        log_likelihood: of each doc's counts under it: a judge that needs no labels (docs).
+        details: how it was reached, such as the number of trees of each part.
+    """
+
+    logit: Floats
+    log_likelihood: Floats
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def q(self) -> Floats:
+        """The expected theta of each doc."""
+        return np.asarray(1 / (1 + np.exp(-self.logit)))
+
+
+class PriorModel(Protocol):
+    """A family of functions f(x), and how one is chosen. Immutable."""
+
+    def cross_fit(
+        self,
+        dataset: RankingDataset,
+        evidence: ClickEvidence,
+        part: Longs,
+        *,
+        seed: int,
+        threads: int | None,
+    ) -> Prior:
+        """Return the prior of each doc from the docs of other parts.
+
+        Args:
+            dataset: the lists.
+            evidence: the clicks on their docs.
+            part: part of each doc, from 0.
+            seed: of everything random.
+            threads: default: the cores this process may use. No effect on the result.
+        """
+        ...
+
+
+def cross_fitted_prior(
+    dataset: RankingDataset,
+    evidence: ClickEvidence,
+    model: PriorModel,
+    *,
+    parts: int = PARTS,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Prior:
+    """Fit a prior to the clicks, each part of the queries from the others."""
+    if evidence.docs != dataset.docs:
+        raise InputError(f"clicks on {evidence.docs} docs for a data set of {dataset.docs}")
+    if not evidence.clicked.any():
+        raise InputError("the log has no clicks at all: there is nothing to learn from")
+    part = np.repeat(query_parts(dataset.query_ids, parts, seed=seed), dataset.list_lengths)
+    return model.cross_fit(dataset, evidence, part, seed=seed, threads=threads)
+
+
+def query_parts(query_ids: IdArray, parts: int, *, seed: int = 0) -> Longs:
+    """Return the part of each query: a hash of seed and id, whatever the other queries are.
+
+    >>> query_parts(np.array(["a", "b", "c"]), 5).tolist()
+    [3, 1, 2]
+    """
+    if parts < 2:
+        raise InputError(f"cross-fitting needs at least 2 parts, not {parts}")
+    digests = (blake2b(f"{seed} {i}".encode(), digest_size=8).digest() for i in query_ids.tolist())
+    keys = [int.from_bytes(digest, "little") % parts for digest in digests]
+    return np.array(keys, np.int64)

@@ -1,0 +1,131 @@
+"""A prior of boosted trees, grown by LightGBM on the likelihood of the clicks."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from prsrank.clicks.likelihood import ClickEvidence
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.relevance.prior import Prior
+from prsrank.threads import import_lightgbm, thread_count
+from prsrank.types import Floats, Longs, Marks, Reals
+
+# Below so many feature values LightGBM's threads cost more than they save.
+_VALUES_FOR_THREADS = 1_000_000
+# Beyond this a logit changes no probability that matters, and its curvature vanishes.
+_WIDEST_LOGIT = 12.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreePrior:
+    r"""f(x) a sum of trees; growth stops by the likelihood of the part left out.
+
+    All parts share one binned matrix: docs of the part left out, and docs that were never
+    shown, pull with gradient 0. LightGBM keeps their scores as trees grow, so their likelihood
+    after each tree costs no prediction.
+
+    Args:
+        trees: the most trees of a part.
+        learning_rate: of each tree.
+        leaves: the most leaves of a tree.
+        least_clicks: the least expected curvature of a leaf. It counts about the clicks that
+            a leaf's value rests on, whatever the number of sessions.
+        feature_share: share of the features, drawn anew for each tree.
+        patience: stop after so many trees without a greater likelihood.
+    """
+
+    trees: int = 300
+    learning_rate: float = 0.1
+    leaves: int = 8
+    least_clicks: float = 5.0
+    feature_share: float = 0.5
+    patience: int = 20
+
+    def __post_init__(self) -> None:
+        if min(self.trees, self.patience) < 1 or self.leaves < 2 or not self.learning_rate > 0:
+            raise InputError("trees and patience must be at least 1, leaves 2, learning_rate > 0")
+
+    def cross_fit(
+        self,
+        dataset: RankingDataset,
+        evidence: ClickEvidence,
+        part: Longs,
+        *,
+        seed: int,
+        threads: int | None,
+    ) -> Prior:
+        """Return the prior of each doc; see `PriorModel`."""
+        lightgbm = import_lightgbm()
+        options = self._options(seed, threads, dataset.features.size)
+        data = lightgbm.Dataset(dataset.features, params=options, free_raw_data=False)
+        data.construct()
+        logit, trees = np.zeros(dataset.docs), []
+        for left_out in range(int(part.max(initial=0)) + 1):
+            held = part == left_out
+            logit[held], grown = self._grown(lightgbm, data, options, evidence, held, threads)
+            trees.append(grown)
+        height = evidence.log_likelihood(1 / (1 + np.exp(-logit)))
+        return Prior(logit, height, {"trees": trees})
+
+    def _grown(
+        self,
+        lightgbm: Any,
+        data: Any,
+        options: dict[str, Any],
+        evidence: ClickEvidence,
+        held: Marks,
+        threads: int | None,
+    ) -> tuple[Floats, int]:
+        """Return the logits of the docs left out, and the number of trees behind them."""
+        growth = _Growth(evidence, held, threads)
+        booster = lightgbm.Booster(options, data)
+        # the first call sees no tree yet, so that the last one sees them all
+        for _ in range(self.trees + 1):
+            no_split = booster.update(fobj=growth)
+            if no_split or growth.trees - growth.best_trees >= self.patience:
+                break
+        return growth.best_logits, growth.best_trees
+
+    def _options(self, seed: int, threads: int | None, values: int) -> dict[str, Any]:
+        few = threads is None and values < _VALUES_FOR_THREADS
+        return {
+            "objective": "none",
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.leaves,
+            "min_data_in_leaf": 1,
+            "min_sum_hessian_in_leaf": self.least_clicks,
+            "lambda_l2": 1.0,
+            "feature_fraction": self.feature_share,
+            "num_threads": 1 if few else thread_count(threads),
+            "seed": seed,
+            "deterministic": True,
+            "force_col_wise": True,  # row by row would read the features that a tree leaves out
+            "feature_pre_filter": False,
+            "verbosity": -1,
+        }
+
+
+class _Growth:
+    """LightGBM's objective; it is handed the scores, and so watches the part left out."""
+
+    def __init__(self, evidence: ClickEvidence, held: Marks, threads: int | None) -> None:
+        rate = evidence.base_rate(~held)
+        self.evidence, self.held, self.threads = evidence, held, threads
+        self.start = float(np.log(rate / (1 - rate)))
+        self.trees, self.best_trees = -1, 0
+        self.best = -np.inf
+        self.best_logits = np.full(int(held.sum()), self.start)
+
+    def __call__(self, scores: Floats, _: Any) -> tuple[Reals, Reals]:
+        logits = np.clip(self.start + scores, -_WIDEST_LOGIT, _WIDEST_LOGIT)
+        theta = 1 / (1 + np.exp(-logits))
+        height = float(self.evidence.log_likelihood(theta)[self.held].sum())
+        self.trees += 1
+        if height > self.best:
+            self.best, self.best_trees = height, self.trees
+            self.best_logits = logits[self.held]
+        gradient, curvature = self.evidence.gradient(logits, threads=self.threads)
+        gradient[self.held] = curvature[self.held] = 0.0
+        return gradient.astype(np.float32), curvature.astype(np.float32)

@@ -1,0 +1,155 @@
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prsrank.clicks.likelihood import TrustClicks
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.simulate import simulate_clicks
+from prsrank.clicks.trust import TrustBiasModel
+from prsrank.data.dataset import RankingDataset
+from prsrank.logs.click_log import ClickLog
+from prsrank.losses.logistic import logistic_loss
+from prsrank.losses.outer import outer_logistic_loss
+from prsrank.pairs.doubly_robust import doubly_robust_pairs, doubly_robust_relevance
+from prsrank.pairs.outer_pairs import OuterPairs
+from prsrank.pairs.pair_set import PairSet
+from prsrank.pairs.posterior import action_weights, posterior
+from prsrank.propensity.counted_clicks import CountedClicks
+from prsrank.propensity.curve import PowerLaw
+from prsrank.relevance.linear_prior import LinearPrior
+
+CURVE, PRIOR = PowerLaw(1.0), LinearPrior(l2=(10.0,))
+
+
+@pytest.fixture(scope="module")
+def lists() -> RankingDataset:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 3)).astype(np.float32)
+    labels = rng.random(3000) < 1 / (1 + np.exp(1.5 - 2 * x[:, 0]))
+    return RankingDataset(x, np.arange(0, 3001, 10), labels=labels)
+
+
+def log_of(lists: RankingDataset, clicks: int, model: object = None, seed: int = 1) -> ClickLog:
+    scores = lists.features[:, 0] + np.random.default_rng(2).normal(size=lists.docs)
+    clicking = model or PositionBasedModel(eta=1, mu=0.1)
+    return simulate_clicks(lists, scores, clicking, clicks=clicks, seed=seed)  # type: ignore[arg-type]
+
+
+def true_theta(lists: RankingDataset) -> np.ndarray:
+    return np.where(lists.relevance > 0, 0.9, 0.1)
+
+
+def test_weights_are_the_expected_pairs_of_a_session_that_shows_everything() -> None:
+    theta = np.array([0.7, 0.2, 0.5])
+    data = RankingDataset(np.eye(3), np.array([0, 3]))
+    expected = np.zeros((3, 3))
+    for clicks in itertools.product([0, 1], repeat=3):
+        chance = np.prod(np.where(clicks, theta, 1 - theta))
+        c = np.array(clicks)
+        expected += chance * np.outer(c, 1 - c)
+    got = OuterPairs.from_relevance(data, theta).dense().weights.reshape(3, 3)
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+def test_loss_is_that_of_sessions_without_position_bias(lists: RankingDataset) -> None:
+    # eta 0 shows all docs of a list: the mean loss of naive pairs is that of the outer pairs
+    sessions = 60_000
+    log = simulate_clicks(
+        lists, lists.features[:, 0], PositionBasedModel(eta=0, mu=0.1), sessions=sessions, seed=5
+    )
+    scores = lists.features[:, 0] - lists.features[:, 1]
+    naive, _ = logistic_loss(scores, PairSet.from_log(log, lists, None, "naive"))
+    outer, _ = outer_logistic_loss(scores, OuterPairs.from_relevance(lists, true_theta(lists)))
+    assert naive / sessions * lists.lists == pytest.approx(outer, rel=0.02)
+
+
+def test_theta_goes_to_the_truth_with_many_clicks(lists: RankingDataset) -> None:
+    truth = true_theta(lists)
+    errors = []
+    for clicks in (300, 3000, 300_000):
+        found = posterior(log_of(lists, clicks), lists, CURVE, prior=PRIOR)
+        errors.append(np.abs(found.theta - truth).mean())
+        assert np.abs(found.prior - truth).mean() > 0.15  # what features cannot know
+    assert errors[2] < 0.06 < errors[1] < errors[0]
+
+
+@pytest.mark.parametrize("clicks", [300, 3000, 100_000])
+def test_intervals_cover(lists: RankingDataset, clicks: int) -> None:
+    found = posterior(log_of(lists, clicks), lists, CURVE, prior=PRIOR)
+    truth = true_theta(lists)
+    covered = np.mean((found.low <= truth) & (truth <= found.high))
+    assert 0.90 <= covered <= 0.999
+
+
+def test_trust_bias_has_the_same_steps(lists: RankingDataset) -> None:
+    t = 0.5 / np.arange(1, 11)
+    log = log_of(lists, 100_000, TrustBiasModel(eta=1, mu=0.1, trust=0.5))
+    trust = TrustClicks(0.9 + t * 0.1, 0.1 + t * 0.9)
+    right = posterior(log, lists, CURVE, model=trust, prior=PRIOR)
+    wrong = posterior(log, lists, CURVE, prior=PRIOR)
+    truth = lists.relevance
+    error = np.abs(right.theta - truth).mean()
+    assert error < 0.15
+    assert error < np.abs(wrong.theta - true_theta(lists)).mean() + 0.1
+    irrelevant_on_top = (truth == 0) & (wrong.theta > right.theta + 0.2)
+    assert irrelevant_on_top.sum() > 100  # what trust in the top looks like without the model
+
+
+def test_seed_and_threads(lists: RankingDataset) -> None:
+    log = log_of(lists, 1000)
+    one, two = (posterior(log, lists, CURVE, prior="trees", threads=t) for t in (1, 2))
+    assert np.array_equal(one.theta, two.theta)
+    assert one.strength == two.strength
+
+
+def test_lists_count_alike_or_by_sessions(lists: RankingDataset) -> None:
+    log = log_of(lists, 500)
+    found = posterior(log, lists, CURVE, prior=PRIOR)
+    shown = np.bincount(log.ranking_query[log.session_ranking], minlength=lists.lists)
+    np.testing.assert_array_equal(found.sessions, shown)
+    alike, often = found.pairs(), found.pairs(by_sessions=True)
+    np.testing.assert_allclose(often.weight_sums, alike.weight_sums * shown)
+
+
+def test_weighted_actions_weigh_pairs_and_leave_theta(lists: RankingDataset) -> None:
+    log = log_of(lists, 4000)
+    slot = np.repeat(log.ranking_offsets[log.session_ranking], log.session_clicks) + log.clicks
+    rows = log.doc_rows(lists)[log.ranking_docs[slot]]
+    dear = lists.features[:, 2] > 0
+    weighted = replace(log, click_weights=np.where(dear[rows], 10.0, 1.0))
+    plain, found = (posterior(one, lists, CURVE, prior=PRIOR) for one in (log, weighted))
+    np.testing.assert_array_equal(plain.theta, found.theta)
+    worth = action_weights(weighted, lists)
+    assert worth is not None
+    clicked = np.bincount(rows, minlength=lists.docs) > 0
+    # weights do not vary within docs, so that a doc's own say everything
+    np.testing.assert_allclose(worth[clicked & dear], 10.0)
+    np.testing.assert_allclose(worth[clicked & ~dear], 1.0)
+    np.testing.assert_allclose(worth[~clicked], weighted.click_weights.mean())
+    np.testing.assert_allclose(found.pairs().winning, plain.pairs().winning * worth)
+
+
+def test_weights_that_are_chance_are_shrunk_to_the_mean(lists: RankingDataset) -> None:
+    log = log_of(lists, 4000)
+    weights = np.random.default_rng(3).choice([1.0, 10.0], len(log.clicks))
+    worth = action_weights(replace(log, click_weights=weights), lists)
+    assert worth is not None
+    assert worth.std() < 0.35 * weights.std()
+    assert action_weights(log, lists) is None
+
+
+def test_doubly_robust_relevance_is_unbiased_and_clipped_in_pairs(lists: RankingDataset) -> None:
+    logs = [log_of(lists, 3000, seed=seed) for seed in range(30)]
+    mu = np.full(lists.docs, 0.4)  # a wrong prior
+    values = [
+        doubly_robust_relevance(CountedClicks.of_log(log, lists, CURVE).evidence(), mu)
+        for log in logs
+    ]
+    relevant = lists.relevance > 0
+    assert np.mean([v[relevant].mean() for v in values]) == pytest.approx(0.9, abs=0.02)
+    assert np.mean([v[~relevant].mean() for v in values]) == pytest.approx(0.1, abs=0.02)
+    pairs = doubly_robust_pairs(logs[0], lists, CURVE, tau=0.1, prior=PRIOR, normalise="arp")
+    assert pairs.normalise == "arp"
+    assert (pairs.losing <= 1).all()

@@ -1,0 +1,143 @@
+import numpy as np
+import pytest
+
+from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.simulate import simulate_clicks
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
+from prsrank.propensity.curve import PowerLaw, Propensities
+from prsrank.propensity.likelihood import LikelihoodEstimator
+from prsrank.propensity.tempering import Tempering, temper, tempered
+from prsrank.relevance.linear_prior import LinearPrior
+
+PRIOR = LinearPrior(l2=(10.0,))
+
+
+def lists_of(docs_per_list: int = 12, lists: int = 250) -> RankingDataset:
+    rng = np.random.default_rng(0)
+    docs = docs_per_list * lists
+    x = rng.normal(size=(docs, 4)).astype(np.float32)
+    labels = rng.random(docs) < 1 / (1 + np.exp(1 - 2 * x[:, 0] - x[:, 1]))
+    return RankingDataset(x, np.arange(0, docs + 1, docs_per_list), labels=labels)
+
+
+@pytest.fixture(scope="module")
+def lists() -> RankingDataset:
+    return lists_of()
+
+
+def log_of(lists: RankingDataset, eta: float = 1.0, **model: object) -> ClickLog:
+    scores = lists.features[:, 0] - 0.3 * lists.features[:, 2]
+    clicks = PositionBasedModel(eta=eta, mu=0.1, **model)  # type: ignore[arg-type]
+    return simulate_clicks(lists, scores, clicks, clicks=3000, seed=2)
+
+
+@pytest.fixture(scope="module")
+def log(lists: RankingDataset) -> ClickLog:
+    return log_of(lists)
+
+
+@pytest.mark.parametrize("assumed", [0.5, 1.0, 2.0])
+def test_the_power_that_makes_the_curve_right_is_found(
+    log: ClickLog, lists: RankingDataset, assumed: float
+) -> None:
+    found = temper(log, lists, PowerLaw(assumed), prior=PRIOR)
+    assert found.decides
+    assert found.low <= 1 / assumed <= found.high
+    assert found.power * assumed == pytest.approx(1.0, abs=0.15)
+    assert found.contradicts == (assumed != 1.0)
+    words = "agree with" if assumed == 1.0 else "contradict"
+    assert words in found.sentence
+
+
+def test_clicks_without_bias_flatten_a_curve(lists: RankingDataset) -> None:
+    found = temper(log_of(lists, eta=0.0), lists, PowerLaw(1.0), prior=PRIOR)
+    assert found.contradicts
+    assert found.power < 0.15
+
+
+def test_nothing_is_decided_where_features_know_the_position(lists: RankingDataset) -> None:
+    # a linear prior with log k among the features mimics any power of k
+    log = log_of(lists)
+    position = np.ones(lists.docs)
+    position[log.doc_rows(lists)[log.ranking_docs]] = log.ranking_positions
+    features = np.column_stack([np.log(position), 1e-3 * lists.features[:, 3]])
+    low = PositionBasedModel(curve=0.1 / np.arange(1, 13), mu=0.1)  # p theta stays far from 1
+    scores = -position
+    faint = simulate_clicks(lists, scores, low, clicks=3000, seed=3)
+    found = temper(
+        faint, RankingDataset(features, lists.offsets), PowerLaw(1.0), prior=LinearPrior(l2=(1e-3,))
+    )
+    assert not found.decides
+    assert "cannot judge" in found.sentence
+
+
+def test_a_flat_curve_has_no_power(log: ClickLog, lists: RankingDataset) -> None:
+    found = temper(log, lists, PowerLaw(0.0), prior=PRIOR)
+    assert not found.decides
+    assert found.power == 1.0
+
+
+def test_tempered_curves() -> None:
+    assert tempered(PowerLaw(2.0), 0.5) == PowerLaw(1.0)
+    part = Propensities([1, 0.25], [1, 0.16], [1, 0.36], [9, 4], "identified", "known")
+    whole = Propensities(
+        [1, 0.49], [1, 0.4], [1, 0.5], [9, 4], "weak", "known", contexts={"phone": part}
+    )
+    half = tempered(whole, 0.5)
+    np.testing.assert_allclose(half.propensity, [1, 0.7])
+    np.testing.assert_allclose(half.contexts["phone"].high, [1, 0.6])
+    np.testing.assert_allclose(tempered([0.25, 1.0], 0.5), [0.5, 1.0])
+
+
+def test_the_sentence_names_the_interval() -> None:
+    said = Tempering(0.5, 0.45, 0.56, True, 0.3, True, np.ones(1), np.ones(1)).sentence
+    assert said == (
+        "the clicks contradict this curve: they look like its power 0.50 "
+        "(95 % interval 0.45 to 0.56)"
+    )
+
+
+def test_what_the_ranker_knew_and_the_features_do_not_looks_like_a_steeper_curve(
+    lists: RankingDataset,
+) -> None:
+    scores = lists.features[:, 0] + 2.0 * lists.relevance
+    log = simulate_clicks(lists, scores, PositionBasedModel(eta=1, mu=0.1), clicks=3000, seed=2)
+    found = temper(log, lists, PowerLaw(1.0), prior=PRIOR)
+    assert found.power > 1.1
+    assert "unless the ranker that was logged knew more" in found.sentence
+
+
+def test_estimated_power_law(log: ClickLog, lists: RankingDataset) -> None:
+    curve = LikelihoodEstimator(shape="power", prior=PRIOR).estimate(log, dataset=lists)
+    k = np.arange(1, 13)
+    np.testing.assert_allclose(curve.propensity, 1 / k, atol=0.05)
+    assert (curve.low <= 1 / k + 1e-12).all()
+    assert (1 / k <= curve.high + 1e-12).all()
+    assert curve.verdict.startswith("weak: positions 2-12: every doc was only ever shown at one")
+
+
+def test_estimated_free_curve(lists: RankingDataset) -> None:
+    # a curve with a fold, that no power law has
+    truth = np.array([1, 0.9, 0.85, 0.8, 0.3, 0.25, 0.2, 0.18, 0.15, 0.12, 0.1, 0.1])
+    log = simulate_clicks(
+        lists,
+        [lists.features[:, 0], lists.features[:, 2]],
+        PositionBasedModel(curve=truth, mu=0.1),
+        clicks=8000,
+        seed=4,
+    )
+    curve = LikelihoodEstimator(shape="monotone", prior=PRIOR).estimate(log, dataset=lists, seed=1)
+    np.testing.assert_allclose(curve.propensity, truth, atol=0.12)
+    assert np.mean(np.abs(curve.propensity - truth)) < 0.05
+    assert curve.verdict == "identified"
+    assert curve.propensity[3] > 2 * curve.propensity[4]
+
+
+def test_without_features_nothing_is_identified(log: ClickLog) -> None:
+    curve = LikelihoodEstimator().estimate(log)
+    assert curve.verdict.startswith("not identified")
+    assert np.isnan(curve.propensity[1:]).all()
+    with pytest.raises(InputError, match="rounds"):
+        LikelihoodEstimator(rounds=0)
