@@ -13,6 +13,7 @@ With p_i and p_j the propensities of the positions at which the two docs were sh
 | ips_oracle | 1 / max(p_i, tau)                           | any other irrelevant doc   |
 | pns_oracle | p_j (1 - q_j) / (1 - p_j q_j)               | non-clicked                |
 | labels     | 1, i relevant and j irrelevant              | from labels, not clicks    |
+| posterior  | θ_i (1 - θ_j), from all clicks and features | any other doc of the list  |
 
 q_j is the probability of a click on an observed doc: 1 - noise if it is relevant, else noise.
 A weight depends on the logged positions only, never on the scores of the ranker in training.
@@ -33,7 +34,7 @@ from prsrank.families import Family
 from prsrank.types import Floats, Marks
 from prsrank.types import WeightFunction as WeightFunction
 
-Against = Literal["non-clicked", "others", "irrelevant", "labels"]
+Against = Literal["non-clicked", "others", "irrelevant", "labels", "posterior"]
 
 
 def naive_weights(p_clicked: npt.ArrayLike, p_non_clicked: npt.ArrayLike) -> Floats:
@@ -164,9 +165,9 @@ class Weighting:
     Attributes:
         name: as in the table `WEIGHTINGS`.
         function: `function(p_clicked, p_non_clicked, **parameters)`, by broadcasting; None
-            for `labels`, which needs no clicks.
+            for `labels`, which needs no clicks, and `posterior`, which weighs no single session.
         against: "non-clicked", "others" (clicked or not), "irrelevant" (others whose
-            relevance is 0) or "labels".
+            relevance is 0), "labels", or "posterior" (see `prsrank.pairs.posterior`).
         takes_relevance: the function has a keyword `relevance`, that of the other doc.
         needs_propensities: False if the weights do not depend on propensities.
         parameters: values of the function's keywords.
@@ -286,6 +287,7 @@ WEIGHTINGS: Family[Weighting] = Family(
                 parameters={"noise": 0.1},
             ),
             Weighting("labels", None, "labels", needs_propensities=False, chart_style=4),
+            Weighting("posterior", None, "posterior", parameters={"temper": 0.0}),
         )
     },
 )

@@ -9,6 +9,7 @@ from prsrank.metrics.ranking import average, metric
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.base import Quality, Ranker, ranker_class
 from prsrank.rankers.search import best_of
+from prsrank.weighting import WEIGHTINGS
 
 
 def trained(
@@ -103,6 +104,12 @@ def _pairs(
         make = lambda: ranker.pairs(logged.log, logged.lists)  # noqa: E731
         return logged.lists, inputs.keep(f"counts of {ranker.name}", key, make)
     curve = None if known is None else inputs.curve(parts, identity, known)
+
+    if WEIGHTINGS[weighting].against == "posterior":
+        make = lambda: ranker.pairs(  # noqa: E731
+            logged.log, logged.lists, curve, weighting, parameters=dict(parameters)
+        )
+        return logged.lists, inputs.keep("pairs", [*key, ranker.prior], make)
 
     def fold() -> PairSet:
         return PairSet.from_log(

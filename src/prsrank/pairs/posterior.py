@@ -5,8 +5,9 @@ are seen has the pair (i clicked, j not) with probability $\theta_i (1 - \theta_
 puts in each theta's expectation given the features and the clicks: see docs/posterior.md.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +17,12 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.propensity.counted_clicks import CountedClicks
+from prsrank.propensity.tempering import temper, tempered
 from prsrank.relevance.beta_posterior import beta_posterior
 from prsrank.relevance.prior import PriorModel, cross_fitted_prior
 from prsrank.relevance.priors import find_prior
 from prsrank.types import Floats
+from prsrank.weighting import find_weighting
 
 if TYPE_CHECKING:
     from prsrank.pairs.log_on_lists import PropensitySource
@@ -134,6 +137,34 @@ def _sessions_of_lists(log: ClickLog, lists: RankingDataset) -> Floats:
     first = log.ranking_docs[log.ranking_offsets[:-1][filled]]
     owner = np.searchsorted(lists.offsets, log.doc_rows(lists)[first], side="right") - 1
     return np.bincount(owner, sessions[filled], lists.lists).astype(np.float64)
+
+
+def posterior_pairs(
+    log: ClickLog,
+    lists: RankingDataset,
+    propensities: "PropensitySource" = None,
+    *,
+    prior: str | PriorModel = "trees",
+    parameters: Mapping[str, float] | None = None,
+    **options: Any,
+) -> OuterPairs:
+    """Return posterior pairs of a log: the weighting `posterior` of commands and experiments.
+
+    Args:
+        log: the clicks.
+        lists: the data set.
+        propensities: as `posterior` takes them.
+        prior: how relevance comes from the features.
+        parameters: "temper" above 0: where the clicks contradict the given curve, take the
+            power of it that they look like; see `prsrank.temper`.
+        options: a ranker's `pair_options`.
+    """
+    given = find_weighting("posterior", parameters).parameters
+    if given["temper"] and hasattr(propensities, "at"):
+        judged = temper(log, lists, propensities)
+        if judged.contradicts:
+            propensities = tempered(propensities, judged.power)
+    return posterior(log, lists, propensities, prior=prior).pairs(**options)
 
 
 def action_weights(log: ClickLog, lists: RankingDataset) -> Floats | None:

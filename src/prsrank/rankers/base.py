@@ -62,6 +62,7 @@ class Ranker(ABC):
     Attributes:
         name: key in RANKERS.
         takes_propensities: false for a ranker that learns them itself.
+        prior: how posterior pairs for it take relevance from features: "trees" or "linear".
         default_weighting: the weighting that the ranker is known for.
         stops_early: whether `fit` stops by `validation`; the others take no notice of it.
         search_grid: settings to try, the likeliest first.
@@ -76,6 +77,7 @@ class Ranker(ABC):
 
     name: ClassVar[str]
     takes_propensities: ClassVar[bool] = True
+    prior: ClassVar[str] = "trees"
     default_weighting: ClassVar[str] = "prs"
     stops_early: ClassVar[bool] = False
     search_grid: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
@@ -160,8 +162,13 @@ class Ranker(ABC):
             return self._folded(log, dataset)
         from prsrank.pairs.click_sets import ClickSets
         from prsrank.pairs.pair_set import PairSet
+        from prsrank.pairs.posterior import posterior_pairs
 
         chosen, options = weighting or self.default_weighting, self.pair_options
+        if find_weighting(chosen).against == "posterior":
+            return posterior_pairs(
+                log, dataset, propensities, prior=self.prior, parameters=parameters, **options
+            )
         if self.takes == "click sets":
             return ClickSets.from_log(log, dataset, propensities, chosen, parameters=parameters)
         return PairSet.from_log(
