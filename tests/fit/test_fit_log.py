@@ -20,6 +20,7 @@ from prsrank.fit.propensities import covering
 from prsrank.logs import stored_pieces
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.held_out import hold_out
 from prsrank.logs.reading import read_click_log
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.propensity.randomised import RandomisedEstimator
@@ -90,6 +91,11 @@ def test_held_out_queries_are_not_learned_from(fitted):
     assert held_out == set(fitted.parts.held_out.lists.query_ids.tolist())
     assert not held_out & (learned | tuned)
     assert not learned & tuned
+
+
+def test_a_fit_and_a_split_with_the_same_seed_hold_out_the_same_queries(fitted, log):
+    by_hand = hold_out(read_click_log(log), seed=fitted.plan.seed).held_out
+    assert by_hand.query_ids.tolist() == sorted(fitted.parts.held_out.lists.query_ids.tolist())
 
 
 def test_held_out_clicks_change_neither_model_nor_propensities(folder, log, fitted):

@@ -10,7 +10,8 @@ from prsrank.cli.log_options import AnyLog, Column, MappingFile, Memory, load_cl
 from prsrank.errors import InputError
 from prsrank.files import atomic_output
 from prsrank.logs.click_log_files import write_events
-from prsrank.logs.held_out import hold_out, parse_hold_out
+from prsrank.logs.held_out import hold_out
+from prsrank.logs.split import parse_hold_out
 
 _PARTS = ("training.parquet", "held_out.parquet")
 

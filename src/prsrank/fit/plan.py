@@ -7,9 +7,8 @@ from typing import Any
 
 from prsrank.errors import InputError
 from prsrank.files import FileName
-from prsrank.fit.parts import RANDOMISED, Split
-from prsrank.logs.held_out import parse_hold_out
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.split import RANDOMISED, Split, parse_hold_out
 from prsrank.propensity.estimators import ESTIMATORS
 from prsrank.rankers.base import ranker_class
 from prsrank.weighting import find_weighting
