@@ -19,8 +19,8 @@ from prsrank.fit import fit_log, repeat_fit
 from prsrank.fit.propensities import covering
 from prsrank.logs import stored_pieces
 from prsrank.logs.click_log_files import write_events
-from prsrank.logs.mapping import LogMapping
 from prsrank.logs.held_out import hold_out
+from prsrank.logs.mapping import LogMapping
 from prsrank.logs.reading import read_click_log
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.propensity.randomised import RandomisedEstimator

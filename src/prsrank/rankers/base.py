@@ -16,6 +16,8 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.families import Family
 from prsrank.files import FileName, atomic_output, read_json, write_json
+from prsrank.pairs.click_sets import ClickSets
+from prsrank.pairs.pair_set import PairSet
 from prsrank.types import Floats
 from prsrank.weighting import find_weighting
 
@@ -157,9 +159,6 @@ class Ranker(ABC):
             if propensities is not None:
                 raise InputError(f"{self.name} learns its propensities: give it none")
             return self._folded(log, dataset)
-        from prsrank.pairs.click_sets import ClickSets
-        from prsrank.pairs.pair_set import PairSet
-
         chosen, options = weighting or self.default_weighting, self.pair_options
         if self.takes == "click sets":
             return ClickSets.from_log(log, dataset, propensities, chosen, parameters=parameters)
