@@ -3,7 +3,7 @@
     python benchmarks/thin_tails.py [--json] [--logs 25]
 
 Simulated logs (mu 0.1) of which a share of the sessions is shuffled; a fifth of the queries is
-held out. A fixed better ranker is judged there with three curves: the plain falling curve, the one
+held out. A fixed better ranker is judged there with three curves: the plain monotone curve, the one
 that `prsrank fit` makes of it, and the known one. The truth is what the simulator knows: the
 probability of a click on each doc once it is seen. Errors are of the gain over the logged
 ranking, in parts of the logged value.
@@ -20,7 +20,7 @@ MU = 0.1
 LISTS = 150
 SETTINGS = (("mq2007", 3_000, 0.2), ("mq2007", 12_000, 0.1), ("personal", 3_000, 0.1))
 FIRST_SEED = 200
-CURVES = ("plain falling curve", "as fit makes it", "known")
+CURVES = ("plain monotone curve", "as fit makes it", "known")
 
 
 def true_values(log: Any, data: Any, scores: npt.NDArray) -> tuple[float, float]:
@@ -53,7 +53,7 @@ def judge(shape: str, clicks: int, share: float, seed: int) -> dict[str, tuple[f
     from prsrank.clicks.simulate import simulate_clicks
     from prsrank.data.synthetic import synthetic_dataset
     from prsrank.evaluation.counterfactual import evaluate_counterfactual
-    from prsrank.fit.propensities import covering, falling_curve
+    from prsrank.fit.propensities import covering
     from prsrank.logs.held_out import hold_out
     from prsrank.propensity.curve import PowerLaw
     from prsrank.propensity.randomised import RandomisedEstimator
@@ -67,10 +67,9 @@ def judge(shape: str, clicks: int, share: float, seed: int) -> dict[str, tuple[f
     parts = hold_out(log, seed=seed)
     new, logged = true_values(parts.held_out, data, better)
     plain = RandomisedEstimator(shape="monotone").estimate(parts.training)
-    made = falling_curve("randomised", parts.training, data, 0)
     curves = (
         covering(plain, log.max_position, fewest=0),
-        covering(made, log.max_position),
+        covering(plain, log.max_position),
         PowerLaw(1),
     )
     found = {}

@@ -69,7 +69,7 @@ def test_the_held_out_part_can_be_evaluated_again(prsrank, log, tmp_path):
         (("--data", DATA), "give a LOG to fit"),
         (("LOG",), "no features"),
         (("LOG", "--data", DATA, "--holdout", "none"), "does not say what to hold out"),
-        (("LOG", "--data", DATA, "--ranker", "dla"), "one of lambdamart, linear"),
+        (("LOG", "--data", DATA, "--ranker", "dla"), "which dla is not"),
         (("nowhere.parquet", "--data", DATA), "nowhere.parquet"),
         (("--from", "nowhere.json"), "nowhere.json: no such file"),
         (("LOG", "--data", "synthetic:mq2007:60", "--propensity", "p.json"), "p.json"),

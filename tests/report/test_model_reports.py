@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from prsrank import LambdaMART, LinearRanker, PairSet, RankingDataset
-from prsrank.propensity.curve import PowerLaw, Propensities
+from prsrank.propensity.curve import PowerLaw, Propensities, learned_curve
 from prsrank.report.html import report_html
 from prsrank.report.parts import feature_importance, importance_figure, weight_rows
 from prsrank.report.propensity_figure import propensity_figure
@@ -55,7 +55,9 @@ def test_weights_are_those_of_the_pairs(lists):
 )
 def test_the_report_of_a_training(lists, curve, shown):
     model, pairs = fitted(LambdaMART(trees=5, threads=1), lists)
-    report = training_report(model, pairs, curve, settings=SETTINGS, about=[["seed", 3]])
+    report = training_report(
+        model, pairs.diagnostics(), curve, settings=SETTINGS, about=[["seed", 3]]
+    )
     ids = [section["id"] for section in report["sections"]]
     assert ("propensities" in ids) == (shown is not None)
     assert {"weights", "importance", "settings"} <= set(ids)
@@ -66,16 +68,31 @@ def test_the_report_of_a_training(lists, curve, shown):
     assert "1,234 clicks" in page
 
 
+class Learner(LinearRanker):
+    """Learned a curve beside the ranker."""
+
+    def propensities(self):
+        return learned_curve(np.array([1.0, 0.5, np.nan, 0.25]), None, "learner")
+
+
+def test_a_curve_that_the_ranker_learned_is_drawn(lists):
+    model, pairs = fitted(Learner(), lists)
+    report = training_report(model, pairs.diagnostics(), None, settings=SETTINGS, about=[])
+    found = {section["id"]: section for section in report["sections"]}["propensities"]
+    drawn = found["figures"][0]["panels"][0]["series"][0]
+    assert (drawn["x"], drawn["y"]) == ([1, 2, 4], [1.0, 0.5, 0.25])
+
+
 def test_history_is_drawn_as_it_was(lists):
     model, pairs = fitted(LambdaMART(trees=5, threads=1), lists)
     model.history_ = [0.5, 0.7, 0.6]
-    report = training_report(model, pairs, None, settings=SETTINGS, about=[])
+    report = training_report(model, pairs.diagnostics(), None, settings=SETTINGS, about=[])
     drawn = report["sections"][0]["figures"][0]["panels"][0]["series"][0]
     assert (drawn["x"], drawn["y"]) == ([1, 2, 3], [0.5, 0.7, 0.6])
     model.history_ = [{"loss": 2.0, "validation": 0.5}, {"loss": 1.0, "validation": 0.6}]
-    panels = training_report(model, pairs, None, settings=SETTINGS, about=[])["sections"][0][
-        "figures"
-    ][0]["panels"]
+    panels = training_report(model, pairs.diagnostics(), None, settings=SETTINGS, about=[])[
+        "sections"
+    ][0]["figures"][0]["panels"]
     assert [panel["series"][0]["y"] for panel in panels] == [[2.0, 1.0], [0.5, 0.6]]
 
 

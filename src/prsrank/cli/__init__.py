@@ -29,7 +29,7 @@ COMMANDS = {
     "split": "Split a click log into a part to train on and a part to judge by; no query is in both.",
     "demo": "Show the whole pipeline on built-in data.",
     "simulate": "Simulate a click log on the training part of a data set.",
-    "describe": "Count the lists, docs, features and labels of a data set.",
+    "describe": "Count the lists, docs, features, labels and relevant docs of a data set.",
     "convert": "Write a copy of a data set that opens at once, whatever its size.",
     "reproduce": "Run an experiment of the PRS paper, or all, and judge its claim.",
 }

@@ -58,13 +58,13 @@ class Collection:
     def stored(self) -> StoredCollection:
         """Read all lists once, and which split of which fold each belongs to."""
         data = self.everything()
-        place = {query: i for i, query in enumerate(data.query_ids.tolist())}
+        index = {query: i for i, query in enumerate(data.query_ids.tolist())}
         if not self.has_splits:
             return StoredCollection(self.name, data, np.full((1, data.lists), EVERY_SPLIT, np.int8))
         splits = np.full((self.folds, data.lists), NO_SPLIT, np.int8)
         for fold in range(self.folds):
             for code, split in enumerate(SPLITS):
-                lists = [place[query] for query in self.parts(fold + 1, split).query_ids.tolist()]
+                lists = [index[query] for query in self.parts(fold + 1, split).query_ids.tolist()]
                 splits[fold, lists] = code
         return StoredCollection(self.name, data, splits)
 

@@ -81,7 +81,7 @@ class RawCurve:
         clicks: clicks behind each position.
         why_unknown: why positions are NaN, and what would help.
         zero_high: upper end of the interval where p is 0.
-        zero_looks: clicks that would be expected at each position if its p were 1; of matter
+        zero_impressions: clicks that would be expected at each position if its p were 1; of matter
             where p is 0. None: not known.
     """
 
@@ -90,7 +90,7 @@ class RawCurve:
     clicks: Longs
     why_unknown: str
     zero_high: Floats | None = None
-    zero_looks: Floats | None = None
+    zero_impressions: Floats | None = None
 
 
 def curve_with_intervals(
@@ -106,7 +106,7 @@ def curve_with_intervals(
     replicates = replicate_curves(raw, replicates=options.replicates, seed=seed)
     deviation = _deviation(replicates, log_p)
     if options.shape is not None and np.isfinite(log_p[1:]).any():
-        fit = SHAPES[options.shape](log_p, deviation, raw.zero_looks)
+        fit = SHAPES[options.shape](log_p, deviation, raw.zero_impressions)
         log_p = fit(log_p)
         replicates = np.array([fit(row) for row in replicates])
         deviation = _deviation(replicates, log_p)

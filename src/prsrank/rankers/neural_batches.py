@@ -60,8 +60,8 @@ class ListBlock(NamedTuple):
         width = lengths.repeat_interleave(winners)
         first = starts.repeat_interleave(winners)
         won = first + self.winner_row[ragged(self.winner_offsets[batch], winners)]
-        places = ragged(self.weight_starts[batch], winners * lengths)
-        return won.repeat_interleave(width), ragged(first, width), self.weights[places]
+        index = ragged(self.weight_starts[batch], winners * lengths)
+        return won.repeat_interleave(width), ragged(first, width), self.weights[index]
 
     def slice(self, first: int, last: int) -> "ListBlock":
         """Return lists `first` to `last` - 1 as views; offsets still count from the whole."""

@@ -29,7 +29,7 @@ class ScoreLoss(Protocol):
 
 @dataclass
 class Point:
-    """A place in the space of weights, with what is known there.
+    """A point in the space of weights, with what is known there.
 
     Attributes:
         weights: w.
