@@ -41,6 +41,7 @@ def select(log: "ClickLog", sessions: npt.ArrayLike) -> "ClickLog":
     ranking, firsts = code_pairs(log.session_ranking[chosen], np.zeros(len(chosen), np.int64))
     kept = log.session_ranking[chosen][firsts]
     slots, ranking_offsets = ragged_rows(log.ranking_offsets, kept)
+    # docs are numbered query by query, so their sorted numbers keep the queries together
     docs, ranking_docs = np.unique(log.ranking_docs[slots], return_inverse=True)
     doc_query = np.searchsorted(log.doc_offsets, docs, side="right") - 1
     queries, doc_counts = np.unique(doc_query, return_counts=True)
@@ -146,6 +147,7 @@ def merge(logs: "Sequence[ClickLog]") -> "ClickLog":
         },
         click_weights=_joined_weights(logs),
     )
+    # queries of several logs meet only now: till here each log has its own copy
     merged = canonical(joined)
     check_session_ids(merged, "in more than one log")
     return merged
@@ -260,8 +262,8 @@ def _microseconds(time: Time) -> int:
 
 
 def _sorted_ids(ids: IdArray) -> tuple[IdArray, Ints]:
-    distinct, places = np.unique(ids, return_inverse=True)
-    return id_array(distinct), places.astype(np.int32)
+    distinct, index = np.unique(ids, return_inverse=True)
+    return id_array(distinct), index.astype(np.int32)
 
 
 def _taken(values: npt.NDArray | None, rows: npt.NDArray) -> npt.NDArray | None:
@@ -308,8 +310,8 @@ def _used_values(context: Context) -> Context:
 
 def _sorted_values(context: Context) -> Context:
     values = sorted(set(context.values))
-    places = {value: place for place, value in enumerate(values)}
-    of_old = np.array([places[value] for value in context.values], np.int32)
+    index = {value: n for n, value in enumerate(values)}
+    of_old = np.array([index[value] for value in context.values], np.int32)
     return _used_values(Context(tuple(values), of_old[context.codes]))
 
 

@@ -20,14 +20,15 @@ def _mixed(state, value):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _larger_table(hashes, count):  # type: ignore[no-untyped-def]
-    """Return a hash table of four places per code; -1 is an empty place."""
+    """Return a hash table of four entries per code; -1 is an empty entry."""
+    # half full at most until the next one, so that probing entry after entry stays short
     table = np.full(4 * count, -1, np.int32)
     mask = np.uint64(len(table) - 1)
     for code in range(count):
-        place = np.int64(hashes[code] & mask)
-        while table[place] >= 0:
-            place = (place + 1) & (len(table) - 1)
-        table[place] = code
+        entry = np.int64(hashes[code] & mask)
+        while table[entry] >= 0:
+            entry = (entry + 1) & (len(table) - 1)
+        table[entry] = code
     return table
 
 
@@ -45,24 +46,25 @@ def _code_pairs_kernel(one, two, codes):  # type: ignore[no-untyped-def]
     table = np.full(4 * _FIRST_CAPACITY, -1, np.int32)
     count = 0
     for row in range(len(one)):
+        # equal keys often stand together: no hash for the one before
         if row > 0 and one[row] == one[row - 1] and two[row] == two[row - 1]:
             codes[row] = codes[row - 1]
             continue
         key = _mixed(_mixed(_ODD, one[row]), two[row])
-        place = np.int64(key & np.uint64(len(table) - 1))
-        code = table[place]
+        entry = np.int64(key & np.uint64(len(table) - 1))
+        code = table[entry]
         while code >= 0 and (one[firsts[code]] != one[row] or two[firsts[code]] != two[row]):
-            place = (place + 1) & (len(table) - 1)
-            code = table[place]
+            entry = (entry + 1) & (len(table) - 1)
+            code = table[entry]
         if code < 0:
             if count == len(firsts):
                 table = _larger_table(hashes, count)
                 hashes, firsts = _twice_as_long(hashes), _twice_as_long(firsts)
-                place = np.int64(key & np.uint64(len(table) - 1))
-                while table[place] >= 0:
-                    place = (place + 1) & (len(table) - 1)
+                entry = np.int64(key & np.uint64(len(table) - 1))
+                while table[entry] >= 0:
+                    entry = (entry + 1) & (len(table) - 1)
             code = np.int32(count)
-            table[place], hashes[count], firsts[count] = code, key, row
+            table[entry], hashes[count], firsts[count] = code, key, row
             count += 1
         codes[row] = code
     return firsts[:count].copy()
@@ -112,28 +114,29 @@ def _code_rankings_kernel(offsets, query, design, docs, positions, propensities,
             key = _mixed(key, docs[slot] ^ (np.uint64(positions[slot]) << _HALF))
             if len(propensities) > 0:
                 key = _mixed(key, propensities[slot])
-        place = np.int64(key & np.uint64(len(table) - 1))
-        code = table[place]
+        entry = np.int64(key & np.uint64(len(table) - 1))
+        code = table[entry]
         while code >= 0:
             first = firsts[code]
             if (
+                # the hash first: it tells nearly all different rankings apart without their slots
                 hashes[code] == key
                 and query[first] == query[ranking]
                 and design[first] == design[ranking]
                 and _same_list(offsets, docs, positions, propensities, first, ranking)
             ):
                 break
-            place = (place + 1) & (len(table) - 1)
-            code = table[place]
+            entry = (entry + 1) & (len(table) - 1)
+            code = table[entry]
         if code < 0:
             if count == len(firsts):
                 table = _larger_table(hashes, count)
                 hashes, firsts = _twice_as_long(hashes), _twice_as_long(firsts)
-                place = np.int64(key & np.uint64(len(table) - 1))
-                while table[place] >= 0:
-                    place = (place + 1) & (len(table) - 1)
+                entry = np.int64(key & np.uint64(len(table) - 1))
+                while table[entry] >= 0:
+                    entry = (entry + 1) & (len(table) - 1)
             code = np.int32(count)
-            table[place], hashes[count], firsts[count] = code, key, ranking
+            table[entry], hashes[count], firsts[count] = code, key, ranking
             count += 1
         codes[ranking] = code
     return firsts[:count].copy()
@@ -182,6 +185,7 @@ def code_rankings(
 
 @njit(cache=True, nogil=True)
 def _group_kernel(group, value, offsets, order):  # type: ignore[no-untyped-def]
+    # a counting sort: groups are dense numbers
     for row in range(len(group)):
         offsets[group[row] + 1] += 1
     for index in range(len(offsets) - 1):
@@ -196,6 +200,7 @@ def _group_kernel(group, value, offsets, order):  # type: ignore[no-untyped-def]
             _, by_value = sort_with_index(value[rows])
             rows[:] = rows[by_value]
             continue
+        # insertion beats a general sort on the short lists that groups mostly are
         for i in range(1, len(rows)):
             row, j = rows[i], i
             while j > 0 and value[rows[j - 1]] > value[row]:
@@ -226,6 +231,7 @@ def _repeat_kernel(offsets, docs):  # type: ignore[no-untyped-def]
                 if ordered[i] == ordered[i - 1]:
                     return offsets[ranking] + order[i]
             continue
+        # a short list is compared with itself faster than it is sorted
         for i in range(1, len(shown)):
             for j in range(i):
                 if shown[i] == shown[j]:
@@ -271,11 +277,11 @@ def doc_table(query: npt.NDArray, doc: npt.NDArray, queries: int) -> tuple[Longs
     """
     codes, firsts = code_pairs(query, doc)
     order = np.lexsort((doc[firsts], query[firsts]))
-    places = np.empty(len(order), np.int32)
-    places[order] = np.arange(len(order))
+    index = np.empty(len(order), np.int32)
+    index[order] = np.arange(len(order))
     firsts = firsts[order]
     offsets = np.searchsorted(query[firsts], np.arange(queries + 1)).astype(np.int64)
-    return offsets, doc[firsts], places[codes]
+    return offsets, doc[firsts], index[codes]
 
 
 def _bits(values: npt.NDArray) -> npt.NDArray[np.uint64]:

@@ -136,6 +136,7 @@ class SessionMarks:
         """Count the queries of each bucket; lists of one query are one."""
         chosen = self.buckets[queries]
         if self.grouped:
+            # a query with many lists must not count for many
             chosen = chosen[np.unique(original_queries(self.ids[queries]), return_index=True)[1]]
         return np.bincount(chosen, minlength=BUCKETS)
 

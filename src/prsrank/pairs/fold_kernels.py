@@ -36,17 +36,18 @@ def sort_sessions(showing: Longs, clicks: Ints, showings: int) -> tuple[Longs, L
 @njit(cache=True, nogil=True)
 def _sort_sessions_kernel(showing: Longs, clicks: Ints, showings: int):  # type: ignore[no-untyped-def]
     starts = np.zeros(showings + 1, np.int64)
+    # sessions without a click give no pairs
     for s in range(len(showing)):
         if clicks[s] > 0:
             starts[showing[s] + 1] += 1
     for r in range(showings):
         starts[r + 1] += starts[r]
-    place = starts[:-1].copy()
+    free = starts[:-1].copy()
     sessions = np.empty(starts[showings], np.int64)
     for s in range(len(showing)):
         if clicks[s] > 0:
-            sessions[place[showing[s]]] = s
-            place[showing[s]] += 1
+            sessions[free[showing[s]]] = s
+            free[showing[s]] += 1
     return starts, sessions
 
 
@@ -120,10 +121,12 @@ def fold_kernel(
             r = shown.by_list[t]
             begin = shown.slot_offsets[r]
             length = shown.slot_offsets[r + 1] - begin
+            # only clicked slots are numbered, so the square of counts stays small in long lists
             found = count_clicks(shown, r, units, number, slots, single, both)
             for k in range(found):
                 count[:length] = single[k, 0]
                 mass[:length] = single[k, 1]
+                # n_i - n_ij: sessions that clicked both compare neither with the other
                 if against == NON_CLICKED:
                     for k2 in range(found):
                         count[slots[k2]] -= both[k, k2, 0]
@@ -133,6 +136,7 @@ def fold_kernel(
                         if relevance[begin + j] > 0:
                             count[j] = 0
                             mass[j] = 0
+                # a doc is not compared with itself
                 count[slots[k]] = 0
                 mass[slots[k]] = 0
                 doc = doc_offsets[q] + shown.slot_rows[begin + slots[k]]
@@ -142,6 +146,7 @@ def fold_kernel(
                     w = rows.table[source + rows.columns[begin + j]]
                     weights[row + shown.slot_rows[begin + j]] += w * (mass[j] * factors[q])
                 _add_totals(totals[q], count[:length], rows, source, begin)
+            # undo what was touched: clearing everything would cost the longest list each time
             for k in range(found):
                 number[slots[k]] = -1
                 single[k, :] = 0
@@ -194,11 +199,11 @@ def weighted_fold_kernel(
                     row = weight_starts[q] + winner_of_doc[doc] * list_length
                     source = rows.starts[begin + slot]
                     for j in range(length):
-                        place = source + rows.columns[begin + j]
-                        w = rows.table[place] * shown.click_weights[c]
+                        at = source + rows.columns[begin + j]
+                        w = rows.table[at] * shown.click_weights[c]
                         if j != slot and compared[j] and w > 0:
                             weights[row + shown.slot_rows[begin + j]] += w * constant
-                            _add_pairs(totals[q], 1, w, rows.clipped[place])
+                            _add_pairs(totals[q], 1, w, rows.clipped[at])
 
 
 @njit(cache=True, nogil=True)
@@ -247,10 +252,10 @@ def count_clicks(
 @njit(cache=True, nogil=True)
 def _add_totals(totals: Floats, count: Longs, rows: "WeightRows", source: int, begin: int) -> None:
     for j in range(len(count)):
-        place = source + rows.columns[begin + j]
-        w = rows.table[place]
+        at = source + rows.columns[begin + j]
+        w = rows.table[at]
         if count[j] > 0 and w > 0:
-            _add_pairs(totals, count[j], w, rows.clipped[place])
+            _add_pairs(totals, count[j], w, rows.clipped[at])
 
 
 @njit(cache=True, nogil=True)
@@ -270,18 +275,18 @@ def label_kernel(
     for q in range(first, last):
         begin = doc_offsets[q]
         length = doc_offsets[q + 1] - begin
-        place = weight_starts[q]
+        at = weight_starts[q]
         for v in range(winner_offsets[q], winner_offsets[q + 1]):
             own = gains[begin + winner_rows[v]]
             for j in range(length):
                 w = own - gains[begin + j]
                 if w > 0:
-                    weights[place + j] = w * factors[q]
+                    weights[at + j] = w * factors[q]
                     totals[q, PAIRS] += 1
                     totals[q, SUM] += w
                     totals[q, SQUARES] += w * w
                     totals[q, LARGEST] = max(totals[q, LARGEST], w)
-            place += length
+            at += length
 
 
 @njit(cache=True, nogil=True)

@@ -108,6 +108,7 @@ def curve_with_intervals(
     if options.shape is not None and np.isfinite(log_p[1:]).any():
         fit = SHAPES[options.shape](log_p, deviation, raw.zero_impressions)
         log_p = fit(log_p)
+        # the replicates take the same shape, so that intervals are those of the shaped curve
         replicates = np.array([fit(row) for row in replicates])
         deviation = _deviation(replicates, log_p)
     reach = student.ppf((1 + _LEVEL) / 2, degrees_of_freedom(raw.influence)) * deviation
@@ -131,8 +132,10 @@ def replicate_curves(raw: RawCurve, *, replicates: int, seed: int) -> Floats:
     if units < 2:
         return np.full((replicates, len(raw.log_p)), np.nan)
     rng = np.random.default_rng(seed)
+    # a draw with replacement is a number of copies of each unit: influences make it one product
     drawn = rng.multinomial(units, np.full(units, 1 / units), size=replicates)
     moves = (drawn - 1.0) @ np.nan_to_num(raw.influence)
+    # the variance over n drawn units is too small by (n - 1) / n
     return np.asarray(raw.log_p + moves * np.sqrt(units / (units - 1)))
 
 
@@ -143,6 +146,7 @@ def degrees_of_freedom(influence: Floats) -> Floats:
     below 3.
     """
     squares = np.nan_to_num(influence) ** 2
+    # one unit that carries all has 3 degrees of freedom, however many units there are
     fourth = (squares**2).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         degrees = 3 * squares.sum(axis=0) ** 2 / fourth

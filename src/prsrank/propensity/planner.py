@@ -204,12 +204,12 @@ def _from_log(log: ClickLog, curve: PropensityCurve) -> _Shown:
         raise InputError("the log has no sessions without randomisation to plan from")
     ranking = np.repeat(np.arange(log.rankings), np.diff(log.ranking_offsets))[slot_used]
     rows, row = np.unique(ranking, return_inverse=True)
-    place = log.ranking_positions[slot_used] - 1
-    p = _positive(curve, int(place.max()) + 1)
+    index = log.ranking_positions[slot_used] - 1
+    p = _positive(curve, int(index.max()) + 1)
     relevance = np.zeros((len(rows), len(p)))
     present = np.zeros(relevance.shape, bool)
-    relevance[row, place] = clicked[slot_used] / shown[slot_used] / p[place]
-    present[row, place] = True
+    relevance[row, index] = clicked[slot_used] / shown[slot_used] / p[index]
+    present[row, index] = True
     sessions = np.bincount(log.session_ranking, minlength=log.rankings)[rows]
     return _Shown(relevance, present, sessions / sessions.sum(), p)
 

@@ -91,6 +91,7 @@ class DualLearner:
         ]
         self._rankings = len(shown.offsets) - 1
         self._batch = min(batch, self._rankings)
+        # a mean over clicks, whatever the size of a batch
         self._scale = self._rankings / (float(shown.clicks.sum()) * self._batch)
         self._largest = float(np.log(max_weight))
         self._generator = torch.Generator(device).manual_seed(seed)
@@ -112,8 +113,10 @@ class DualLearner:
         clicks, positions = self._clicks[slots] * self._scale, self._positions[slots]
         scores, passed = self._net.forward(self._features[self._rows[slots]])
         logits = self.logits[positions]
+        # no gradient flows through the weights: each net takes the other as given
         seen = (self.logits[0] - logits).clamp(max=self._largest).exp()
         relevant = (scores[first] - scores).clamp(max=self._largest).exp()
+        # each loss weighs clicks by the other net's ratio to the first slot
         loss, grad = softmax_loss(scores, clicks * seen, ranking, len(batch))
         self._net.backward(passed, grad)
         _, grad = softmax_loss(logits, clicks * relevant, ranking, len(batch))
@@ -137,6 +140,7 @@ def softmax_loss(
     >>> round(loss.item(), 4), grad.tolist()
     (0.6931, [-0.5, 0.5])
     """
+    # less the largest value of its group: exp cannot overflow
     top = torch.full((groups,), -torch.inf, dtype=values.dtype, device=values.device)
     top = top.scatter_reduce_(0, group, values, "amax")[group]
     powers = (values - top).exp()

@@ -45,6 +45,7 @@ def list_pair_loss(
     """
     grad = torch.zeros_like(scores)
     docs = triton.next_power_of_2(longest)
+    # short lists share a program, or most of its threads would idle
     together = max(1, 128 // docs)
     warps = min(16, max(1, docs // 256))
     programs = triton.cdiv(len(batch), together)
@@ -72,6 +73,7 @@ def output_backward(
     """Return the gradient before the last hidden layer's ReLU; write its sums and the weight's."""
     rows, width = hidden.shape
     grad = torch.empty_like(hidden)
+    # few programs with a row of sums each, added in order: atomic adds would differ from run to run
     programs = min(triton.cdiv(rows, _ROWS), _PROGRAMS)
     sums = torch.empty((2, programs, width), dtype=torch.float32, device=hidden.device)
     _output_backward_kernel[(programs,)](
@@ -142,7 +144,9 @@ def _pair_loss_kernel(  # type: ignore[no-untyped-def]
         i = tl.load(winner_row + first + v, mask=has, other=0)
         w = tl.load(weights + (row + v * n)[:, None] + j, mask=there & has[:, None], other=0.0)
         own = j == i[:, None]
+        # a masked sum picks s_i out: a block cannot be indexed by a value
         d = s - tl.sum(tl.where(own, s, 0.0), 1)[:, None]
+        # never above 1, so neither the logarithm nor the sigmoid can overflow
         e = tl.exp(-tl.abs(d))
         total += tl.sum(w * (tl.maximum(d, 0.0) + tl.log(1.0 + e)), 1)
         push = w * tl.where(d >= 0, 1.0, e) / (1.0 + e)
@@ -199,6 +203,7 @@ def _relu_backward_kernel(grad, hidden, sums, rows, width, WIDTH: tl.constexpr, 
         on = tl.load(hidden + index, mask=inside, other=0.0) > 0
         dz = tl.where(on, tl.load(grad + index, mask=inside, other=0.0), 0.0)
         tl.store(grad + index, dz, mask=inside)
+        # half precision would lose the sum of many rows
         total += dz.to(tl.float32)
     tl.store(sums + tl.program_id(0) * width + column, tl.sum(total, 0), mask=column < width)
 
