@@ -86,6 +86,16 @@ def test_labels_are_trained_on_the_whole_training_part_and_need_no_clicks():
     assert len(values["ndcg@10"]) == parts.test.lists
 
 
+def test_the_least_relevant_label_reaches_data_and_jobs():
+    data = "synthetic:mq2007:20"
+    source = read_source(data, 1, 2.0)
+    assert source.fingerprints != read_source(data, 1).fingerprints
+    planner = Planner(small(load_spec("fig3")), source, "1")
+    job = planner.job(Cell("linear", "labels", 1000, 1, 0), None)
+    parts = SharedInputs().parts(job.data, 1, job.relevant_from)
+    np.testing.assert_array_equal(parts.test.relevance > 0, parts.test.labels >= 2)
+
+
 def test_shares_are_of_all_docs_shown_and_come_query_by_query():
     data = "synthetic:mq2007:40"
     name = "non-clicks", "relevant unobserved"

@@ -93,6 +93,16 @@ def test_held_out_queries_are_not_learned_from(fitted):
     assert not learned & tuned
 
 
+def test_the_least_relevant_label_is_kept_with_lists_and_manifest(folder, log):
+    out = folder / "judged"
+    fit_log(log, data=DATA, out=out, relevant_from=2.0, ranker="linear", trials=1)
+    lists = read_stored(out / "held_out" / "lists").dataset
+    assert lists.relevant_from == 2
+    again = repeat_fit(out, out=folder / "judged again")
+    assert again.plan.relevant_from == 2
+    assert again.differs == ()
+
+
 def test_a_fit_and_a_split_with_the_same_seed_hold_out_the_same_queries(fitted, log):
     by_hand = hold_out(read_click_log(log), seed=fitted.plan.seed).held_out
     assert by_hand.query_ids.tolist() == sorted(fitted.parts.held_out.lists.query_ids.tolist())
