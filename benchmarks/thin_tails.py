@@ -67,9 +67,10 @@ def judge(shape: str, clicks: int, share: float, seed: int) -> dict[str, tuple[f
     parts = hold_out(log, seed=seed)
     new, logged = true_values(parts.held_out, data, better)
     plain = RandomisedEstimator(shape="monotone").estimate(parts.training)
+    made = RandomisedEstimator(shape="monotone").estimate(parts.training)
     curves = (
         covering(plain, log.max_position, fewest=0),
-        covering(plain, log.max_position),
+        covering(made, log.max_position),
         PowerLaw(1),
     )
     found = {}
