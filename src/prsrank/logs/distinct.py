@@ -20,15 +20,14 @@ def _mixed(state, value):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _larger_table(hashes, count):  # type: ignore[no-untyped-def]
-    """Return a hash table of four entries per code; -1 is an empty entry."""
-    # half full at most until the next one, so that probing entry after entry stays short
+    """Return a hash table of four places per code; -1 is an empty place."""
     table = np.full(4 * count, -1, np.int32)
     mask = np.uint64(len(table) - 1)
     for code in range(count):
-        entry = np.int64(hashes[code] & mask)
-        while table[entry] >= 0:
-            entry = (entry + 1) & (len(table) - 1)
-        table[entry] = code
+        place = np.int64(hashes[code] & mask)
+        while table[place] >= 0:
+            place = (place + 1) & (len(table) - 1)
+        table[place] = code
     return table
 
 
@@ -51,20 +50,20 @@ def _code_pairs_kernel(one, two, codes):  # type: ignore[no-untyped-def]
             codes[row] = codes[row - 1]
             continue
         key = _mixed(_mixed(_ODD, one[row]), two[row])
-        entry = np.int64(key & np.uint64(len(table) - 1))
-        code = table[entry]
+        place = np.int64(key & np.uint64(len(table) - 1))
+        code = table[place]
         while code >= 0 and (one[firsts[code]] != one[row] or two[firsts[code]] != two[row]):
-            entry = (entry + 1) & (len(table) - 1)
-            code = table[entry]
+            place = (place + 1) & (len(table) - 1)
+            code = table[place]
         if code < 0:
             if count == len(firsts):
                 table = _larger_table(hashes, count)
                 hashes, firsts = _twice_as_long(hashes), _twice_as_long(firsts)
-                entry = np.int64(key & np.uint64(len(table) - 1))
-                while table[entry] >= 0:
-                    entry = (entry + 1) & (len(table) - 1)
+                place = np.int64(key & np.uint64(len(table) - 1))
+                while table[place] >= 0:
+                    place = (place + 1) & (len(table) - 1)
             code = np.int32(count)
-            table[entry], hashes[count], firsts[count] = code, key, row
+            table[place], hashes[count], firsts[count] = code, key, row
             count += 1
         codes[row] = code
     return firsts[:count].copy()
@@ -114,8 +113,8 @@ def _code_rankings_kernel(offsets, query, design, docs, positions, propensities,
             key = _mixed(key, docs[slot] ^ (np.uint64(positions[slot]) << _HALF))
             if len(propensities) > 0:
                 key = _mixed(key, propensities[slot])
-        entry = np.int64(key & np.uint64(len(table) - 1))
-        code = table[entry]
+        place = np.int64(key & np.uint64(len(table) - 1))
+        code = table[place]
         while code >= 0:
             first = firsts[code]
             if (
@@ -126,17 +125,17 @@ def _code_rankings_kernel(offsets, query, design, docs, positions, propensities,
                 and _same_list(offsets, docs, positions, propensities, first, ranking)
             ):
                 break
-            entry = (entry + 1) & (len(table) - 1)
-            code = table[entry]
+            place = (place + 1) & (len(table) - 1)
+            code = table[place]
         if code < 0:
             if count == len(firsts):
                 table = _larger_table(hashes, count)
                 hashes, firsts = _twice_as_long(hashes), _twice_as_long(firsts)
-                entry = np.int64(key & np.uint64(len(table) - 1))
-                while table[entry] >= 0:
-                    entry = (entry + 1) & (len(table) - 1)
+                place = np.int64(key & np.uint64(len(table) - 1))
+                while table[place] >= 0:
+                    place = (place + 1) & (len(table) - 1)
             code = np.int32(count)
-            table[entry], hashes[count], firsts[count] = code, key, ranking
+            table[place], hashes[count], firsts[count] = code, key, ranking
             count += 1
         codes[ranking] = code
     return firsts[:count].copy()
@@ -277,11 +276,11 @@ def doc_table(query: npt.NDArray, doc: npt.NDArray, queries: int) -> tuple[Longs
     """
     codes, firsts = code_pairs(query, doc)
     order = np.lexsort((doc[firsts], query[firsts]))
-    index = np.empty(len(order), np.int32)
-    index[order] = np.arange(len(order))
+    places = np.empty(len(order), np.int32)
+    places[order] = np.arange(len(order))
     firsts = firsts[order]
     offsets = np.searchsorted(query[firsts], np.arange(queries + 1)).astype(np.int64)
-    return offsets, doc[firsts], index[codes]
+    return offsets, doc[firsts], places[codes]
 
 
 def _bits(values: npt.NDArray) -> npt.NDArray[np.uint64]:

@@ -42,12 +42,12 @@ def _sort_sessions_kernel(showing: Longs, clicks: Ints, showings: int):  # type:
             starts[showing[s] + 1] += 1
     for r in range(showings):
         starts[r + 1] += starts[r]
-    free = starts[:-1].copy()
+    place = starts[:-1].copy()
     sessions = np.empty(starts[showings], np.int64)
     for s in range(len(showing)):
         if clicks[s] > 0:
-            sessions[free[showing[s]]] = s
-            free[showing[s]] += 1
+            sessions[place[showing[s]]] = s
+            place[showing[s]] += 1
     return starts, sessions
 
 
@@ -199,11 +199,11 @@ def weighted_fold_kernel(
                     row = weight_starts[q] + winner_of_doc[doc] * list_length
                     source = rows.starts[begin + slot]
                     for j in range(length):
-                        at = source + rows.columns[begin + j]
-                        w = rows.table[at] * shown.click_weights[c]
+                        place = source + rows.columns[begin + j]
+                        w = rows.table[place] * shown.click_weights[c]
                         if j != slot and compared[j] and w > 0:
                             weights[row + shown.slot_rows[begin + j]] += w * constant
-                            _add_pairs(totals[q], 1, w, rows.clipped[at])
+                            _add_pairs(totals[q], 1, w, rows.clipped[place])
 
 
 @njit(cache=True, nogil=True)
@@ -252,10 +252,10 @@ def count_clicks(
 @njit(cache=True, nogil=True)
 def _add_totals(totals: Floats, count: Longs, rows: "WeightRows", source: int, begin: int) -> None:
     for j in range(len(count)):
-        at = source + rows.columns[begin + j]
-        w = rows.table[at]
+        place = source + rows.columns[begin + j]
+        w = rows.table[place]
         if count[j] > 0 and w > 0:
-            _add_pairs(totals, count[j], w, rows.clipped[at])
+            _add_pairs(totals, count[j], w, rows.clipped[place])
 
 
 @njit(cache=True, nogil=True)
@@ -275,18 +275,18 @@ def label_kernel(
     for q in range(first, last):
         begin = doc_offsets[q]
         length = doc_offsets[q + 1] - begin
-        at = weight_starts[q]
+        place = weight_starts[q]
         for v in range(winner_offsets[q], winner_offsets[q + 1]):
             own = gains[begin + winner_rows[v]]
             for j in range(length):
                 w = own - gains[begin + j]
                 if w > 0:
-                    weights[at + j] = w * factors[q]
+                    weights[place + j] = w * factors[q]
                     totals[q, PAIRS] += 1
                     totals[q, SUM] += w
                     totals[q, SQUARES] += w * w
                     totals[q, LARGEST] = max(totals[q, LARGEST], w)
-            at += length
+            place += length
 
 
 @njit(cache=True, nogil=True)

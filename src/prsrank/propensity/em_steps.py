@@ -219,9 +219,7 @@ def _step_kernel(offsets, positions, shown, clicked, p, r):  # type: ignore[no-u
         sessions = 0.0
         for i in range(offsets[doc], offsets[doc + 1]):
             k = positions[i] - 1
-            # p r = 1 with a non-click would be infinitely unlikely
             both = min(p[k] * r[doc], 1 - 1e-15)
-            # P(seen | no click) = (p - pr) / (1 - pr), and likewise relevant
             missed = (shown[i] - clicked[i]) / (1 - both)
             seen_at[k] += clicked[i] + missed * (p[k] - both)
             shown_at[k] += shown[i]

@@ -161,11 +161,9 @@ def _count_kernel(  # type: ignore[no-untyped-def]
         group = unit[i]
         for c in range(click_offsets[session], click_offsets[session + 1]):
             k = ranking_positions[start + clicks[c]]
-            # clicks rise in position: what follows is not shuffled either
             if k > ranking_reach[ranking]:
                 break
             here[group, k - 1] += 1
-            # position k is compared with position 1 of the same sessions: short lists would bend it
             if k == 1:
                 for slot in range(start, ranking_offsets[ranking + 1]):
                     shown = ranking_positions[slot]

@@ -208,12 +208,12 @@ def _telling_cells(log: ClickLog, depth: int) -> Cells:
 
 def _influence_given_relevance(cells: Cells, p: Floats, r: Floats) -> Floats:
     """Return each unit's effect on log(p_k / p_1), r being given (units x positions)."""
-    doc, index = cells.cell_docs, cells.positions - 1
-    both = np.minimum(p[index] * r[doc], 1 - 1e-6)
-    information = np.bincount(index, cells.shown * both / (1 - both), cells.depth)
+    doc, place = cells.cell_docs, cells.positions - 1
+    both = np.minimum(p[place] * r[doc], 1 - 1e-6)
+    information = np.bincount(place, cells.shown * both / (1 - both), cells.depth)
     keys, unit = units_of(cells.unit_keys(len(queries_of(cells).keys)))
     scores = np.bincount(
-        unit[doc] * cells.depth + index,
+        unit[doc] * cells.depth + place,
         (cells.clicked - cells.shown * both) / (1 - both),
         len(keys) * cells.depth,
     ).reshape(len(keys), cells.depth)

@@ -214,7 +214,6 @@ def _count_kernel(  # type: ignore[no-untyped-def]
                 found += 1
             if k >= pairs[pair, 1]:
                 break
-        # a list too short for both positions compares nothing
         if found < 2:
             continue
         for c in range(click_offsets[session], click_offsets[session + 1]):
