@@ -286,7 +286,6 @@ def _encode_kernel(first, last, rows, index, widths, lists, codes):  # type: ign
         q = _find_list(rows.queries[row], table, query_keys)
         lists[row] = q
         codes[row] = 0
-        # a log may hold queries that the data set lacks: they are passed over
         if q < 0:
             continue
         winner, loser = _find_two_rows(
@@ -338,7 +337,6 @@ def _sort_rows(codes, counts):  # type: ignore[no-untyped-def]
         codes[:], order = sort_with_index(codes)
         counts[:] = counts[order]
         return
-    # insertion is the faster one on short lists
     for i in range(1, len(codes)):
         code, count, j = codes[i], counts[i], i
         while j > 0 and codes[j - 1] > code:
