@@ -142,12 +142,14 @@ class StreamedLists:
         buffer = self._buffers[side]
         arrived = _event()
         with torch.cuda.stream(self._copies):
+            # the device may still read what this buffer held two chunks ago
             self._copies.wait_event(self._used[side])
             views = ListBlock(
                 *(room[: len(part)] for room, part in zip(buffer, parts, strict=True))
             )
             for view, part in zip(views, parts, strict=True):
                 view.copy_(part, non_blocking=True)
+            # offsets count from the whole: on the device, from the chunk
             for name in ("offsets", "winner_offsets", "weight_starts"):
                 getattr(views, name).sub_(int(getattr(parts, name)[0]))
             arrived.record(self._copies)
