@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import prsrank.audit
+from prsrank.audit.catalogue import Kind, finds
 from prsrank.audit.findings import Finding
 from prsrank.cli import run
 from prsrank.clicks.models import CLICK_MODELS
@@ -17,6 +18,7 @@ from prsrank.clicks.walk import WalkTables, marginal_clicks
 from prsrank.data.collections import load_dataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.export.formats import FORMATS
+from prsrank.logs.pieces import Extent
 from prsrank.metrics.ranking import METRICS, RankingMetric
 from prsrank.propensity.bootstrap import CurveOptions
 from prsrank.propensity.curve import Propensities
@@ -80,8 +82,8 @@ class ToyEstimator(CurveOptions):
         (rows,) = tables.row("SELECT count(*) FROM {events}")
         return Identified("toy", "identified", "it believes", {"rows": rows})
 
-    def estimate(self, log, *, dataset=None, seed=0):
-        p = level(np.arange(1, self.depth(log) + 1))
+    def estimate_pieces(self, pieces, *, seed=0):
+        p = level(np.arange(1, pieces.total(Extent.of).depth + 1))
         return Propensities(p, p, p, np.full(len(p), 100), "identified", "toy")
 
 
@@ -114,13 +116,22 @@ def toy_weights(p_clicked, p_non_clicked, *, power=1.0):
     return (np.asarray(p_non_clicked) / np.asarray(p_clicked)) ** power
 
 
+TOY_WEIGHTING = Weighting(
+    "toy",
+    toy_weights,
+    parameters={"power": 1.0},
+    search_grid=({"power": 1.0}, {"power": 2.0}),
+)
+
+
 def write_toy(model):
     return f"{model.ranker} of {model.scorer.columns}".encode()
 
 
+@finds({"toy-rows": Kind("note", "play on")})
 def check_toy(tables):
     (rows,) = tables.row("SELECT count(*) FROM {events}")
-    yield Finding("position-base", f"the toy saw {rows} rows")
+    yield Finding("toy-rows", f"the toy saw {rows} rows")
 
 
 @pytest.fixture(autouse=True)
@@ -129,7 +140,7 @@ def toys(monkeypatch):
     monkeypatch.setitem(ESTIMATORS, "toy", ToyEstimator())
     monkeypatch.setitem(CLICK_MODELS, "toy", ToyUsers)
     monkeypatch.setitem(METRICS, "toy", RankingMetric(last_relevance, higher_is_better=False))
-    monkeypatch.setitem(WEIGHTINGS, "toy", Weighting("toy", toy_weights, parameters={"power": 1.0}))
+    monkeypatch.setitem(WEIGHTINGS, "toy", TOY_WEIGHTING)
     monkeypatch.setitem(FORMATS, "toy", write_toy)
     monkeypatch.setattr(prsrank.audit, "CHECKS", (*prsrank.audit.CHECKS, check_toy))
 
@@ -168,7 +179,9 @@ def test_a_click_model_an_estimator_and_a_check_are_in_the_audit(log, prsrank_ru
     methods = {one["method"]: one["status"] for one in found["estimators"]}
     assert methods["toy"] == "identified"
     rows = found["counts"]["rows"]
-    assert f"the toy saw {rows} rows" in [one["what"] for one in found["findings"]]
+    told = {one["code"]: one for one in found["findings"]}["toy-rows"]
+    assert told["what"] == f"the toy saw {rows} rows"
+    assert (told["severity"], told["fix"]) == ("note", "play on")
     shown = {at["position"]: at["ctr"] for at in found["positions"]}
     assert len(shown) == 9
     assert shown[1] > 1.2 * shown[4] > 1.4 * shown[7]
@@ -238,13 +251,18 @@ grid = { column = [45, 3] }
     assert "NDCG@10" in page
 
 
-@pytest.mark.xfail(strict=False, reason="fit still trains the rankers of a table of its own")
 def test_a_fit_with_toys(log, tmp_path, prsrank_run):
     out = tmp_path / "fitted"
-    fit = ("fit", log, "--data", DATA, "--ranker", "toy", "--propensity", "toy", "--trials", 2)
-    told = json.loads(prsrank_run(*fit, "--out", out, "--json"))
-    assert isinstance(load_ranker(out), ToyRanker)
-    assert "toy" in told["propensities"]
+    fit = ("fit", log, "--data", DATA, "--ranker", "toy", "--propensity", "toy", "--trials", 4)
+    told = json.loads(prsrank_run(*fit, "--weighting", "toy", "--out", out, "--json"))
+    model = load_ranker(out / "model")
+    assert isinstance(model, ToyRanker)
+    assert model.about_["weighting"] == "toy"
+    assert told["propensities"].startswith("toy, from")
+    tried = [text for text, _ in told["rankers"]["toy"]["trials"]]
+    assert tried == [f"column {c}, power {p}" for c in (45, 3) for p in (1.0, 2.0)]
+    assert list(told["rankers"]) == ["toy", "ips", "naive"]
+    assert told["conclusions"][0].startswith("TOY")
 
 
 def test_help_names_the_toys(prsrank_run):

@@ -337,8 +337,8 @@ def check_propensities(propensities: npt.ArrayLike) -> Floats:
 def _checked(p_clicked: npt.ArrayLike, p_non_clicked: npt.ArrayLike) -> tuple[Floats, Floats]:
     p_i, p_j = check_propensities(p_clicked), check_propensities(p_non_clicked)
     if np.any(p_i == 0):
-        place = int(np.argmax(np.ravel(p_i == 0)))
-        raise InputError(f"the clicked doc at index {place} has propensity 0: it cannot be seen")
+        index = int(np.argmax(np.ravel(p_i == 0)))
+        raise InputError(f"the clicked doc at index {index} has propensity 0: it cannot be seen")
     return p_i, p_j
 
 

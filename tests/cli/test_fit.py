@@ -75,6 +75,9 @@ def test_the_held_out_part_can_be_evaluated_again(prsrank, log, tmp_path):
         (("LOG", "--data", "synthetic:mq2007:60", "--propensity", "p.json"), "p.json"),
         (("--from", "LOG", "--seed", "3"), "--seed: with --from"),
         (("--from", "LOG"), "is not valid JSON"),
+        (("LOG", "--data", DATA, "--weighting", "labels"), "labels needs labels"),
+        (("LOG", "--data", DATA, "--relevant-from", "nan"), "must be a label"),
+        (("--from", "LOG", "--relevant-from", "2"), "--relevant-from: with --from"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(prsrank, log, tmp_path, arguments, said):

@@ -46,6 +46,7 @@ def test_a_folder_with_results_needs_resume(prsrank, out):
         (("fig3", "--data", "nowhere"), "no such file or folder"),
         (("none.toml", "--data", "synthetic:mq2007:40"), "no such file"),
         (("fig3", "--data", "synthetic:mq2007:40", "--points", "x"), "points must be numbers"),
+        (("fig3", "--data", "synthetic:mq2007:40", "--relevant-from", "nan"), "must be a label"),
         (("fig3", "--data", "synthetic:mq2007:40", "--tune-on", "test"), "labels or on clicks"),
     ],
 )

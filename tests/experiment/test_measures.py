@@ -23,7 +23,7 @@ def test_the_mean_over_queries_is_the_wmrr_of_the_clicks():
 
     data = "synthetic:personal:100"
     job, inputs, parts = planned("table2", data, Cell("linear", "prs", "", 1, 0))
-    values, _ = compute(inputs, data, job.identity)
+    values, _ = compute(inputs, job)
     held_out = inputs.held_out(parts, job.identity, "test")
     assert (held_out.log.session_clicks == 1).all()
     curve = inputs.curve(parts, job.identity, job.identity["test_propensity"])
@@ -74,7 +74,7 @@ def test_the_measured_coverage_is_that_of_the_enumeration(method):
 def test_labels_are_trained_on_the_whole_training_part_and_need_no_clicks():
     data = "synthetic:mq2007:40"
     job, inputs, parts = planned("fig3", data, Cell("linear", "labels", 1000, 1, 1))
-    values, details = compute(inputs, data, job.identity)
+    values, details = compute(inputs, job)
     assert job.identity["clicks"] is None
     bounds = zip(parts.train.offsets[:-1], parts.train.offsets[1:], strict=True)
     winners = [int((parts.train.relevance[a:b] > 0).sum()) for a, b in bounds]
@@ -86,11 +86,21 @@ def test_labels_are_trained_on_the_whole_training_part_and_need_no_clicks():
     assert len(values["ndcg@10"]) == parts.test.lists
 
 
+def test_the_least_relevant_label_reaches_data_and_jobs():
+    data = "synthetic:mq2007:20"
+    source = read_source(data, 1, 2.0)
+    assert source.fingerprints != read_source(data, 1).fingerprints
+    planner = Planner(small(load_spec("fig3")), source, "1")
+    job = planner.job(Cell("linear", "labels", 1000, 1, 0), None)
+    parts = SharedInputs().parts(job.data, 1, job.relevant_from)
+    np.testing.assert_array_equal(parts.test.relevance > 0, parts.test.labels >= 2)
+
+
 def test_shares_are_of_all_docs_shown_and_come_query_by_query():
     data = "synthetic:mq2007:40"
     name = "non-clicks", "relevant unobserved"
     job, inputs, parts = planned("fig1", data, Cell(*name, 1.0, 1, 0))
-    values, _ = compute(inputs, data, job.identity)
+    values, _ = compute(inputs, job)
     shown = inputs.held_out(parts, job.identity, "test")
     seen = inputs.keep("observations", 0, lambda: pytest.fail("observations were not kept"))
     expected = (seen.relevant & ~seen.observed)[~seen.clicked].mean()

@@ -19,6 +19,7 @@ from prsrank.fit import fit_log, repeat_fit
 from prsrank.fit.propensities import covering
 from prsrank.logs import stored_pieces
 from prsrank.logs.click_log_files import write_events
+from prsrank.logs.held_out import hold_out
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.reading import read_click_log
 from prsrank.propensity.curve import PowerLaw, Propensities
@@ -90,6 +91,21 @@ def test_held_out_queries_are_not_learned_from(fitted):
     assert held_out == set(fitted.parts.held_out.lists.query_ids.tolist())
     assert not held_out & (learned | tuned)
     assert not learned & tuned
+
+
+def test_the_least_relevant_label_is_kept_with_lists_and_manifest(folder, log):
+    out = folder / "judged"
+    fit_log(log, data=DATA, out=out, relevant_from=2.0, ranker="linear", trials=1)
+    lists = read_stored(out / "held_out" / "lists").dataset
+    assert lists.relevant_from == 2
+    again = repeat_fit(out, out=folder / "judged again")
+    assert again.plan.relevant_from == 2
+    assert again.differs == ()
+
+
+def test_a_fit_and_a_split_with_the_same_seed_hold_out_the_same_queries(fitted, log):
+    by_hand = hold_out(read_click_log(log), seed=fitted.plan.seed).held_out
+    assert by_hand.query_ids.tolist() == sorted(fitted.parts.held_out.lists.query_ids.tolist())
 
 
 def test_held_out_clicks_change_neither_model_nor_propensities(folder, log, fitted):

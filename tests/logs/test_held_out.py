@@ -1,5 +1,8 @@
 """Held-out parts share no list with the part that is learned from."""
 
+import hashlib
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +10,8 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import covered_sessions, known_lists
-from prsrank.logs.held_out import hold_out, parse_hold_out
+from prsrank.logs.held_out import hold_out
+from prsrank.logs.split import parse_hold_out
 
 
 def timed_log(queries, *, strings=False):
@@ -24,26 +28,21 @@ def timed_log(queries, *, strings=False):
 
 
 @pytest.mark.parametrize("strings", [False, True])
-@pytest.mark.parametrize("keep", ["held-out", "training"])
-def test_a_cut_in_time_leaks_no_list(keep, strings):
+def test_a_cut_in_time_leaks_no_list(strings):
     rng = np.random.default_rng(1)
     queries = np.sort(rng.integers(0, 60, 400) + np.arange(400) // 8)
     queries[rng.integers(0, 400, 80)] = rng.integers(0, 100, 80)
     log = timed_log(queries, strings=strings)
-    parts = hold_out(log, by="time", share=0.25, keep=keep)
+    parts = hold_out(log, by="time", share=0.25)
     early, late = queries[:300], queries[300:]
     shared = np.intersect1d(early, late)
     assert len(shared) > 5  # a plain cut would leak these
     assert parts.shared_queries == len(shared)
     assert not set(parts.training.query_ids.tolist()) & set(parts.held_out.query_ids.tolist())
     assert parts.training.session_times.max() < parts.held_out.session_times.min()
-    kept = (early, late) if keep == "training" else (late, early)
-    whole, cut = (
-        (parts.training, parts.held_out) if keep == "training" else (parts.held_out, parts.training)
-    )
-    assert whole.sessions == len(kept[0])
-    assert cut.sessions == np.sum(~np.isin(kept[1], shared))
-    assert parts.dropped_sessions == np.isin(kept[1], shared).sum()
+    assert parts.held_out.sessions == len(late)
+    assert parts.training.sessions == np.sum(~np.isin(early, shared))
+    assert parts.dropped_sessions == np.isin(early, shared).sum()
 
 
 def test_a_cut_between_queries_drops_nothing():
@@ -60,58 +59,40 @@ def test_by_query_all_sessions_stay():
     assert not set(parts.training.query_ids.tolist()) & set(parts.held_out.query_ids.tolist())
 
 
-def tens(ids):
-    """Put queries 10 to 19 in one group, 20 to 29 in another, ..."""
-    return ids // 10
+@pytest.mark.parametrize("strings", [False, True])
+def test_what_is_held_out_follows_from_seed_and_id_alone(strings):
+    def bucket(query):
+        head = hashlib.md5(f"3:{query}".encode(), usedforsecurity=False).hexdigest()[:8]
+        return int(head, 16) % 10_000
+
+    queries = list(range(40))
+    log = timed_log(queries, strings=strings)
+    ids = log.query_ids.tolist()
+    wanted = set(sorted(ids, key=bucket)[:8])
+    assert bucket(sorted(ids, key=bucket)[7]) < bucket(sorted(ids, key=bucket)[8])
+    assert set(hold_out(log, share=0.2, seed=3).held_out.query_ids.tolist()) == wanted
+    assert set(log.split_by_query(0.2, seed=3)[0].query_ids.tolist()) == wanted
+    turned = timed_log(queries[::-1], strings=strings)
+    assert set(hold_out(turned, share=0.2, seed=3).held_out.query_ids.tolist()) == wanted
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"by": "time"}, {"by": "time", "keep": "training"}, {"share": 0.5}]
-)
-def test_no_group_of_queries_is_in_two_parts(options):
-    rng = np.random.default_rng(5)
-    queries = np.sort(rng.integers(0, 400, 900)) + rng.integers(0, 15, 900)
-    log = timed_log(queries)
-    plain = hold_out(log, **options)
-    assert len(np.intersect1d(tens(plain.training.query_ids), tens(plain.held_out.query_ids)))
-    parts = hold_out(log, group_of=tens, **options)
-    sides = [set(tens(part.query_ids).tolist()) for part in (parts.training, parts.held_out)]
-    assert all(sides)
-    assert not sides[0] & sides[1]
-    kept = parts.training.sessions + parts.held_out.sessions
-    assert kept + parts.dropped_sessions == log.sessions
-
-
-def test_a_share_of_the_groups_is_held_out_whatever_their_size():
-    queries = np.concatenate([np.arange(10), [10, 20, 30, 40]])
-    parts = hold_out(timed_log(queries), share=0.4, seed=1, group_of=tens)
-    assert len(np.unique(tens(parts.held_out.query_ids))) == 2
-    with pytest.raises(InputError, match="a log of 1 queries cannot be split"):
-        hold_out(timed_log([1, 2, 3]), group_of=tens)
-
-
-def test_groups_of_one_query_split_as_queries_do():
-    log = timed_log([5, 3, 9, 3, 1, 7, 7, 2])
-    for seed in range(5):
-        one, other = hold_out(log, seed=seed), hold_out(log, seed=seed, group_of=np.array)
-        assert one.held_out.query_ids.tolist() == other.held_out.query_ids.tolist()
-
-
-def test_groups_on_both_sides_of_a_cut_are_counted_once():
-    log = timed_log([10, 11, 50, 12, 13, 60])
-    parts = hold_out(log, by="time", share=0.5, group_of=tens)
-    assert (parts.shared_queries, parts.dropped_sessions) == (1, 2)
-    assert parts.training.query_ids.tolist() == [50]
+def test_the_randomised_sessions_are_held_out_and_their_queries_with_them():
+    log = timed_log([1, 2, 1, 3])
+    designs = np.array([0, 0, 1])[log.ranking_query]  # query 3
+    marked = replace(log, ranking_design=designs.astype(np.int32), designs=("", "uniform"))
+    parts = hold_out(marked, by="randomised")
+    assert parts.held_out.query_ids.tolist() == [3]
+    assert parts.training.query_ids.tolist() == [1, 2]
+    with pytest.raises(InputError, match="no session is marked as randomised"):
+        hold_out(log, by="randomised")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"by": "user"}, "hold out by one of query, time"),
+        ({"by": "user"}, "hold out by query, time or randomised, not 'user'"),
         ({"share": 1.0}, "between 0 and 1"),
-        ({"by": "time", "keep": "both"}, "keep whole one of"),
         ({"by": "time", "share": 0.5}, "split by query"),
-        ({"by": "time", "share": 0.5, "keep": "training"}, "split by query"),
     ],
 )
 def test_hold_out_refuses(options, message):

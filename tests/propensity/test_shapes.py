@@ -8,7 +8,7 @@ from prsrank.propensity.randomised import RandomisedEstimator
 from prsrank.propensity.shapes import monotone_shape, power_shape
 
 
-def test_monotone_pools_clicks_over_looks():
+def test_monotone_pools_clicks_over_impressions():
     # 30 clicks of 100 looks, then 80 of 200: together 110 of 300
     p = np.array([1.0, 0.3, 0.4, 0.1])
     clicks = np.array([1000, 30, 80, 20])
@@ -23,7 +23,7 @@ def test_monotone_gives_positions_below_the_last_click_the_one_above():
     np.testing.assert_allclose(fitted, [1, 0.5, 0.1, 0.1, 0.1])
 
 
-def test_monotone_pools_positions_without_clicks_by_their_looks():
+def test_monotone_pools_positions_without_clicks_by_their_impressions():
     with np.errstate(divide="ignore"):
         log_p = np.log([1.0, 0.0, 0.1])
     # positions 2 and 3: 10 clicks of 25 + 100 looks

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from prsrank import LambdaMART, LinearRanker, PairSet, RankingDataset
-from prsrank.propensity.curve import PowerLaw, Propensities
+from prsrank.propensity.curve import PowerLaw, Propensities, learned_curve
 from prsrank.report.html import report_html
 from prsrank.report.parts import feature_importance, importance_figure, weight_rows
 from prsrank.report.propensity_figure import propensity_figure
@@ -66,6 +66,21 @@ def test_the_report_of_a_training(lists, curve, shown):
     assert "<log>" not in page
     assert shown is None or shown in page
     assert "1,234 clicks" in page
+
+
+class Learner(LinearRanker):
+    """Learned a curve beside the ranker."""
+
+    def propensities(self):
+        return learned_curve(np.array([1.0, 0.5, np.nan, 0.25]), None, "learner")
+
+
+def test_a_curve_that_the_ranker_learned_is_drawn(lists):
+    model, pairs = fitted(Learner(), lists)
+    report = training_report(model, pairs.diagnostics(), None, settings=SETTINGS, about=[])
+    found = {section["id"]: section for section in report["sections"]}["propensities"]
+    drawn = found["figures"][0]["panels"][0]["series"][0]
+    assert (drawn["x"], drawn["y"]) == ([1, 2, 4], [1.0, 0.5, 0.25])
 
 
 def test_history_is_drawn_as_it_was(lists):

@@ -1,6 +1,7 @@
 """Every kind of finding: how bad it is and what to do about it."""
 
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
@@ -56,7 +57,7 @@ KINDS: dict[str, Kind] = {
     "randomised-not-random": Kind(
         "warning", "check what sets the mark; do not use the randomised or swap estimator"
     ),
-    "ctr-rises": Kind("warning", "check that position is the place on the page, top first"),
+    "ctr-rises": Kind("warning", "check that position counts from the top of the page"),
     "position-never-clicked": Kind("warning", "check that clicks at these positions are logged"),
     "few-clicks": Kind("warning", "collect more sessions; expect wide intervals"),
     "click-not-shown": Kind("warning", "log an impression for every shown doc"),
@@ -101,3 +102,15 @@ KINDS: dict[str, Kind] = {
 An error is what `read_click_log` refuses or what leaves nothing to learn from; a warning
 lets training go on with a reservation; a note is for information.
 """
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def finds(kinds: Mapping[str, Kind]) -> Callable[[C], C]:
+    """Mark a check with kinds of finding that only it has; in KINDS they come after the others."""
+
+    def marked(check: C) -> C:
+        KINDS.update(kinds)
+        return check
+
+    return marked

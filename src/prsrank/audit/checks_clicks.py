@@ -29,11 +29,11 @@ class _Spread(NamedTuple):
 
 _SPREAD = (
     "WITH each AS (SELECT q, k, sum(shown)::DOUBLE AS n, sum(clicked)::DOUBLE AS c FROM {cells} "
-    "GROUP BY q, k), places AS (SELECT k, sum(n) AS total, sum(c) / sum(n) AS rate, "
-    "sum(n) ** 2 / sum(n ** 2) AS queries, row_number() OVER (ORDER BY k) AS place "
-    "FROM each GROUP BY k), moves AS (SELECT q, k, place, queries, (c - n * rate) / total AS x "
-    "FROM each JOIN places USING (k)), pairs AS (SELECT k, queries, x, CASE WHEN "
-    "place - lag(place) OVER w = 1 THEN lag(x) OVER w ELSE 0 END AS above FROM moves "
+    "GROUP BY q, k), shown AS (SELECT k, sum(n) AS total, sum(c) / sum(n) AS rate, "
+    "sum(n) ** 2 / sum(n ** 2) AS queries, row_number() OVER (ORDER BY k) AS step "
+    "FROM each GROUP BY k), moves AS (SELECT q, k, step, queries, (c - n * rate) / total AS x "
+    "FROM each JOIN shown USING (k)), pairs AS (SELECT k, queries, x, CASE WHEN "
+    "step - lag(step) OVER w = 1 THEN lag(x) OVER w ELSE 0 END AS above FROM moves "
     "WINDOW w AS (PARTITION BY q ORDER BY k)) "
     "SELECT k, min(queries), sum(x ** 2), sum(x * above) FROM pairs GROUP BY k"
 )
@@ -102,8 +102,8 @@ def check_click_rates(tables: EventTables) -> Iterator[Finding]:
         return
     bare = [
         at
-        for place, at in enumerate(positions)
-        if not at.clicks and at.shown * _rate_around(positions, place) >= _EXPECTED
+        for step, at in enumerate(positions)
+        if not at.clicks and at.shown * _rate_around(positions, step) >= _EXPECTED
     ]
     if bare:
         where = in_words([at.position for at in bare])
@@ -127,9 +127,9 @@ def check_click_rates(tables: EventTables) -> Iterator[Finding]:
         yield Finding("ctr-rises", what, count=len(rises), of=len(steps), unit="steps")
 
 
-def _rate_around(positions: Sequence[Position], place: int) -> float:
+def _rate_around(positions: Sequence[Position], step: int) -> float:
     """Return the click rate of the nearest positions, two above and two below."""
-    near = positions[max(place - 2, 0) : place + 3]
+    near = positions[max(step - 2, 0) : step + 3]
     return sum(at.clicks for at in near) / sum(at.shown for at in near)
 
 

@@ -18,17 +18,17 @@ class _Repeats(NamedTuple):
 
 
 _REPEATS = (
-    _Repeats("duplicate-rows", "q, s, d, place, c", "count(*) > 1", "rows are logged twice"),
+    _Repeats("duplicate-rows", "q, s, d, shown_at, c", "count(*) > 1", "rows are logged twice"),
     _Repeats(
         "impression-and-click-rows",
-        "q, s, d, place",
+        "q, s, d, shown_at",
         "min(c) != max(c)",
         "a doc has a row with a click and one without in the same session",
     ),
     _Repeats(
         "duplicate-doc",
         "q, s, d",
-        "min(place) != max(place)",
+        "min(shown_at) != max(shown_at)",
         "a doc is shown at two positions in the same session",
     ),
 )
@@ -37,7 +37,7 @@ _REPEATS = (
 def check_duplicates(tables: EventTables) -> Iterator[Finding]:
     """Find docs and positions that occur twice in a session."""
     twice, sessions = tables.row(
-        "SELECT count(*) FILTER (n > docs OR placed > places), coalesce(sum(sessions), 0)::BIGINT "
+        "SELECT count(*) FILTER (n > docs OR placed > positions), coalesce(sum(sessions), 0)::BIGINT "
         "FROM {lists}"
     )
     if not twice:
@@ -70,7 +70,7 @@ def _shared_positions(tables: EventTables, sessions: int) -> Iterator[Finding]:
     """Find sessions with two docs at a position; many of them are two lists in one session."""
     groups = (
         "SELECT q, s, k, count(DISTINCT d) AS docs FROM {events} SEMI JOIN "
-        f"({_of_lists('placed > places')}) USING (q, s) "
+        f"({_of_lists('placed > positions')}) USING (q, s) "
         "WHERE d IS NOT NULL AND k IS NOT NULL GROUP BY q, s, k"
     )
     each = f"SELECT q, s, sum(docs) / count(*) AS docs FROM ({groups}) GROUP BY q, s"

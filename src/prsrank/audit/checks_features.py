@@ -63,12 +63,12 @@ def _check_values(tables: EventTables, values: Mapping[str, _Values]) -> Iterato
     yield from _listed(tables, "feature-constant", "are the same in every row", constant)
     leaks = {n: f"correlation {v.leak:.2f}" for n, v in values.items() if v.leak > _LEAK}
     yield from _listed(tables, "feature-leak", "go with clicks too well to be true", leaks)
-    places = {
+    gaps = {
         n: f"correlation {v.with_position:.2f}"
         for n, v in values.items()
         if _size(v.with_position) > _POSITION
     }
-    yield from _listed(tables, "feature-is-position", "go with the position", places)
+    yield from _listed(tables, "feature-is-position", "go with the position", gaps)
 
 
 def _listed(

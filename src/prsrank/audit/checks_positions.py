@@ -11,10 +11,10 @@ _WHOLE_LOG = 0.95
 _GAP_SHARE = 0.8
 _RARE = 0.01
 _DEPTH = 100
-_GAP = "places < hi - lo + 1"
+_GAP = "positions < hi - lo + 1"
 _BEGINS = (
     "SELECT count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) "
-    "FROM (SELECT min(place) AS lo FROM {events} GROUP BY q, s)"
+    "FROM (SELECT min(shown_at) AS lo FROM {events} GROUP BY q, s)"
 )
 
 
@@ -35,7 +35,7 @@ def check_base(tables: EventTables) -> Iterator[Finding]:
         if tables.row("SELECT count(*) FILTER (lo = 1) FROM {sessions}")[0]:
             yield Finding("position-base", "positions count from 1")
         return
-    where = tables.example("place = 0")
+    where = tables.example("shown_at = 0")
     for context in tables.contexts:
         parts = _bases(tables, context)
         if len(set(parts.values())) > 1:
@@ -55,7 +55,7 @@ def _bases(tables: EventTables, context: str) -> dict[str, int]:
     value = context_value(tables, context)
     found = tables.rows(
         "SELECT value, count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) FROM (SELECT min("
-        f"{value}) AS value, min(place) AS lo FROM {{events}} GROUP BY q, s) "
+        f"{value}) AS value, min(shown_at) AS lo FROM {{events}} GROUP BY q, s) "
         "GROUP BY value ORDER BY count(*) DESC, value LIMIT 50"
     )
     return {
@@ -105,7 +105,7 @@ def _other_gaps(tables: EventTables, always: list[int]) -> int:
     expected = "hi - lo + 1" + "".join(f" - (lo < {k} AND hi > {k})::INTEGER" for k in always)
     (count,) = tables.row(
         "SELECT coalesce(sum(sessions), 0) FROM {lists} "
-        f"WHERE hi IS NOT NULL AND places < {expected}"
+        f"WHERE hi IS NOT NULL AND positions < {expected}"
     )
     return int(count)
 

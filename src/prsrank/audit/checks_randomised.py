@@ -12,25 +12,25 @@ from prsrank.propensity.identification import SHUFFLED
 _SURE = 5.0
 _LARGE = 0.05
 
-_PLACES = (
+_POSITIONS = (
     "SELECT q, s, d, row_number() OVER w - (count(*) OVER (PARTITION BY q, s) + 1) / 2 AS x, "
     "count(*) OVER (PARTITION BY q, s) AS length FROM {events} "
     f"WHERE design != '' AND k IS NOT NULL AND {SHUFFLED} "
     "WINDOW w AS (PARTITION BY q, s ORDER BY k)"
 )
 _LOOKS = (
-    f"WITH places AS ({_PLACES}), "
+    f"WITH positions AS ({_POSITIONS}), "
     "ordinary AS (SELECT q, d, sum(k * ordinary) / sum(ordinary) AS k FROM {cells} "
     "GROUP BY q, d HAVING sum(ordinary) > 0), "
-    "kept AS (SELECT sum(x) ** 2 / sum((length ** 2 - 1) / 12) AS z FROM places "
+    "kept AS (SELECT sum(x) ** 2 / sum((length ** 2 - 1) / 12) AS z FROM positions "
     "WHERE length > 1 GROUP BY q, d HAVING count(*) > 1), "
     "matched AS (SELECT x, (length ** 2 - 1) / 12 AS v, "
-    "k - avg(k) OVER (PARTITION BY p.q, p.s) AS y FROM places p "
+    "k - avg(k) OVER (PARTITION BY p.q, p.s) AS y FROM positions p "
     "JOIN ordinary o ON p.q = o.q AND p.d = o.d WHERE length > 1) "
     "SELECT * FROM (SELECT count(*), avg(z), stddev_samp(z) FROM kept), "
     "(SELECT sum(x * y), sum(v * y ** 2), sum(x ** 2), sum(y ** 2) FROM matched)"
 )
-"""SQL: how far docs keep their places, and how places go with those in ordinary sessions."""
+"""SQL: how far docs keep their positions, and how positions go with those in ordinary sessions."""
 
 
 def check_designs(tables: EventTables) -> Iterator[Finding]:
@@ -59,9 +59,9 @@ def _known(design: str) -> bool:
 def check_randomised(tables: EventTables) -> Iterator[Finding]:
     r"""Find sessions marked as randomised whose order does not look random.
 
-    In a list of L shuffled docs the place r of each has mean (L + 1) / 2 and variance
+    In a list of L shuffled docs the position r of each has mean (L + 1) / 2 and variance
     v = (L^2 - 1) / 12. So for docs shown several times $z^2 = (\sum (r - (L+1)/2))^2 / \sum v$
-    has mean 1, and places do not go with the docs' mean positions in ordinary sessions.
+    has mean 1, and positions do not go with the docs' mean positions in ordinary sessions.
     """
     if "randomised" not in tables.source.types:
         return
@@ -73,12 +73,12 @@ def check_randomised(tables: EventTables) -> Iterator[Finding]:
     z, correlation = _agreement(*found[3:])
     if excess > _SURE and mean > 1 + _LARGE:
         what = (
-            "docs keep their places in sessions marked as randomised: "
-            f"their mean places vary {mean:.1f} times as much as chance allows"
+            "docs keep their positions in sessions marked as randomised: "
+            f"their mean positions vary {mean:.1f} times as much as chance allows"
         )
     elif abs(z) > _SURE and abs(correlation) > _LARGE:
         what = (
-            "places in sessions marked as randomised go with those in ordinary sessions "
+            "positions in sessions marked as randomised go with those in ordinary sessions "
             f"(correlation {correlation:.2f})"
         )
     else:
@@ -90,7 +90,7 @@ def check_randomised(tables: EventTables) -> Iterator[Finding]:
 def _excess(docs: int, mean: float | None, deviation: float | None) -> tuple[float, float]:
     """Return by how many standard errors the mean of z^2 is above 1, and that mean."""
     if mean is None or docs < 10 or not deviation:
-        # docs that never move: z^2 is the same for mirrored places
+        # docs that never move: z^2 is the same for mirrored positions
         return (0.0, 1.0) if not mean or mean <= 2 else (2 * _SURE, float(mean))
     return float((mean - 1) / (deviation / docs**0.5)), float(mean)
 
@@ -98,7 +98,7 @@ def _excess(docs: int, mean: float | None, deviation: float | None) -> tuple[flo
 def _agreement(
     product: float | None, variance: float | None, x2: float | None, y2: float | None
 ) -> tuple[float, float]:
-    """Return how places go with mean positions in ordinary sessions: z value, correlation."""
+    """Return how positions go with mean positions in ordinary sessions: z value, correlation."""
     if product is None or not variance or not x2 or not y2:
         return 0.0, 0.0
     return float(product / variance**0.5), float(product / (x2 * y2) ** 0.5)

@@ -26,7 +26,7 @@ _SESSIONS, _LISTS, _CELLS = "prsrank_sessions", "prsrank_lists", "prsrank_cells"
 
 
 class Totals(NamedTuple):
-    """Rows of a log: all, clicked, not clicked, and at the place 0."""
+    """Rows of a log: all, clicked, not clicked, and at position 0."""
 
     rows: int
     clicks: int
@@ -41,7 +41,7 @@ class EventTables:
     Only {events} reads the log: what several checks need is gathered in the others.
 
     events: the log's own columns as r0, r1, ..., its features as numbers x0, x1, ..., and
-        q, s, d: query, session and doc; place: the position as a number, NULL where it is none;
+        q, s, d: query, session and doc; shown_at: the position as a number, NULL where it is none;
         k: the 1-based position, NULL where it cannot be used; c: clicked or not, NULL where
         it is neither; t: microseconds since 1970 (NULL without timestamps); client; design.
     sessions: one row per (q, s): n rows, placed (rows with a position), clicks, lo and hi (first
@@ -49,7 +49,7 @@ class EventTables:
         and other_design (the same, if all is well), top and top_clicked (bit k: position k is
         shown, clicked, for the first TOP), mixed0, mixed1, ... (a context has two values).
     lists: one row per distinct (q, n, ranking): its number of sessions, s (the first of them),
-        placed, lo, hi, and what is the same in all of them: places (distinct positions), docs.
+        placed, lo, hi, and what is the same in all of them: positions (distinct positions), docs.
     cells: shown, clicked, and ordinary (shown in sessions that are not randomised) per (q, d, k).
 
     Attributes:
@@ -91,7 +91,7 @@ class EventTables:
         return Totals(
             *self.row(
                 "SELECT count(*), count(*) FILTER (c), count(*) FILTER (NOT c), "
-                "count(*) FILTER (place = 0) FROM {events}"
+                "count(*) FILTER (shown_at = 0) FROM {events}"
             )
         )
 
@@ -123,12 +123,12 @@ class EventTables:
         for short, name in (("q", "query_id"), ("s", "session_id"), ("d", "doc_id")):
             whole = self.source.is_integer(name)
             columns[short] = quoted_name(name) if whole else f"{quoted_name(name)}::VARCHAR"
-        place = number_sql(self.source, "position")
-        usable = f"{finite_sql(place)} AND {place} = floor({place})"
-        usable += f" AND {place} BETWEEN {self.base} AND {MAX_POSITION}"
+        shown_at = number_sql(self.source, "position")
+        usable = f"{finite_sql(shown_at)} AND {shown_at} = floor({shown_at})"
+        usable += f" AND {shown_at} BETWEEN {self.base} AND {MAX_POSITION}"
         return columns | {
-            "place": place,
-            "k": f"CASE WHEN {usable} THEN {place}::INTEGER + {1 - self.base} END",
+            "shown_at": shown_at,
+            "k": f"CASE WHEN {usable} THEN {shown_at}::INTEGER + {1 - self.base} END",
             "c": click_sql(self.source),
             "t": time_sql(self.source),
             "client": self._client(),
@@ -233,7 +233,7 @@ def _sessions_sql(tables: EventTables) -> str:
 _LISTS_SQL = (
     "WITH firsts AS (SELECT q, n, ranking, count(*) AS sessions, min(s) AS s, "
     "min(placed) AS placed, min(lo) AS lo, min(hi) AS hi FROM {sessions} GROUP BY q, n, ranking) "
-    "SELECT * FROM firsts JOIN (SELECT q, s, count(DISTINCT k) AS places, "
+    "SELECT * FROM firsts JOIN (SELECT q, s, count(DISTINCT k) AS positions, "
     "count(DISTINCT d) AS docs FROM {events} SEMI JOIN firsts USING (q, s) "
     "WHERE d IS NOT NULL GROUP BY q, s) USING (q, s)"
 )

@@ -7,8 +7,6 @@ from typing import Any
 from prsrank.audit.catalogue import KINDS, SEVERITIES, Severity
 from prsrank.propensity.identification import Identified
 
-_ORDER = {code: place for place, code in enumerate(KINDS)}
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -134,6 +132,7 @@ class Audit:
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings by severity, then in the order of `KINDS`, then by share."""
+    order = {code: n for n, code in enumerate(KINDS)}
     return sorted(
-        findings, key=lambda f: (SEVERITIES.index(f.severity), _ORDER[f.code], -f.share, f.what)
+        findings, key=lambda f: (SEVERITIES.index(f.severity), order[f.code], -f.share, f.what)
     )

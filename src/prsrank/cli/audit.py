@@ -1,10 +1,14 @@
 """The command `prsrank audit`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from prsrank.audit import Audit
+from prsrank.audit import audit as look_over
+from prsrank.audit.feature_table import with_feature_table
+from prsrank.audit.text import as_text
 from prsrank.cli.arguments import Json, print_json, working
 from prsrank.cli.log_options import (
     AnyLog,
@@ -16,10 +20,9 @@ from prsrank.cli.log_options import (
     log_mapping,
     open_log,
 )
-
-if TYPE_CHECKING:
-    from prsrank.audit import Audit
-    from prsrank.logs.mapping import LogMapping
+from prsrank.logs.mapping import LogMapping
+from prsrank.report.audit_section import report
+from prsrank.report.html import write_report
 
 
 def audit(
@@ -46,14 +49,9 @@ def audit(
       prsrank audit logs/ --mapping log.toml --html audit.html
       prsrank audit hdfs://logs/2026 --spark spark://host:7077
     """
-    from prsrank.audit.text import as_text
-
     with open_log(log, column=column, mapping=mapping, memory=memory, spark=spark) as source:
         found = _audited(log, source, log_mapping(column, mapping), features)
     if html is not None:
-        from prsrank.report.audit_section import report
-        from prsrank.report.html import write_report
-
         write_report(report(found, log=log), html)
     if json:
         print_json(found.to_dict())
@@ -63,10 +61,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _audited(log: str, source: Any, mapping: "LogMapping", features: str | None) -> "Audit":
-    from prsrank.audit import audit as look_over
-    from prsrank.audit.feature_table import with_feature_table
-
+def _audited(log: str, source: Any, mapping: LogMapping, features: str | None) -> Audit:
     table = features if features is not None else mapping.feature_table
     with working(f"auditing {log}"):
         found = look_over(source)

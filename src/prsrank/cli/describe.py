@@ -1,18 +1,13 @@
 """The command `prsrank describe`."""
 
-from typing import Annotated
-
 import typer
 
-from prsrank.cli.arguments import Data, Json, print_json, working
-
-RelevantFrom = Annotated[
-    float | None,
-    typer.Option(metavar="N", help="The least label that counts as relevant."),
-]
+from prsrank.cli.arguments import Json, print_json, working
+from prsrank.cli.option_groups import WholeData
+from prsrank.data.collections import describe as count
 
 
-def describe(data: Data, relevant_from: RelevantFrom = None, json: Json = False) -> None:
+def describe(source: WholeData, json: Json = False) -> None:
     r"""Count the lists, docs, features, labels and relevant docs of a data set.
 
     For a collection, over all its lists once.
@@ -23,11 +18,8 @@ def describe(data: Data, relevant_from: RelevantFrom = None, json: Json = False)
       prsrank describe synthetic:web10k:100 --json
       prsrank describe judged.txt --relevant-from 2
     """
-    from prsrank.data.collections import describe as count
-    from prsrank.data.collections import open_collection
-
-    with working(f"reading {data}"):
-        collection = open_collection(data, relevant_from=relevant_from)
+    collection = source.collection()
+    with working(f"reading {source.data}"):
         counts = {"collection": collection.name, **count(collection.everything())}
     if json:
         print_json(counts)

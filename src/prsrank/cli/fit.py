@@ -3,12 +3,13 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Json, Seed, print_json
+from prsrank.cli.arguments import Json, RelevantFrom, Seed, print_json
 from prsrank.cli.log_options import (
     Column,
     Features,
@@ -20,52 +21,64 @@ from prsrank.cli.log_options import (
     log_mapping,
 )
 from prsrank.errors import InputError
-
-if TYPE_CHECKING:
-    from prsrank.fit import FitResult
-
+from prsrank.evaluation.results import LOGGED
+from prsrank.fit import FitResult, fit_log, repeat_fit
+from prsrank.fit.engine import METRIC
+from prsrank.report.fit_report import conclusions
 
 _INPUTS = ("log", "data", "features", "propensity", "out", "from_", "spark", "json")
 
 
-def fit(
-    context: typer.Context,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write everything to.")],
+@dataclass(frozen=True)
+class _Inputs:
+    """A click log, the features of its docs, and how to read them."""
+
     log: Annotated[
         str | None,
         typer.Argument(metavar="LOG", help="A click log, as for audit; none needed with --from."),
-    ] = None,
+    ] = None
     data: Annotated[
         str | None,
         typer.Option("--data", metavar="DATA", help="Data set with the features of the docs."),
-    ] = None,
-    features: Features = None,
-    column: Column = None,
-    mapping: MappingFile = None,
-    lists: Lists = "query",
-    memory: Memory = None,
-    propensity: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|METHOD|log|FILE|power:ETA",
-            help="The propensities: those in the log, else the best method that the log "
-            "identifies (auto, the default); one method; or given ones.",
-        ),
-    ] = None,
-    holdout: Annotated[
-        str,
-        typer.Option(
-            metavar="HOW",
-            help="What to judge by: query:SHARE of the queries, time:SHARE of the latest "
-            "sessions, or the randomised sessions (randomised).",
-        ),
-    ] = "query:0.2",
-    ranker: Annotated[str, typer.Option(help="lambdamart or linear.")] = "lambdamart",
-    trials: Annotated[
-        int, typer.Option(min=1, help="Settings to try for each weighting, at most.")
-    ] = 12,
-    trees: Annotated[int, typer.Option(min=1, help="The most trees of lambdamart.")] = 300,
-    seed: Seed = 0,
+    ] = None
+    relevant_from: RelevantFrom = None
+    features: Features = None
+    column: Column = None
+    mapping: MappingFile = None
+    lists: Lists = "query"
+    memory: Memory = None
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How to fit."""
+
+    propensity: str | None = typer.Option(
+        None,
+        metavar="auto|METHOD|log|FILE|power:ETA",
+        help="The propensities: those in the log, else the best method that the log "
+        "identifies (auto, the default); one method; or given ones.",
+    )
+    holdout: str = typer.Option(
+        "query:0.2",
+        metavar="HOW",
+        help="What to judge by: query:SHARE of the queries, time:SHARE of the latest "
+        "sessions, or the randomised sessions (randomised).",
+    )
+    ranker: str = typer.Option(
+        "lambdamart", help="{rankers}; not those that learn from the log itself."
+    )
+    weighting: str = typer.Option("prs", help="{weightings}; not those that need labels.")
+    trials: int = typer.Option(12, min=1, help="Settings to try for each weighting, at most.")
+    trees: int = typer.Option(300, min=1, help="The most trees of a ranker that grows trees.")
+    seed: Seed = 0
+
+
+def fit(
+    context: typer.Context,
+    inputs: _Inputs,
+    settings: _Settings,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write everything to.")],
     from_: Annotated[
         Path | None,
         typer.Option(
@@ -94,39 +107,39 @@ def fit(
       prsrank fit --from fitted/manifest.json --out again
       prsrank fit hdfs:///logs/ --mapping searches.toml --spark --out fitted
     """
-    from prsrank.fit import fit_log, repeat_fit
-
     if from_ is not None:
         _refuse_settings(context, from_)
+    elif inputs.log is None:
+        raise InputError("give a LOG to fit, or a manifest to repeat (--from)")
     with _telling() as tell:
         where: dict[str, Any] = {"out": out, "engine": find_runner(spark), "tell": tell}
-        if from_ is not None:
-            given = {"log": log, "data": data, "features": features, "propensity": propensity}
-            moved = {role: path for role, path in given.items() if path is not None}
-            result = repeat_fit(from_, moved=moved, **where)
-        elif log is None:
-            raise InputError("give a LOG to fit, or a manifest to repeat (--from)")
+        if from_ is None:
+            result = _fitted(inputs, settings, **where)
         else:
-            result = fit_log(
-                log,
-                data=data,
-                features=features,
-                mapping=log_mapping(column, mapping),
-                lists=lists,
-                memory=memory,
-                propensity=propensity or "auto",
-                holdout=holdout,
-                ranker=ranker,
-                trials=trials,
-                trees=trees,
-                seed=seed,
-                **where,
-            )
+            result = repeat_fit(from_, moved=_moved(inputs, settings), **where)
     if json:
         print_json(_summary(result))
         return
     for line in _lines(result, repeated=from_ is not None):
         typer.echo(line)
+
+
+def _fitted(inputs: _Inputs, settings: _Settings, **where: Any) -> FitResult:
+    given = {name: value for name, value in vars(inputs).items() if name != "column"}
+    given["mapping"] = log_mapping(inputs.column, inputs.mapping)
+    return fit_log(
+        given.pop("log"),
+        **given,
+        **{**vars(settings), "propensity": settings.propensity or "auto"},
+        **where,
+    )
+
+
+def _moved(inputs: _Inputs, settings: _Settings) -> dict[str, str]:
+    """Return where the inputs of a manifest are now, as far as it is said."""
+    given = {name: getattr(inputs, name) for name in ("log", "data", "features")}
+    given["propensity"] = settings.propensity
+    return {role: path for role, path in given.items() if path is not None}
 
 
 @contextmanager
@@ -145,28 +158,23 @@ def _refuse_settings(context: typer.Context, manifest: Path) -> None:
     for name in context.params:
         source = context.get_parameter_source(name)
         if name not in _INPUTS and source is not None and source.name == "COMMANDLINE":
-            raise InputError(f"--{name}: with --from the settings are those of {manifest}")
+            option = name.replace("_", "-")
+            raise InputError(f"--{option}: with --from the settings are those of {manifest}")
 
 
-def _summary(result: "FitResult") -> dict[str, Any]:
+def _summary(result: FitResult) -> dict[str, Any]:
     return {
         "folder": str(result.folder),
         "audit": result.audit.verdict,
         "left_out_sessions": result.left_out,
         **result.manifest["chosen"],
-        "conclusions": _conclusions(result),
+        "conclusions": conclusions(result),
         "evaluation": result.evaluation.to_json_dict(),
         "differs": list(result.differs),
     }
 
 
-def _conclusions(result: "FitResult") -> list[str]:
-    from prsrank.report.fit_report import conclusions
-
-    return conclusions(result)
-
-
-def _lines(result: "FitResult", *, repeated: bool) -> Iterator[str]:
+def _lines(result: FitResult, *, repeated: bool) -> Iterator[str]:
     codes = [f.code for f in result.audit.findings if f.severity == "warning"]
     yield f"audit: {result.audit.verdict}{': ' if codes else ''}{', '.join(codes)}"
     yield from _found(result)
@@ -175,7 +183,7 @@ def _lines(result: "FitResult", *, repeated: bool) -> Iterator[str]:
     yield f"written: {result.folder}/ (report.html, model, evaluation.json, manifest.json, ...)"
 
 
-def _found(result: "FitResult") -> Iterator[str]:
+def _found(result: FitResult) -> Iterator[str]:
     """Yield what a fit found."""
     for name, count in result.parts.counts().items():
         yield (
@@ -191,20 +199,17 @@ def _found(result: "FitResult") -> Iterator[str]:
     yield ""
     yield from _estimates(result)
     yield ""
-    yield from _conclusions(result)
+    yield from conclusions(result)
     yield from (f"warning: {warning}" for warning in result.evaluation.warnings)
 
 
-def _settings(result: "FitResult") -> Iterator[str]:
+def _settings(result: FitResult) -> Iterator[str]:
     for name, one in result.tuned.items():
         trees = "" if one.ranker.trees_ is None else f", trees {one.ranker.trees_}"
         yield f"{name}: {one.chosen.candidate}{trees} (best of {len(one.search.trials)})"
 
 
-def _estimates(result: "FitResult") -> Iterator[str]:
-    from prsrank.evaluation.results import LOGGED
-    from prsrank.fit.engine import METRIC
-
+def _estimates(result: FitResult) -> Iterator[str]:
     found = result.evaluation.evaluation
     base = result.baseline
     less = f"less {base}"

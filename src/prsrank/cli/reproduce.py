@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from prsrank.cli.arguments import Json, NamedData, print_json
+from prsrank.cli.arguments import Json, NamedData, RelevantFrom, print_json
 from prsrank.experiment import reproduction
 from prsrank.experiment.runner import Progress
 
@@ -29,6 +29,7 @@ class _Changed:
         None, help="Tune on labels of the validation part, or on clicks held out there."
     )
     seed: int | None = typer.Option(None, min=0, help="The same seed gives the same result.")
+    relevant_from: RelevantFrom = None
 
 
 def reproduce(
@@ -72,7 +73,7 @@ def reproduce(
             resume=resume,
             processes=processes,
             progress=progress,
-            command=f"prsrank reproduce {experiment} --data {data}" + " --smoke" * changed.smoke,
+            command=_command(experiment, data, changed),
         )
     if json:
         print_json({"verdicts": report["verdicts"], "report": str(out / reproduction.REPORT)})
@@ -85,6 +86,11 @@ def reproduce(
         said = f"{found['label']}. {found['evidence']}" if found else "no claim at these points."
         typer.echo(f"{name}: {said}")
     typer.echo(f"written: {out / reproduction.REPORT}")
+
+
+def _command(experiment: str, data: str, changed: _Changed) -> str:
+    least = "" if changed.relevant_from is None else f" --relevant-from {changed.relevant_from:g}"
+    return f"prsrank reproduce {experiment} --data {data}{least}" + " --smoke" * changed.smoke
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from prsrank.errors import InputError
 from prsrank.evaluation.assumptions import DEFAULT_VALUES
 from prsrank.evaluation.log_study import study_log
 from prsrank.files import atomic_output, write_json
-from prsrank.logs.held_out import parse_hold_out
+from prsrank.logs.split import parse_hold_out
 from prsrank.propensity.curve import parse_propensity
 from prsrank.rankers.base import Ranker, load_ranker, ranker_class
 from prsrank.report.sensitivity_section import report_lines, write_chart

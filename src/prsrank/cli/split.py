@@ -8,6 +8,10 @@ import typer
 from prsrank.cli.arguments import Json, Seed, print_json, working
 from prsrank.cli.log_options import AnyLog, Column, MappingFile, Memory, load_clicks
 from prsrank.errors import InputError
+from prsrank.files import atomic_output
+from prsrank.logs.click_log_files import write_events
+from prsrank.logs.held_out import hold_out
+from prsrank.logs.split import parse_hold_out
 
 _PARTS = ("training.parquet", "held_out.parquet")
 
@@ -41,10 +45,6 @@ def split(
       prsrank train parts/training.parquet --data DATA --propensity p.json --out model
       prsrank evaluate model --data DATA --log parts/held_out.parquet --propensity p.json
     """
-    from prsrank.files import atomic_output
-    from prsrank.logs.click_log_files import write_events
-    from prsrank.logs.held_out import hold_out, parse_hold_out
-
     by, share = parse_hold_out(holdout)
     _check_free(out)
     clicks = load_clicks(log, column=column, mapping=mapping, memory=memory)

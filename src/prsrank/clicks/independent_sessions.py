@@ -41,6 +41,7 @@ def draw_independent_kernel(
     states, draws = np.empty(_BATCH, np.uint64), np.empty(_BATCH)
     ends, hints = np.empty(_BATCH), np.empty(_BATCH, np.int64)
     used = 0
+    # two loops, so that the loads of a whole batch are under way before the first is needed
     for batch in range(first, last, _BATCH):
         size = min(_BATCH, last - batch)
         for i in range(size):
@@ -56,11 +57,13 @@ def draw_independent_kernel(
             if used > full:
                 return batch + i, used
             base, v, end, before = codes[batch - first + i], draws[i], ends[i], used
+            # a session without a click ends here, with one comparison
             if end < v:
                 state, slot, start = states[i], hints[i], offsets[base]
                 stop, entry = min(offsets[base + 1], start + cutoff), guide_offsets[base]
                 length = guide_offsets[base + 1] - entry
                 while True:
+                    # the guide leads to the slot or a little before it
                     while survival[slot] >= v:
                         slot += 1
                     clicks[used] = slot - start

@@ -93,8 +93,10 @@ def walk_events(tables: WalkTables) -> Events:
     >>> np.exp(-events.hazard[:, 1]).tolist(), events.only_clicks
     ([0.5, 0.5], True)
     """
+    # an event is whatever changes the walk: a click, or a stop without one
     event = tables.click + (1 - tables.click) * tables.stop_after_skip
     with np.errstate(divide="ignore", invalid="ignore"):
+        # a certain event has an infinite hazard, which would spoil the sums after it
         hazard = np.minimum(-np.log1p(-event), LONGEST_WAIT)
         click_share = np.where(event > 0, tables.click / event, 1.0)
     survives = not (tables.stop_after_click.any() or tables.stop_after_skip.any())
@@ -131,6 +133,7 @@ def _guide_kernel(offsets: Longs, survival: Floats, cutoff: int, guide_offsets: 
         last = min(offsets[ranking + 1] - start, cutoff) - 1
         length = guide_offsets[ranking + 1] - first
         slot = 0
+        # survival falls along the slots, so entries from the last to the first walk them once
         for entry in range(length - 1, -1, -1):
             while slot < last and int(survival[start + slot] * length) > entry:
                 slot += 1

@@ -1,4 +1,4 @@
-"""The position-based click model: a click needs a look, and a look depends on the position."""
+"""The position-based click model: a click needs an observation, which depends on the position."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

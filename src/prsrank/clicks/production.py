@@ -98,9 +98,11 @@ def _training_lists(dataset: RankingDataset, share: float, seed: int) -> Longs:
             "a production ranker needs two lists, one of them with both a relevant and an "
             "irrelevant doc"
         )
+    # a stream of its own: the clicks of a seed do not depend on the ranker's draw
     order = np.random.default_rng(int(stream_key(seed, 2))).permutation(dataset.lists)
     count = min(max(1, round(share * dataset.lists)), dataset.lists - 1)
     chosen = order[:count]
+    # a list of one kind of docs has no pair to learn from: one other list must do
     if not usable[chosen].any():
         chosen[0] = order[usable[order].argmax()]
     return np.sort(chosen)
@@ -119,6 +121,7 @@ def _linear(training: RankingDataset, seed: int) -> Score:
 
     def standardised(features: npt.NDArray) -> Floats:
         values = (np.asarray(features, np.float64) - mean) / scale
+        # an unknown value counts as the mean
         return np.where(np.isfinite(values), values, 0.0)
 
     rows = standardised(training.features)
@@ -127,6 +130,7 @@ def _linear(training: RankingDataset, seed: int) -> Score:
     def loss(weights: Floats) -> tuple[float, Floats]:
         scores = rows @ weights
         margins = scores[better] - scores[worse]
+        # the sigmoid of -margin, without overflow
         slopes = -np.exp(-np.logaddexp(0, margins)) / len(margins)
         by_doc = np.bincount(better, slopes, len(rows)) - np.bincount(worse, slopes, len(rows))
         value = np.logaddexp(0, -margins).mean() + _L2 / 2 * weights @ weights

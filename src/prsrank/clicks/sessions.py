@@ -44,6 +44,7 @@ def shuffle_slots(state: np.uint64, plan: Plan, base: int, slots: Ints) -> np.ui
     length = plan.offsets[base + 1] - plan.offsets[base]
     for i in range(length):
         slots[i] = i
+    # Fisher and Yates, stopped early: what lies below the cutoff is never seen
     shuffled = length if plan.reach == 0 else min(plan.reach, length)
     for i in range(min(shuffled - 1, plan.cutoff)):
         state = next_state(state)
@@ -70,6 +71,7 @@ def _walk(
     used: int,
 ) -> int:
     """Write the clicks of one session on slots start to stop - 1; return the end of `clicks`."""
+    # one exponential draw per event instead of one uniform per slot: most slots have no event
     passed = 0.0
     slot = start
     while slot < stop:
@@ -79,6 +81,7 @@ def _walk(
             break
         slot = next_event(hazard, slot, stop - 1, target)
         click_share = events.click_share[relevance[slot], slot - start]
+        # an event that is no click ends the session; only some models have such
         if click_share < 1:
             state = next_state(state)
             if uniform(state) >= click_share:
@@ -90,6 +93,7 @@ def _walk(
             state = next_state(state)
             if uniform(state) < stop_share:
                 break
+        # the hazard has no memory, so the next event is drawn from here on
         passed = hazard[slot]
         slot += 1
     return used
@@ -106,6 +110,7 @@ def _swap_slots(
     state = next_state(state)
     pair = below(state, pairs)
     state = next_state(state)
+    # sessions that draw "no change" are marked too: they are the other arm of the experiment
     swap = uniform(state) < 0.5
     for i in range(shown):
         slots[i] = i
@@ -151,6 +156,7 @@ def draw_kernel(
     longest = np.max(np.diff(offsets))
     slots = np.empty(longest, np.int32)
     room = Room(np.empty(longest), np.empty(longest, np.uint8))
+    # a session may click all that it shows: stop while one still fits
     full = len(clicks) - min(longest, cutoff)
     used = 0
     for session in range(first, last):
@@ -163,6 +169,7 @@ def draw_kernel(
         code = base
         if randomised:
             state, code = _randomise(state, plan, base, stop - start, slots)
+        # the tables of base rankings are made once; only a rearranged one needs its own
         if code != base:
             used = _walk_rearranged(state, plan, base, slots, room, clicks, used)
         else:
@@ -184,6 +191,7 @@ def draw_sessions(plan: Plan, first: int, last: int) -> tuple[Ints, Ints, Ints]:
         B + (base * P + pair) * 2 + (1 if the docs changed places else 0).
     """
     codes, counts = np.empty(last - first, np.int32), np.empty(last - first, np.int32)
+    # a guess at two clicks a session; the kernel comes back when it is full
     buffer = np.empty(2 * (last - first) + plan.cutoff, np.int32)
     simple = plan.events.only_clicks and plan.share == 0
     kernel = draw_independent_kernel if simple else draw_kernel

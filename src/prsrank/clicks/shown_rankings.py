@@ -36,6 +36,7 @@ def shown_rankings(
     """
     bases = len(plan.offsets) - 1
     same = _same_base(plan.offsets, plan.docs, queries, plan.cutoff)
+    # shuffled rankings are hardly ever drawn twice: they have no entry, each is a new one
     table = np.full(bases * (1 + 2 * swaps), -1, np.int32)
     count = int((codes < 0).sum()) + min(len(table), len(codes))
     kinds, sessions = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -63,6 +64,7 @@ def _same_base(offsets: Longs, docs: Ints, queries: int, cutoff: int) -> Ints:
     """Return for each base ranking the first one that shows the same docs in the same order."""
     bases = len(offsets) - 1
     same = np.arange(bases).astype(np.int32)
+    # rankers that agree on a query show one ranking, not two
     for base in range(queries, bases):
         start = offsets[base]
         shown = min(offsets[base + 1] - start, cutoff)
@@ -126,6 +128,7 @@ def _write_kernel(
         start, out = plan.offsets[base], offsets[ranking]
         shown = offsets[ranking + 1] - out
         if kind < 0:
+            # the shuffle is drawn again from the session's own stream, which is cheaper than keeping it
             state, _, _ = begin_session(plan.key, bases, plan.share, sessions[ranking])
             shuffle_slots(state, plan, base, slots)
             design[ranking] = 1

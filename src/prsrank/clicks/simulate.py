@@ -82,6 +82,7 @@ def simulate_clicks(
     shown = np.flatnonzero(dataset.list_lengths)
     if not len(shown):
         raise InputError("the data set has no docs to show")
+    # empty lists hold no docs, so leaving their offsets out moves nothing
     doc_offsets = np.append(dataset.offsets[shown], dataset.docs)
     plan = _plan(
         dataset, _score_rows(scores, dataset.docs), doc_offsets, model, plan_design, seed, threads
@@ -143,6 +144,7 @@ def _plan(
     longest = int(lengths.max())
     cutoff = longest if model.cutoff is None else min(model.cutoff, longest)
     base_offsets = offsets_of(np.tile(lengths, len(scores)))
+    # the codes of rankings are int32
     if (len(base_offsets) - 1) * (1 + 2 * design.swaps) >= 1 << 31:
         raise InputError("too many lists, rankers and swaps for one log")
     docs = np.concatenate([ranked_docs(row, offsets, seed=seed, threads=threads) for row in scores])
@@ -189,6 +191,7 @@ def _draw(
     with closing(blocks):  # type: ignore[type-var]
         for block_codes, block_counts, block_clicks in blocks:
             stop, end = len(block_codes), len(block_clicks)
+            # the last session stays whole: cut behind the one that reaches the number
             if clicks is not None and clicked.size + end >= clicks:
                 totals = np.cumsum(block_counts, dtype=np.int64)
                 stop = int(np.searchsorted(totals, clicks - clicked.size)) + 1

@@ -56,6 +56,7 @@ def marginal_clicks(
     click = tables.click[row, column]
     stay = click * (1 - tables.stop_after_click[row, column])
     stay += (1 - click) * (1 - tables.stop_after_skip[row, column])
+    # slots between the positions given do not count: nothing was shown there
     reach = np.concatenate([[1.0], np.cumprod(stay[:-1])])[: len(click)]
     return np.asarray(reach * click)
 

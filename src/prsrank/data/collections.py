@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
+from prsrank.data.letor import read_letor
 from prsrank.data.published import PUBLISHED, Published, recognised, spelled
 from prsrank.data.storage import (
     EVERY_SPLIT,
@@ -18,6 +19,7 @@ from prsrank.data.storage import (
     is_stored,
     read_stored,
 )
+from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
 from prsrank.files import existing_file
 from prsrank.types import Longs
@@ -56,13 +58,13 @@ class Collection:
     def stored(self) -> StoredCollection:
         """Read all lists once, and which split of which fold each belongs to."""
         data = self.everything()
-        place = {query: i for i, query in enumerate(data.query_ids.tolist())}
+        index = {query: i for i, query in enumerate(data.query_ids.tolist())}
         if not self.has_splits:
             return StoredCollection(self.name, data, np.full((1, data.lists), EVERY_SPLIT, np.int8))
         splits = np.full((self.folds, data.lists), NO_SPLIT, np.int8)
         for fold in range(self.folds):
             for code, split in enumerate(SPLITS):
-                lists = [place[query] for query in self.parts(fold + 1, split).query_ids.tolist()]
+                lists = [index[query] for query in self.parts(fold + 1, split).query_ids.tolist()]
                 splits[fold, lists] = code
         return StoredCollection(self.name, data, splits)
 
@@ -136,8 +138,6 @@ def rotation(fold: int, split: str) -> tuple[int, ...]:
 
 
 def _read(files: Sequence[Path], published: Published | None) -> RankingDataset:
-    from prsrank.data.letor import read_letor
-
     data = read_letor(files, features=None if published is None else published.features)
     top = 0.0 if data.labels is None else float(data.labels.max(initial=0))
     # labels of 0 and 1 say themselves what is relevant, whatever the collection they look like
@@ -163,8 +163,6 @@ def _converted(path: Path) -> Collection:
 
 
 def _synthetic(name: str) -> Collection:
-    from prsrank.data.synthetic import synthetic_dataset
-
     match = re.fullmatch(r"synthetic:([^:]+):(\d+)(?::(\d+))?", name)
     if match is None:
         raise InputError(f"{name}: is not of the form synthetic:SHAPE:LISTS[:SEED]")

@@ -172,13 +172,13 @@ def _apply_patches(
     text: Bytes, patches: Longs, features: Reals, labels: Reals, costs: Reals, found: Longs
 ) -> int:
     """Fill in the values that only `float` rounds right; return OK or the first error."""
-    places = {
+    targets = {
         lines.LABEL_COLUMN: (labels, lines.NO_LABEL),
         lines.COST_COLUMN: (costs, lines.BAD_COST),
     }
     for row, column, start, end in patches:
         value = float(text[start:end].tobytes())
-        target, code = places.get(column, (features[:, column], lines.TOO_LARGE))
+        target, code = targets.get(column, (features[:, column], lines.TOO_LARGE))
         if abs(value) > _LARGEST or (code == lines.BAD_COST and value <= 0):
             before = text[:start].tobytes()
             found[lines.LINES] = before.count(b"\n") + 1
@@ -321,10 +321,10 @@ def _raise_scattered(blocks: list[_Block]) -> None:
 
 
 def _regrouped(tokens: list[bytes], starts: Longs, docs: int) -> tuple[list[bytes], Longs, Longs]:
-    place = {token: i for i, token in enumerate(dict.fromkeys(tokens))}
-    list_of_row = np.repeat([place[token] for token in tokens], np.diff(np.append(starts, docs)))
+    index = {token: i for i, token in enumerate(dict.fromkeys(tokens))}
+    list_of_row = np.repeat([index[token] for token in tokens], np.diff(np.append(starts, docs)))
     order = np.argsort(list_of_row, kind="stable")
-    return list(place), np.searchsorted(list_of_row[order], np.arange(len(place))), order
+    return list(index), np.searchsorted(list_of_row[order], np.arange(len(index))), order
 
 
 def _reordered(data: RankingDataset, order: Longs) -> RankingDataset:

@@ -85,7 +85,7 @@ def parse_lines(
         lists: (rows x 4) for each new list its first row, its line, and its id's span.
         docs: (rows x 2) span of each row's doc id.
         patches: (n x 4) row, column and span of values left to Python's `float`.
-        found: counts, and the place of an error, by the names above.
+        found: counts, and the position of an error, by the names above.
 
     Returns:
         OK, or what is wrong at found[ERROR_AT].

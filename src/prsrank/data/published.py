@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from prsrank.data.letor import first_lines
+
 _LETOR = (
     "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/"
 )
@@ -72,8 +74,6 @@ class Seen:
 
 def look_at(file: Path) -> Seen:
     """Look at the first lines of a LETOR text; what is no LETOR is left to its reader."""
-    from prsrank.data.letor import first_lines  # numba
-
     features, labels, queries = 0, set(), set()
     for line in first_lines(file, _LINES_LOOKED_AT):
         match = re.match(r"\s*([^\s#]+)\s+qid:(\S+)([^#]*)", line)

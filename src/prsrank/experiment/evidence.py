@@ -92,7 +92,7 @@ def _count(run: Sequence[Judged]) -> str:
     right = sum(one.claimed_way for one in run)
     significant = sum(one.outcome == SUPPORTS for one in run)
     panels = len({one.panel for one in run})
-    what = "points" if panels == 1 else f"places ({panels} panels)"
+    what = "points" if panels == 1 else f"points ({panels} panels)"
     return f"at {right} of {len(run)} {what}, significantly at {significant}"
 
 

@@ -28,10 +28,12 @@ class Job:
     Attributes:
         identity: all that decides the result, as plain JSON.
         data: name of the data set to read; its content, not its name, is in the identity.
+        relevant_from: the least label that counts as relevant; None: the collection's.
     """
 
     identity: Identity
     data: str
+    relevant_from: float | None = None
 
     @cached_property
     def id(self) -> str:
@@ -67,6 +69,7 @@ class Source:
         lists: number of training lists of each fold.
         title: the collection's name.
         note: what to say of its folds.
+        relevant_from: the least label that counts as relevant; None: the collection's.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Source:
     lists: tuple[int, ...]
     title: str
     note: str = ""
+    relevant_from: float | None = None
 
     @property
     def folds(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from prsrank.clicks.observations import simulate_observations
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.evaluation.click_statistics import ClickStatistics
-from prsrank.experiment.jobs import Identity
+from prsrank.experiment.jobs import Identity, Job
 from prsrank.experiment.methods import trained, tuned
 from prsrank.experiment.shared_inputs import Logged, Parts, SharedInputs, run_seed
 from prsrank.experiment.spec import KINDS
@@ -155,8 +155,8 @@ def _test_scores(
     setting = {"settings": identity["settings"], "parameters": identity["parameters"]}
     ranker, pairs = trained(inputs, parts, identity, setting)
     details = {} if identity["clicks"] is None else _log_details(inputs.logged(parts, identity))
-    if hasattr(ranker, "booster_"):
-        details["trees"] = int(ranker.booster_.current_iteration())
+    if ranker.trees_ is not None:
+        details["trees"] = ranker.trees_
     if identity["fold"] == 1 and (identity["production"] or {}).get("run", 0) == 0:
         details |= _model_details(inputs, parts, identity, ranker, pairs)
     return ranker.score(parts.test.features), details
@@ -175,7 +175,7 @@ def _model_details(
 ) -> dict[str, Any]:
     """Return what the report shows of the first fold's first run."""
     details: dict[str, Any] = {}
-    if hasattr(ranker, "booster_"):
+    if ranker.trees_ is not None:
         details["importance"] = dict(list(ranker.feature_importance().items())[:_IMPORTANT])
     if hasattr(pairs, "diagnostics"):
         found = asdict(pairs.diagnostics())
@@ -184,10 +184,10 @@ def _model_details(
         curve = inputs.curve(parts, identity, identity["propensity"])
         positions = min(_POSITIONS, int(parts.train.list_lengths.max()))
         details["propensities"] = curve.at(np.arange(1, positions + 1)).tolist()
-    for name in ("propensities_", "click_propensities_"):
-        if hasattr(ranker, name):
-            learned = getattr(ranker, name)[:_POSITIONS].tolist()
-            details["propensities"] = [v if np.isfinite(v) else None for v in learned]
+    learned = ranker.propensities()
+    if learned is not None:
+        values = learned.propensity[:_POSITIONS].tolist()
+        details["propensities"] = [v if np.isfinite(v) else None for v in values]
     return details
 
 
@@ -199,9 +199,10 @@ MEASURES: dict[str, Callable[[SharedInputs, Parts, Identity], Outcome]] = {
 }
 
 
-def compute(inputs: SharedInputs, data: str, identity: Identity) -> tuple[dict[str, Floats], Any]:
+def compute(inputs: SharedInputs, job: Job) -> tuple[dict[str, Floats], Any]:
     """Compute a job: its values by metric, and its details (for tuning: what was chosen)."""
-    parts = inputs.parts(data, identity["fold"])
+    identity = job.identity
+    parts = inputs.parts(job.data, identity["fold"], job.relevant_from)
     if identity["kind"] == "tuning":
         return {}, tuned(inputs, parts, identity)
     return MEASURES[identity["kind"]](inputs, parts, identity)

@@ -3,13 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
+from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.experiment.jobs import Identity
 from prsrank.experiment.shared_inputs import Parts, SharedInputs, run_seed
 from prsrank.metrics.ranking import average, metric
 from prsrank.pairs.pair_set import PairSet
-from prsrank.rankers.base import Quality, Ranker, ranker_class
+from prsrank.rankers.base import RANKERS, Quality, Ranker, ranker_class
 from prsrank.rankers.search import best_of
 from prsrank.weighting import WEIGHTINGS
+
+
+def uses_torch(ranker: str) -> bool:
+    """Tell whether a ranker, if it is one, trains with PyTorch; "production" and "" are none."""
+    return ranker in RANKERS and RANKERS[ranker].uses_torch
 
 
 def trained(
@@ -56,7 +62,6 @@ def click_quality(
     inputs: SharedInputs, parts: Parts, identity: Identity, name: str = "dcg@10"
 ) -> Quality:
     """Return the function from scores of the validation part to an estimate from its clicks."""
-    from prsrank.evaluation.counterfactual import CounterfactualMetric
 
     def make() -> CounterfactualMetric:
         held_out = inputs.held_out(parts, identity, "validation")

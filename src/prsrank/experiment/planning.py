@@ -7,6 +7,7 @@ from typing import Any
 from prsrank.experiment.jobs import Cell, Job, Source
 from prsrank.experiment.spec import AXES, Method, Panel, Spec
 from prsrank.experiment.tuning import configurations
+from prsrank.rankers.base import ranker_class
 from prsrank.weighting import WEIGHTINGS
 
 _ESTIMATE_VERSION = 3
@@ -14,8 +15,6 @@ _ESTIMATE_VERSION = 3
 
 _PRODUCTION = ("production_share", "production_ranker")
 _SETTINGS_OF_CLICKS = ("clicks", "eta", "mu", "one_click")
-_STOPPING = ("lambdamart", "unbiased_lambdamart", "dla", "dnn")
-LEARN_PROPENSITIES = ("dla", "unbiased_lambdamart")
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Planner:
             "tune_on": "labels" if method.weighting == "labels" else self.spec.tuning.on,
             "metric": self.spec.main_metric,
         }
-        return Job(identity, self.source.name)
+        return Job(identity, self.source.name, self.source.relevant_from)
 
     def job(self, cell: Cell, chosen: Mapping[str, Any] | None) -> Job:
         """Return the job of a cell.
@@ -87,7 +86,7 @@ class Planner:
                 "test_clicks": self._clicks(cell),
                 "test_propensity": self._propensity(cell),
             }
-        return Job(identity, self.source.name)
+        return Job(identity, self.source.name, self.source.relevant_from)
 
     def _named(self, cell: Cell) -> tuple[Panel, Method]:
         panel = self.spec.panel(cell.panel)
@@ -106,6 +105,7 @@ class Planner:
     def _trained(self, cell: Cell, chosen: Mapping[str, Any] | None) -> dict[str, Any]:
         panel, method = self._named(cell)
         ranker, on = method.ranker or panel.ranker, self.spec.tuning.on
+        kind = ranker_class(ranker)
         setting = chosen or configurations(self.spec, panel, method)[0]
         on_labels = method.weighting == "labels"
         identity = self._common(cell) | {
@@ -113,7 +113,7 @@ class Planner:
             "settings": setting["settings"],
             "weighting": method.weighting,
             "parameters": self._parameters(setting["parameters"], cell),
-            "stop_on": "" if ranker not in _STOPPING else "labels" if on_labels else on,
+            "stop_on": "" if not kind.stops_early else "labels" if on_labels else on,
             "propensity": None,
         }
         # without clicks a seed may depend on nothing of the run: the model is one for all runs
@@ -121,7 +121,7 @@ class Planner:
             identity["production"] = self._production(cell)
             identity["clicks"] = self._clicks(cell)
             weighted = bool(method.weighting) and WEIGHTINGS[method.weighting].needs_propensities
-            if (weighted and ranker not in LEARN_PROPENSITIES) or on == "clicks":
+            if (weighted and kind.takes_propensities) or on == "clicks":
                 identity["propensity"] = self._propensity(cell)
         return identity
 

@@ -37,6 +37,7 @@ class Changes:
         seed: base of all seeds.
         tune_on: "labels" or "clicks".
         smoke: tiny sizes, to see that all works; the numbers mean nothing.
+        relevant_from: the least label of the data set that counts as relevant.
     """
 
     folds: int | None = None
@@ -45,6 +46,7 @@ class Changes:
     seed: int | None = None
     tune_on: str | None = None
     smoke: bool = False
+    relevant_from: float | None = None
 
     def applied(self, spec: Spec) -> Spec:
         """Return the experiment with the changes."""
@@ -96,8 +98,7 @@ def small(spec: Spec) -> Spec:
 
 
 def _small_ranker(name: str, ranker: RankerSettings) -> RankerSettings:
-    taken = ranker_class(name)().get_params()
-    given = {key: value for key, value in _SMOKE_SETTINGS.items() if key in taken}
+    given = ranker_class(name).accepted(**_SMOKE_SETTINGS)
     grid = {key: values[:_SMOKE_VALUES] for key, values in ranker.grid.items()}
     return RankerSettings({**ranker.settings, **given}, grid)
 
@@ -150,7 +151,15 @@ def reproduce(
     if wanted.points is not None and len(specs) > 1:
         raise InputError("points can be given for one experiment, not for all")
     specs = [wanted.applied(spec) for spec in specs]
-    run = run_experiments(specs, data, out, resume=resume, processes=processes, progress=progress)
+    run = run_experiments(
+        specs,
+        data,
+        out,
+        resume=resume,
+        processes=processes,
+        progress=progress,
+        relevant_from=wanted.relevant_from,
+    )
     if progress is not None:
         progress("writing the report", 0, 1)
     sections = [summarise(spec, run.results[spec.id]) for spec in run.specs]

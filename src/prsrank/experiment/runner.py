@@ -12,7 +12,8 @@ from prsrank.errors import InputError
 from prsrank.experiment.claims import read_test
 from prsrank.experiment.jobs import RESULTS_VERSION, Cell, Job, Source
 from prsrank.experiment.journal import Finished, Journal, locked
-from prsrank.experiment.planning import LEARN_PROPENSITIES, Planner
+from prsrank.experiment.methods import uses_torch
+from prsrank.experiment.planning import Planner
 from prsrank.experiment.results import PLAN, Results
 from prsrank.experiment.shared_inputs import read_source
 from prsrank.experiment.spec import Spec
@@ -20,12 +21,11 @@ from prsrank.experiment.tidy_table import write_table, write_timings
 from prsrank.experiment.tuning import short_form
 from prsrank.experiment.workers import Workers
 from prsrank.files import write_json
+from prsrank.rankers.base import RANKERS
 from prsrank.threads import thread_count
 
 Progress = Callable[[str, int, int], object]
 """Is told what is being done, how many jobs of it are done, and how many there are."""
-
-_NEURAL = ("dla", "dnn")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +59,7 @@ def run_experiments(
     resume: bool = False,
     processes: int | None = None,
     progress: Progress | None = None,
+    relevant_from: float | None = None,
 ) -> Run:
     """Run experiments, or what is missing of them, and write their results to a folder.
 
@@ -71,6 +72,7 @@ def run_experiments(
             holds.
         processes: number of processes, default one per core; 0 computes in this one.
         progress: is told how it goes.
+        relevant_from: the least label of `data` that counts as relevant; None: the collection's.
 
     Raises:
         InputError: among others if `out` holds results and `resume` is false, or another run
@@ -83,7 +85,7 @@ def run_experiments(
             raise InputError(
                 f"{out}: holds {len(journal.finished)} results; --resume goes on there"
             )
-        planners = _planners(specs, data)
+        planners = _planners(specs, data, relevant_from)
         before = len(journal.finished)
         count = thread_count(processes) if processes != 0 else 0
         tell = progress or (lambda *_: None)
@@ -108,13 +110,15 @@ def run_experiments(
     )
 
 
-def _planners(specs: Sequence[Spec], data: str) -> list[Planner]:
+def _planners(specs: Sequence[Spec], data: str, relevant_from: float | None) -> list[Planner]:
     code = f"{__version__}/{RESULTS_VERSION}"
     names = [spec.data or data for spec in specs]
+    # a data set that a spec names is the spec's to judge
+    given = {spec.data or data: None if spec.data else relevant_from for spec in specs}
     sources = {}
     for name in dict.fromkeys(names):
         folds = max(spec.folds for spec, its in zip(specs, names, strict=True) if its == name)
-        sources[name] = read_source(name, folds)
+        sources[name] = read_source(name, folds, given[name])
     return [
         Planner(possible(_with_note(spec, sources[name])), sources[name], code)
         for spec, name in zip(specs, names, strict=True)
@@ -127,7 +131,7 @@ def possible(spec: Spec) -> Spec:
         return spec
     rankers = {panel.name: panel.ranker for panel in spec.panels}
     methods = tuple(
-        replace(m, panels=tuple(p for p in m.panels if (m.ranker or rankers[p]) not in _NEURAL))
+        replace(m, panels=tuple(p for p in m.panels if not uses_torch(m.ranker or rankers[p])))
         for m in spec.methods
     )
     if methods == spec.methods:
@@ -204,10 +208,14 @@ def _plan(planner: Planner, jobs: Mapping[Cell, Job], chosen: Mapping[str, Any])
         "points": list(spec.axis.points),
         "axis": spec.axis.title,
         "source": spec.propensity.get("source", "known"),
-        "learning": [m.name for m in spec.methods if m.ranker in LEARN_PROPENSITIES],
+        "learning": [m.name for m in spec.methods if _learns(m.ranker)],
         "chosen": chosen,
         "rows": [[*astuple(cell), job.id] for cell, job in jobs.items()],
     }
+
+
+def _learns(ranker: str) -> bool:
+    return ranker in RANKERS and not RANKERS[ranker].takes_propensities
 
 
 def _chosen(

@@ -69,12 +69,12 @@ class SharedInputs:
         kept: Kept = _kept(self._kept, [name, key], make)
         return kept
 
-    def parts(self, data: str, fold: int) -> Parts:
+    def parts(self, data: str, fold: int, relevant_from: float | None = None) -> Parts:
         """Return the parts of a fold."""
         return _kept(
             self._folds,
-            [data, fold],
-            lambda: read_parts(open_folds(data), fold),
+            [data, fold, relevant_from],
+            lambda: read_parts(open_folds(data, relevant_from), fold),
             most=_FOLDS_KEPT,
         )
 
@@ -203,9 +203,9 @@ def lengthened(curve: Propensities, positions: int) -> Propensities:
     return replace(curve, propensity=p[last], low=unknown, high=unknown.copy(), clicks=clicks)
 
 
-def open_folds(data: str) -> Collection:
+def open_folds(data: str, relevant_from: float | None = None) -> Collection:
     """Open a data set; one that has no published split is cut in five parts, rotated as LETOR's."""
-    collection = open_collection(data)
+    collection = open_collection(data, relevant_from=relevant_from)
     if collection.has_splits:
         return collection
     whole = collection.everything()
@@ -224,9 +224,9 @@ def read_parts(collection: Collection, fold: int) -> Parts:
     return Parts(*(collection.load(split, fold=fold) for split in ("train", "validation", "test")))
 
 
-def read_source(data: str, folds: int) -> Source:
+def read_source(data: str, folds: int, relevant_from: float | None = None) -> Source:
     """Read a data set once: the fingerprints of its folds, and what the table needs of them."""
-    collection = open_folds(data)
+    collection = open_folds(data, relevant_from)
     used = min(folds, collection.folds)
     every = [read_parts(collection, fold) for fold in range(1, used + 1)]
     note = (
@@ -241,6 +241,7 @@ def read_source(data: str, folds: int) -> Source:
         tuple(parts.train.lists for parts in every),
         collection.name,
         note,
+        relevant_from,
     )
 
 

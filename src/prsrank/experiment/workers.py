@@ -16,6 +16,7 @@ from prsrank.errors import InputError
 from prsrank.experiment.jobs import Job
 from prsrank.experiment.journal import Finished
 from prsrank.experiment.measures import compute
+from prsrank.experiment.methods import uses_torch
 from prsrank.experiment.shared_inputs import SharedInputs
 
 Unit = Sequence[Job]
@@ -151,13 +152,13 @@ def _end_with_parent() -> None:
 def _computed(unit: Unit, inputs: SharedInputs) -> Iterator[tuple[Job, Finished]]:
     for job in unit:
         inputs.enter(job.group)
-        if job.identity.get("ranker") in ("dla", "dnn"):
+        if uses_torch(job.identity.get("ranker", "")):
             from prsrank.rankers.torch_library import torch
 
             torch.set_num_threads(1)
         wall, cpu = time.perf_counter(), time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            values, details = compute(inputs, job.data, job.identity)
+            values, details = compute(inputs, job)
         spent = time.perf_counter() - wall, time.process_time() - cpu
         yield job, Finished(job.id, job.identity["kind"], values, details, *spent)

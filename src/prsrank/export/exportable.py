@@ -90,9 +90,9 @@ def refuse_unlike_zero(scorer: LinearSum | ScoreLayers, names: Sequence[str], en
     columns = scorer.scaling.indicators
     first = scorer.weights if isinstance(scorer, LinearSum) else scorer.layers[0][0]
     weights = np.abs(np.atleast_2d(first)).sum(axis=0)
-    for place, column in enumerate(columns.tolist()):
+    for index, column in enumerate(columns.tolist()):
         reason = f"and {engine} scores a missing value as 0"
-        if weights[scorer.columns + place] != 0:
+        if weights[scorer.columns + index] != 0:
             raise InputError(
                 f"feature '{names[column]}' has an indicator of missing values with a weight, "
                 f"which cannot be carried, {reason}: 'onnx' carries it"

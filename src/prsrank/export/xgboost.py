@@ -87,9 +87,9 @@ def _of_splits(
 
 
 def _by_level(tree: Tree) -> tuple[Longs, Longs]:
-    """Return the nodes in XGBoost's order, and the place of each one's left child, else -1.
+    """Return the nodes in XGBoost's order, and the index of each one's left child, else -1.
 
-    XGBoost finds a right child at the place behind the left one.
+    XGBoost finds a right child at the index behind the left one.
     """
     order, children = [0], []
     for node in order:

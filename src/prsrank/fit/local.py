@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from prsrank.data.dataset import RankingDataset, id_array, joined_ids
+from prsrank.data.dataset import RankingDataset, joined_ids
 from prsrank.data.storage import EVERY_SPLIT, StoredCollection, write_stored
 from prsrank.errors import InputError
 from prsrank.evaluation.click_sums import ClickSums, sum_clicks
@@ -23,36 +23,25 @@ from prsrank.evaluation.log_evaluation import (
 )
 from prsrank.files import FileName
 from prsrank.fit.engine import METRIC, Trained, Weighed
-from prsrank.fit.parts import (
-    BUCKETS,
-    HALF,
-    HELD_OUT,
-    QUERY,
-    RANDOMISED,
-    TIME,
-    TRAIN,
-    VALIDATION,
-    VALIDATION_SHARE,
-    LogParts,
-    Split,
-    bucket_limit,
-)
+from prsrank.fit.parts import HALF, HELD_OUT, TRAIN, VALIDATION, VALIDATION_SHARE, LogParts
 from prsrank.fit.plan import Plan
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.click_log_parts import merge
 from prsrank.logs.coverage import covered_sessions, lists_of_queries
-from prsrank.logs.features import lists_of_log, lists_of_table, original_queries, split_lists
+from prsrank.logs.features import lists_of_log, lists_of_table, split_lists
+from prsrank.logs.held_out import SessionMarks
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.pieces import Extent, LocalPieces, Sums
 from prsrank.logs.reading import ready_log
 from prsrank.logs.sources import LogSource, open_events
+from prsrank.logs.split import RANDOMISED, Split
 from prsrank.logs.stored_pieces import read_in_pieces
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.rankers.base import Progress, Ranker
 from prsrank.rankers.lambdamart import ndcg_of
-from prsrank.types import Floats, IdArray, Longs, Marks
+from prsrank.types import Floats, Marks
 
 
 class LocalEngine:
@@ -161,10 +150,12 @@ class LocalLog:
 
     def split(self, how: Split) -> LogParts:
         """Split the log into parts without a common query."""
-        marks = _Marks.of(self, how)
+        marks = SessionMarks.of(self.pieces, how, grouped=self.grouped, validation=VALIDATION_SHARE)
         held_out = self._where(marks.held_out)
         if how.way == RANDOMISED:
-            held_out = replace(held_out, pieces=held_out.pieces.select(marks.with_halves))
+            held_out = replace(
+                held_out, pieces=held_out.pieces.select(lambda log: _with_halves(log, marks))
+            )
         dropped = self._where(lambda log: ~marks.held_out(log) & ~marks.learning(log))
         parts = {
             TRAIN: self._where(lambda log: marks.learning(log) & ~marks.validation(log)),
@@ -288,104 +279,7 @@ class LocalLog:
         return replace(self, pieces=pieces, lists=lists)
 
 
-@dataclass(frozen=True, eq=False)
-class _Marks:
-    """Which sessions of a piece are in which part.
-
-    Attributes:
-        how: the log is split.
-        ids: all queries, rising.
-        buckets: of each of them.
-        grouped: whether lists of one query have ids of their own, and stay together.
-        held_limit: queries of buckets below it are held out, where queries are.
-        cut: sessions from this time on are held out, where the latest are.
-        validation_limit: learning queries of buckets below it validate.
-    """
-
-    how: Split
-    ids: IdArray
-    buckets: Longs
-    grouped: bool
-    held_limit: int = 0
-    cut: int = 0
-    validation_limit: int = 0
-
-    @classmethod
-    def of(cls, log: LocalLog, how: Split) -> "_Marks":
-        """Find the limits of a split: they take a look at the whole log."""
-        ids = id_array(np.sort(joined_ids([piece.query_ids for piece in log.pieces])))
-        groups = original_queries(ids) if log.grouped else ids
-        marks = cls(how, ids, how.buckets(groups), log.grouped)
-        if how.way == QUERY:
-            limit = bucket_limit(marks._histogram(np.ones(len(ids), bool)), how.share)
-            marks = replace(marks, held_limit=limit)
-        elif how.way == TIME:
-            marks = replace(marks, cut=_time_cut(log, how.share))
-        learning = np.zeros(len(ids), bool)
-        for piece in log.pieces:
-            sessions = marks.learning(piece)
-            used = np.unique(piece.ranking_query[piece.session_ranking[sessions]])
-            learning[marks._index(piece)[used]] = True
-        if not learning.any():
-            return marks  # the parts say what is wrong
-        limit = bucket_limit(marks._histogram(learning), VALIDATION_SHARE)
-        return replace(marks, validation_limit=limit)
-
-    def _histogram(self, queries: Marks) -> Longs:
-        """Count the queries of each bucket; lists of one query are one."""
-        chosen = self.buckets[queries]
-        if self.grouped:
-            chosen = chosen[np.unique(original_queries(self.ids[queries]), return_index=True)[1]]
-        return np.bincount(chosen, minlength=BUCKETS)
-
-    def _index(self, log: ClickLog) -> Longs:
-        return np.searchsorted(self.ids, log.query_ids)
-
-    def _bucket(self, log: ClickLog) -> Longs:
-        """Return the bucket of each session's query."""
-        return self.buckets[self._index(log)][log.ranking_query][log.session_ranking]
-
-    def held_out(self, log: ClickLog) -> Marks:
-        """Mark the sessions to judge by."""
-        if self.how.way == QUERY:
-            return self._bucket(log) < self.held_limit
-        if self.how.way == TIME:
-            assert log.session_times is not None  # noqa: S101 - the cut was made of them
-            return np.asarray(log.session_times >= self.cut)
-        randomised = np.array([design != "" for design in log.designs])
-        return randomised[log.ranking_design][log.session_ranking]
-
-    def learning(self, log: ClickLog) -> Marks:
-        """Mark the sessions of queries that have none to judge by."""
-        group = np.arange(log.queries)
-        if self.grouped:
-            group = np.unique(original_queries(log.query_ids), return_inverse=True)[1]
-        of_session = group[log.ranking_query][log.session_ranking]
-        shared = np.bincount(of_session, self.held_out(log), log.queries) > 0
-        return ~shared[of_session]
-
-    def validation(self, log: ClickLog) -> Marks:
-        """Mark the sessions whose queries validate, if they are to learn from."""
-        return self._bucket(log) < self.validation_limit
-
-    def first_half(self, log: ClickLog) -> Marks:
-        """Mark the sessions of one half of the queries."""
-        return np.asarray(self._bucket(log) % 2 == 0)
-
-    def with_halves(self, log: ClickLog) -> ClickLog:
-        """Return the log with the half of each session's query as a context."""
-        codes = (~self.first_half(log)).astype(np.int32)
-        return replace(log, contexts={**log.contexts, HALF: Context(("1", "2"), codes)})
-
-
-def _time_cut(log: LocalLog, share: float) -> int:
-    """Return the time from which on the latest share of the sessions begins."""
-    times = [piece.session_times for piece in log.pieces]
-    known = [one for one in times if one is not None]
-    if len(known) < len(times):
-        raise InputError("the log has no timestamps to split by")
-    ordered = np.sort(np.concatenate(known))
-    cut = int(ordered[min(round((1 - share) * len(ordered)), len(ordered) - 1)])
-    if cut == ordered[0]:
-        raise InputError(f"a split at {np.datetime64(cut, 'us')} leaves one part without sessions")
-    return cut
+def _with_halves(log: ClickLog, marks: SessionMarks) -> ClickLog:
+    """Return a log with the half of each session's query as a context."""
+    codes = (~marks.first_half(log)).astype(np.int32)
+    return replace(log, contexts={**log.contexts, HALF: Context(("1", "2"), codes)})

@@ -32,8 +32,8 @@ def hashed_inputs(plan: Plan) -> dict[str, list[dict[str, Any]]]:
 
 def hashed_files(path: FileName) -> list[dict[str, Any]]:
     """Return name, size and SHA-256 of a file, or of all files of a folder or glob."""
-    place = Path(path)
-    start = place if place.is_dir() else place.parent
+    given = Path(path)
+    start = given if given.is_dir() else given.parent
     return [
         {
             "file": os.path.relpath(file, start),
@@ -85,8 +85,8 @@ def make_manifest(
 
 def read_manifest(path: FileName) -> dict[str, Any]:
     """Read a manifest, or that of a folder that fit wrote."""
-    place = Path(path)
-    file = place / MANIFEST if place.is_dir() else place
+    given = Path(path)
+    file = given / MANIFEST if given.is_dir() else given
     manifest = read_json(file)
     if manifest.get("format") != FORMAT:
         raise InputError(f"{file}: is not the manifest of a fit (format '{FORMAT}')")
@@ -152,11 +152,11 @@ def _difference(before: str | None, after: str | None) -> str:
 
 
 def _files(path: FileName) -> Iterator[Path]:
-    place = Path(path)
-    if place.is_dir():
-        yield from sorted(file for file in place.rglob("*") if file.is_file())
-    elif place.exists():
-        yield existing_file(place)
+    given = Path(path)
+    if given.is_dir():
+        yield from sorted(file for file in given.rglob("*") if file.is_file())
+    elif given.exists():
+        yield existing_file(given)
     else:
         yield from find_files(path).files
 

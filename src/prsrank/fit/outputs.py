@@ -12,8 +12,6 @@ from prsrank.fit.plan import Plan
 from prsrank.fit.propensities import FitCurves
 from prsrank.fit.tuning import Tuned
 
-BEST = "prs"
-
 
 def chosen_settings(
     propensities: FitCurves, tuned: Mapping[str, Tuned], parts: LogParts
@@ -56,7 +54,7 @@ def write_results(
             "holdout": plan.holdout,
             "seed": plan.seed,
         }
-        path = draft / "model" if name == BEST else draft / "others" / name
+        path = draft / "model" if name == plan.weighting else draft / "others" / name
         one.ranker.save(path, about=about)
     if curve is not None:
         curve.save(draft / "propensity.json")

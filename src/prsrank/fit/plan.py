@@ -7,11 +7,14 @@ from typing import Any
 
 from prsrank.errors import InputError
 from prsrank.files import FileName
-from prsrank.fit.parts import RANDOMISED, Split
-from prsrank.logs.held_out import parse_hold_out
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.split import RANDOMISED, Split, parse_hold_out
 from prsrank.propensity.estimators import ESTIMATORS
 from prsrank.rankers.base import ranker_class
+from prsrank.weighting import find_weighting
+
+COMPARED = ("ips", "naive")
+"""The weightings that every model is compared with."""
 
 _SYNTHETIC = "synthetic:"
 
@@ -36,9 +39,11 @@ class Plan:
     propensity: str = "auto"
     holdout: str = "query:0.2"
     ranker: str = "lambdamart"
+    weighting: str = "prs"
     trials: int = 12
     trees: int = 300
     seed: int = 0
+    relevant_from: float | None = None
 
     def __post_init__(self) -> None:
         if self.data is not None and self.table is not None:
@@ -50,10 +55,17 @@ class Plan:
             )
         if ranker_class(self.ranker)().takes != "pairs":
             raise InputError(f"fit trains rankers of weighted pairs, which {self.ranker} is not")
+        if find_weighting(self.weighting).needs_labels:
+            raise InputError(f"fit knows clicks only: weighting {self.weighting} needs labels")
         for name in ("trials", "trees"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
         self.split  # noqa: B018 - raises where the text means nothing
+
+    @property
+    def weightings(self) -> tuple[str, ...]:
+        """The weighting of the model, and those that it is compared with."""
+        return tuple(dict.fromkeys((self.weighting, *COMPARED)))
 
     @property
     def table(self) -> str | None:
@@ -88,7 +100,7 @@ class Plan:
         return {role: path for role, path in found.items() if path is not None}
 
     def at(self, moved: Mapping[str, str]) -> "Plan":
-        """Return the plan with inputs at other places, by what they are."""
+        """Return the plan with inputs at other paths, by what they are."""
         return replace(self, **moved)  # type: ignore[arg-type]
 
     def to_json_dict(self) -> dict[str, Any]:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from prsrank.fit.engine import EngineLog
 
 FEWEST_CLICKS = 10
-FROM_RANDOMISED = ("randomised", "swap")
-"""Methods that take the randomised sessions, and no others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +67,7 @@ def find_propensities(plan: Plan, audit: Audit, log: "EngineLog", parts: LogPart
         return FitCurves(curve, curve, f"given: {plan.propensity}")
     methods = _methods(plan, audit)
     for method in methods:
-        held_out = parts.halves is not None and method in FROM_RANDOMISED
+        held_out = parts.halves is not None and estimator(method).only_randomised
         source = parts.held_out if held_out else parts.learning
         found = monotone_curve(method, source, plan)
         if found is not None:
@@ -168,14 +166,14 @@ def given_curve(text: str, depth: int) -> Propensities:
 def monotone_curve(method: str, log: "EngineLog", plan: Plan) -> Propensities | None:
     """Return a monotone curve, or None where the sessions do not identify one.
 
-    Where the plan names regression EM, it takes relevance from the features if it cannot do
-    without, and the engine holds them.
+    A method that can use features does so only where the plan names it, it cannot do without,
+    and the engine holds them.
     """
     if not log.extent().clicks:
         return None
     chosen: Any = replace(estimator(method), shape="monotone")  # type: ignore[type-var]
     curve: Propensities = chosen.estimate_pieces(log.pieces, seed=plan.seed)
-    if method == "regression-em" == plan.propensity and _is_unknown(curve):
+    if chosen.uses_features and method == plan.propensity and _is_unknown(curve):
         held = log.in_memory()
         if held is not None:
             curve = chosen.estimate(held[0], dataset=held[1], seed=plan.seed)

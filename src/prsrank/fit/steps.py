@@ -27,11 +27,11 @@ from prsrank.fit.manifest import (
     read_manifest,
     version_differences,
 )
-from prsrank.fit.outputs import BEST, chosen_settings, write_results
+from prsrank.fit.outputs import chosen_settings, write_results
 from prsrank.fit.parts import RANDOMISED, LogParts
 from prsrank.fit.plan import Plan
 from prsrank.fit.propensities import FitCurves, find_propensities
-from prsrank.fit.tuning import WEIGHTINGS, Tell, Tuned, tune
+from prsrank.fit.tuning import Tell, Tuned, tune
 from prsrank.logs.mapping import LogMapping
 from prsrank.rankers.base import Ranker
 from prsrank.report.audit_section import section
@@ -55,7 +55,7 @@ class FitResult:
         parts: the sessions trained on, tuned on and held out.
         left_out: sessions that show docs without features; in no part.
         propensities: those used.
-        tuned: the best ranker of each weighting; "prs" is the model.
+        tuned: the best ranker of each weighting; that of the plan is the model.
         evaluation: all of them on the held-out part, against the logged ranking; where that is
             in random order, also against "random", the expectation over all orders.
         manifest: inputs, versions, settings given and chosen.
@@ -92,9 +92,11 @@ def fit_log(
     propensity: str = "auto",
     holdout: str = "query:0.2",
     ranker: str = "lambdamart",
+    weighting: str = "prs",
     trials: int = 12,
     trees: int = 300,
     seed: int = 0,
+    relevant_from: float | None = None,
     engine: Engine | None = None,
     tell: Tell | None = None,
 ) -> FitResult:
@@ -116,10 +118,12 @@ def fit_log(
         propensity: "auto": those in the log, else the best method that the log identifies;
             the name of a method; "log"; "power:ETA" or a file that `prsrank propensity` wrote.
         holdout: "query:SHARE", "time:SHARE" or "randomised".
-        ranker: "lambdamart" or "linear".
+        ranker: name of a ranker that takes weighted pairs, such as "lambdamart" or "linear".
+        weighting: of the pairs that the model learns from.
         trials: settings to try for each weighting, at most.
         trees: the most trees of lambdamart.
         seed: of every draw.
+        relevant_from: the least label of the data set that counts as relevant.
         engine: where it runs, such as `prsrank.spark.SparkEngine`; default: this process.
         tell: is told what is going on.
 
@@ -136,9 +140,11 @@ def fit_log(
         propensity=propensity,
         holdout=holdout,
         ranker=ranker,
+        weighting=weighting,
         trials=trials,
         trees=trees,
         seed=seed,
+        relevant_from=relevant_from,
     )
     return _run(plan, out, engine, tell)
 
@@ -168,9 +174,9 @@ def repeat_fit(
     recorded = read_manifest(manifest)
     before = Plan.from_json_dict(recorded["settings"], manifest)
     plan = before.at(moved or {})
-    for role, place in (moved or {}).items():
+    for role, path in (moved or {}).items():
         if role not in before.inputs() or role not in plan.inputs():
-            raise InputError(f"{place}: the fit of {manifest} read no such {role}")
+            raise InputError(f"{path}: the fit of {manifest} read no such {role}")
     differences = version_differences(recorded["versions"])
     if differences:
         warn(f"versions differ from those of the fit: {'; '.join(differences)}")
@@ -203,7 +209,7 @@ def _run(
             propensities = find_propensities(plan, found, log, parts)
             tuned = {
                 weighting: tune(weighting, parts, propensities.curve, plan, tell)
-                for weighting in WEIGHTINGS
+                for weighting in plan.weightings
             }
             tell("evaluating")
             evaluation = _evaluated(plan, parts, propensities, tuned)
@@ -243,7 +249,11 @@ def _audited(source: Any, plan: Plan, tell: Tell) -> Audit:
 
 
 def _loaded(engine: Engine, source: Any, plan: Plan) -> EngineLog:
-    data = None if plan.data is None else open_collection(plan.data).everything()
+    data = (
+        None
+        if plan.data is None
+        else open_collection(plan.data, relevant_from=plan.relevant_from).everything()
+    )
     log = engine.load(source, mapping=plan.mapping, data=data, table=plan.table, lists=plan.lists)
     if log.left_out:
         warn(
@@ -269,7 +279,7 @@ def _evaluated(
     return parts.held_out.evaluate(
         propensities.judging,
         rankers,
-        against=[LOGGED, *(name for name in rankers if name != BEST)],
+        against=[LOGGED, *(name for name in rankers if name != plan.weighting)],
         context=propensities.context,
         seed=plan.seed,
     )

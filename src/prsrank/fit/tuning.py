@@ -11,14 +11,9 @@ from prsrank.pairs.pair_set import PairDiagnostics
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.rankers.base import Ranker, ranker_class
 from prsrank.rankers.search import Search, Trial, best_of
+from prsrank.weighting import find_weighting
 
-WEIGHTINGS = ("prs", "ips", "naive")
 VALIDATION_TAU = 0.05
-
-# Only what is compared with the model has clips to choose from.
-_CLIPS: Mapping[str, tuple[dict[str, float], ...]] = {
-    "ips": ({"tau": 0.0}, {"tau": 0.05}, {"tau": 0.2})
-}
 
 Tell = Callable[[str], object]
 
@@ -61,7 +56,7 @@ class Tuned:
 
 
 def candidates(ranker: str, weighting: str, trials: int) -> list[Candidate]:
-    """Return what to try: settings of the ranker, and for ips its clip tau too.
+    """Return what to try: settings of the ranker, with each of those of the weighting.
 
     Every weighting has the same number of trials: ips, which has a clip to tune, tries fewer
     settings of the ranker.
@@ -69,8 +64,7 @@ def candidates(ranker: str, weighting: str, trials: int) -> list[Candidate]:
     >>> len(candidates("lambdamart", "ips", 12)), len(candidates("lambdamart", "prs", 12))
     (12, 12)
     """
-    clips = _CLIPS.get(weighting, ({},))
-    grid = ranker_class(ranker).search_grid
+    grid, clips = ranker_class(ranker).search_grid, find_weighting(weighting).search_grid
     return [Candidate(settings, clip) for settings in grid for clip in clips][:trials]
 
 

@@ -45,6 +45,7 @@ def feature_columns(table: EventSource, mapping: LogMapping) -> tuple[str, ...]:
 
 
 def _gathered(names: Sequence[str]) -> Iterator[str]:
+    # an action may carry a position of its own: that of the impression is the one shown
     shown = "row_position) FILTER (WHERE counted = 0"
     yield f'coalesce(min({shown}), min(row_position)) AS "position"'
     yield "(max(counted) > 0)::TINYINT AS click"
@@ -77,6 +78,7 @@ class _Columns:
         if meaning == "randomised" and self.table.is_number(name):
             return f"({sql} <> 0)"
         if meaning == "timestamp" and self.table.is_text(name):
+            # what is no time becomes null, which the row rules name with its row
             return f"try_cast({sql} AS TIMESTAMP)"
         return sql
 

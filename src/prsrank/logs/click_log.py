@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 
 import numpy as np
@@ -11,22 +10,10 @@ from numba import njit
 
 from prsrank.data.dataset import RankingDataset, id_array
 from prsrank.errors import InputError
+from prsrank.logs.click_log_parts import Context as Context
+from prsrank.logs.click_log_parts import Time, same, select, split_by_time
+from prsrank.logs.split import QUERY, Split, bucket_limit
 from prsrank.types import Floats, IdArray, Ints, Longs
-
-Time = int | str | datetime | np.datetime64
-
-
-@dataclass(frozen=True, eq=False)
-class Context:
-    """A column of the log with one value per session, such as the device.
-
-    Attributes:
-        values: the distinct values, as strings.
-        codes: index into `values` of each session.
-    """
-
-    values: tuple[str, ...]
-    codes: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +135,7 @@ class ClickLog:
 
     @cached_property
     def max_position(self) -> int:
-        """The lowest place at which any doc was shown; 0 for an empty log."""
+        """The lowest position at which any doc was shown; 0 for an empty log."""
         return int(self.ranking_positions.max(initial=0))
 
     @classmethod
@@ -189,11 +176,11 @@ class ClickLog:
     def position_counts(self) -> tuple[Longs, Longs]:
         """Return how many docs were shown, and clicked, at positions 1, 2, ..., max_position."""
         shown, clicked = self.slot_statistics()
-        place, size = self.ranking_positions - 1, self.max_position
+        index, size = self.ranking_positions - 1, self.max_position
         # sums of integers in floating point are exact below 2^53
         return (
-            np.bincount(place, shown, size).astype(np.int64),
-            np.bincount(place, clicked, size).astype(np.int64),
+            np.bincount(index, shown, size).astype(np.int64),
+            np.bincount(index, clicked, size).astype(np.int64),
         )
 
     def select(self, sessions: npt.ArrayLike) -> "ClickLog":
@@ -201,18 +188,18 @@ class ClickLog:
 
         Rankings, queries and docs that none of them shows are left out.
         """
-        from prsrank.logs.click_log_parts import select
-
         return select(self, sessions)
 
     def split_by_query(self, share: float, *, seed: int = 0) -> tuple["ClickLog", "ClickLog"]:
-        """Return the sessions of `share` of the queries, drawn at random, and the others.
+        """Return the sessions of `share` of the queries, by a hash of their ids, and the others.
 
         All sessions of a query are on one side; each side has a query.
         """
-        from prsrank.logs.click_log_parts import split_by_group
-
-        return split_by_group(self, share, seed=seed)
+        bucket = Split(QUERY, share, seed).buckets(self.query_ids)
+        shown = np.unique(self.ranking_query[self.session_ranking])
+        limit = bucket_limit(np.bincount(bucket[shown]), share)
+        chosen = (bucket < limit)[self.ranking_query][self.session_ranking]
+        return self.select(chosen), self.select(~chosen)
 
     def split_by_time(
         self, *, at: Time | None = None, share: float | None = None
@@ -227,8 +214,6 @@ class ClickLog:
             share: instead of `at`: the share of sessions, earliest first, that the first
                 part gets. Sessions of equal time stay together.
         """
-        from prsrank.logs.click_log_parts import split_by_time
-
         return split_by_time(self, at=at, share=share)
 
     def equals(self, other: "ClickLog") -> bool:
@@ -237,8 +222,6 @@ class ClickLog:
         How queries, docs and rankings are numbered does not matter, nor does what no
         session shows.
         """
-        from prsrank.logs.click_log_parts import same
-
         return same(self, other)
 
     def name_slot(self, slot: int) -> str:

@@ -35,8 +35,8 @@ _CONTEXTS_KEY = "prsrank_contexts"
 
 def is_compact(path: AnyPath) -> bool:
     """Tell whether a path is a folder with a log in the compact form."""
-    place = Path(path)
-    return place.is_dir() and any((place / f"{name}.parquet").exists() for name in _COMPACT)
+    folder = Path(path)
+    return folder.is_dir() and any((folder / f"{name}.parquet").exists() for name in _COMPACT)
 
 
 def write_events(log: ClickLog, path: AnyPath) -> None:
@@ -86,9 +86,9 @@ def read_compact(path: AnyPath, contexts: Sequence[str] | None = None) -> ClickL
     """
     import duckdb
 
-    place = Path(path)
-    with duckdb.connect() as connection, named_errors(str(place)), errors_in_one_line(str(place)):
-        files = {name: existing_file(place / f"{name}.parquet") for name in _COMPACT}
+    folder = Path(path)
+    with duckdb.connect() as connection, named_errors(str(folder)), errors_in_one_line(str(folder)):
+        files = {name: existing_file(folder / f"{name}.parquet") for name in _COMPACT}
         tables = {n: connection.read_parquet(glob.escape(str(f))) for n, f in files.items()}
         if contexts is None:
             contexts = stored_contexts(connection, files["sessions"])

@@ -1,27 +1,47 @@
-"""Parts of click logs: select, split and merge sessions; the one order that logs compare in."""
+"""What a click log's methods do: select, split and merge sessions; the order that logs compare in.
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+Logs are made with `replace`, so that the class can import this module.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import id_array, joined_ids
 from prsrank.errors import InputError
-from prsrank.logs.click_log import ClickLog, Context, Time
 from prsrank.logs.distinct import code_pairs, code_rankings, doc_table, ragged_rows
 from prsrank.types import IdArray, Ints, Longs
 
-GroupOf = Callable[[IdArray], IdArray]
-"""Takes query ids; returns for each the name of its group. Queries of a group stay together."""
+if TYPE_CHECKING:
+    from prsrank.logs.click_log import ClickLog
+
+Time = int | str | datetime | np.datetime64
 
 
-def select(log: ClickLog, sessions: npt.ArrayLike) -> ClickLog:
+@dataclass(frozen=True, eq=False)
+class Context:
+    """A column of the log with one value per session, such as the device.
+
+    Attributes:
+        values: the distinct values, as strings.
+        codes: index into `values` of each session.
+    """
+
+    values: tuple[str, ...]
+    codes: Ints
+
+
+def select(log: "ClickLog", sessions: npt.ArrayLike) -> "ClickLog":
     """Return the named sessions of a log; see `ClickLog.select`."""
     chosen = _session_indices(log, sessions)
     ranking, firsts = code_pairs(log.session_ranking[chosen], np.zeros(len(chosen), np.int64))
     kept = log.session_ranking[chosen][firsts]
     slots, ranking_offsets = ragged_rows(log.ranking_offsets, kept)
+    # docs are numbered query by query, so their sorted numbers keep the queries together
     docs, ranking_docs = np.unique(log.ranking_docs[slots], return_inverse=True)
     doc_query = np.searchsorted(log.doc_offsets, docs, side="right") - 1
     queries, doc_counts = np.unique(doc_query, return_counts=True)
@@ -29,7 +49,8 @@ def select(log: ClickLog, sessions: npt.ArrayLike) -> ClickLog:
         queries = np.union1d(queries, log.ranking_query[kept])
         doc_counts = np.bincount(np.searchsorted(queries, doc_query), minlength=len(queries))
     clicks, _ = ragged_rows(log.click_offsets, chosen)
-    return ClickLog(
+    return replace(
+        log,
         query_ids=log.query_ids[queries],
         doc_offsets=np.concatenate([[0], np.cumsum(doc_counts)]),
         doc_ids=log.doc_ids[docs],
@@ -54,33 +75,9 @@ def select(log: ClickLog, sessions: npt.ArrayLike) -> ClickLog:
     )
 
 
-def split_by_group(
-    log: ClickLog, share: float, *, seed: int = 0, group_of: GroupOf | None = None
-) -> tuple[ClickLog, ClickLog]:
-    """Return the sessions of `share` of the groups, drawn at random, and the others.
-
-    Args:
-        log: the sessions.
-        share: of the groups; each side gets one at least.
-        seed: of the draw.
-        group_of: gives each query's group; default: every query is its own.
-    """
-    _check_share(share)
-    group: npt.NDArray = np.arange(log.queries)
-    if group_of is not None:
-        group = np.unique(group_of(log.query_ids), return_inverse=True)[1]
-    of_session = group[log.ranking_query][log.session_ranking]
-    shown = np.unique(of_session)
-    if len(shown) < 2:
-        raise InputError(f"a log of {len(shown)} queries cannot be split by query")
-    size = min(max(round(share * len(shown)), 1), len(shown) - 1)
-    mask = np.isin(of_session, np.random.default_rng(seed).permutation(shown)[:size])
-    return select(log, mask), select(log, ~mask)
-
-
 def split_by_time(
-    log: ClickLog, *, at: Time | None = None, share: float | None = None
-) -> tuple[ClickLog, ClickLog]:
+    log: "ClickLog", *, at: Time | None = None, share: float | None = None
+) -> tuple["ClickLog", "ClickLog"]:
     """Split a log by time; see `ClickLog.split_by_time`."""
     if (at is None) == (share is None):
         raise InputError("split by time takes either a time or a share")
@@ -99,7 +96,7 @@ def split_by_time(
     return select(log, mask), select(log, ~mask)
 
 
-def merge(logs: Sequence[ClickLog]) -> ClickLog:
+def merge(logs: "Sequence[ClickLog]") -> "ClickLog":
     """Put the sessions of several logs behind one another; queries and docs meet by their ids.
 
     What only some of the logs have (propensities, session ids, times, a context) is left
@@ -108,6 +105,7 @@ def merge(logs: Sequence[ClickLog]) -> ClickLog:
     Raises:
         InputError: if two logs hold the same session of the same query.
 
+    >>> from prsrank.logs.click_log import ClickLog
     >>> day = ClickLog.from_frame({"query_id": np.array([1, 1]), "session_id": np.zeros(2, int),
     ...     "doc_id": np.array([3, 4]), "position": np.array([1, 2]), "click": np.array([0, 1])})
     >>> both = merge([day, day])
@@ -123,7 +121,8 @@ def merge(logs: Sequence[ClickLog]) -> ClickLog:
     }
     doc_starts = np.cumsum([0, *(len(log.doc_ids) for log in logs)]).tolist()
     slot_starts = np.cumsum([0, *(len(log.ranking_docs) for log in logs)]).tolist()
-    joined = ClickLog(
+    joined = replace(
+        logs[0],
         query_ids=joined_ids([log.query_ids for log in logs]),
         doc_offsets=_joined_offsets([log.doc_offsets for log in logs], doc_starts),
         doc_ids=joined_ids([log.doc_ids for log in logs]),
@@ -148,12 +147,13 @@ def merge(logs: Sequence[ClickLog]) -> ClickLog:
         },
         click_weights=_joined_weights(logs),
     )
+    # queries of several logs meet only now: till here each log has its own copy
     merged = canonical(joined)
     check_session_ids(merged, "in more than one log")
     return merged
 
 
-def canonical(log: ClickLog) -> ClickLog:
+def canonical(log: "ClickLog") -> "ClickLog":
     """Return the same log in the one order that readers give.
 
     Queries are sorted by id, each query's docs by id, designs by name, and contexts'
@@ -196,7 +196,7 @@ def canonical(log: ClickLog) -> ClickLog:
     )
 
 
-def same(one: ClickLog, other: ClickLog) -> bool:
+def same(one: "ClickLog", other: "ClickLog") -> bool:
     """Tell whether two logs say the same; see `ClickLog.equals`."""
     one, other = canonical(one), canonical(other)
     if one.designs != other.designs or one.contexts.keys() != other.contexts.keys():
@@ -215,7 +215,7 @@ def same(one: ClickLog, other: ClickLog) -> bool:
     return True
 
 
-def check_session_ids(log: ClickLog, where: str) -> None:
+def check_session_ids(log: "ClickLog", where: str) -> None:
     """Raise an InputError if a query has the same session id twice."""
     if log.session_ids is None:
         return
@@ -232,7 +232,7 @@ def check_session_ids(log: ClickLog, where: str) -> None:
         )
 
 
-def _session_indices(log: ClickLog, sessions: npt.ArrayLike) -> Longs:
+def _session_indices(log: "ClickLog", sessions: npt.ArrayLike) -> Longs:
     chosen = np.asarray(sessions)
     if chosen.size == 0 and chosen.dtype != bool:
         chosen = chosen.astype(np.int64)
@@ -262,8 +262,8 @@ def _microseconds(time: Time) -> int:
 
 
 def _sorted_ids(ids: IdArray) -> tuple[IdArray, Ints]:
-    distinct, places = np.unique(ids, return_inverse=True)
-    return id_array(distinct), places.astype(np.int32)
+    distinct, index = np.unique(ids, return_inverse=True)
+    return id_array(distinct), index.astype(np.int32)
 
 
 def _taken(values: npt.NDArray | None, rows: npt.NDArray) -> npt.NDArray | None:
@@ -283,7 +283,7 @@ def _all_or_none(arrays: Sequence[npt.NDArray | None]) -> npt.NDArray | None:
     return np.concatenate(present) if len(present) == len(arrays) else None
 
 
-def _joined_weights(logs: Sequence[ClickLog]) -> npt.NDArray | None:
+def _joined_weights(logs: "Sequence[ClickLog]") -> npt.NDArray | None:
     if all(log.click_weights is None for log in logs):
         return None
     return np.concatenate(
@@ -291,7 +291,7 @@ def _joined_weights(logs: Sequence[ClickLog]) -> npt.NDArray | None:
     )
 
 
-def _joined_session_ids(logs: Sequence[ClickLog]) -> IdArray | None:
+def _joined_session_ids(logs: "Sequence[ClickLog]") -> IdArray | None:
     ids = [log.session_ids for log in logs if log.session_ids is not None]
     return joined_ids(ids) if len(ids) == len(logs) else None
 
@@ -310,12 +310,12 @@ def _used_values(context: Context) -> Context:
 
 def _sorted_values(context: Context) -> Context:
     values = sorted(set(context.values))
-    places = {value: place for place, value in enumerate(values)}
-    of_old = np.array([places[value] for value in context.values], np.int32)
+    index = {value: n for n, value in enumerate(values)}
+    of_old = np.array([index[value] for value in context.values], np.int32)
     return _used_values(Context(tuple(values), of_old[context.codes]))
 
 
-def _sorted_designs(log: ClickLog) -> tuple[tuple[str, ...], npt.NDArray]:
+def _sorted_designs(log: "ClickLog") -> tuple[tuple[str, ...], npt.NDArray]:
     used = {log.designs[i] for i in np.unique(log.ranking_design)}
     designs = ["", *sorted(used - {""})]
     of_old = np.array([designs.index(d) if d in designs else 0 for d in log.designs])

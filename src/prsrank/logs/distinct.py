@@ -45,6 +45,7 @@ def _code_pairs_kernel(one, two, codes):  # type: ignore[no-untyped-def]
     table = np.full(4 * _FIRST_CAPACITY, -1, np.int32)
     count = 0
     for row in range(len(one)):
+        # equal keys often stand together: no hash for the one before
         if row > 0 and one[row] == one[row - 1] and two[row] == two[row - 1]:
             codes[row] = codes[row - 1]
             continue
@@ -117,6 +118,7 @@ def _code_rankings_kernel(offsets, query, design, docs, positions, propensities,
         while code >= 0:
             first = firsts[code]
             if (
+                # the hash first: it tells nearly all different rankings apart without their slots
                 hashes[code] == key
                 and query[first] == query[ranking]
                 and design[first] == design[ranking]
@@ -182,6 +184,7 @@ def code_rankings(
 
 @njit(cache=True, nogil=True)
 def _group_kernel(group, value, offsets, order):  # type: ignore[no-untyped-def]
+    # a counting sort: groups are dense numbers
     for row in range(len(group)):
         offsets[group[row] + 1] += 1
     for index in range(len(offsets) - 1):
@@ -196,6 +199,7 @@ def _group_kernel(group, value, offsets, order):  # type: ignore[no-untyped-def]
             _, by_value = sort_with_index(value[rows])
             rows[:] = rows[by_value]
             continue
+        # insertion beats a general sort on the short lists that groups mostly are
         for i in range(1, len(rows)):
             row, j = rows[i], i
             while j > 0 and value[rows[j - 1]] > value[row]:
@@ -226,6 +230,7 @@ def _repeat_kernel(offsets, docs):  # type: ignore[no-untyped-def]
                 if ordered[i] == ordered[i - 1]:
                     return offsets[ranking] + order[i]
             continue
+        # a short list is compared with itself faster than it is sorted
         for i in range(1, len(shown)):
             for j in range(i):
                 if shown[i] == shown[j]:

@@ -120,6 +120,7 @@ class _KeyedColumns:
         if name == "randomised" and self.source.types[name] == "BOOLEAN":
             column = f"CASE WHEN {column} THEN 'uniform' ELSE '' END"
         column = f"{column}::VARCHAR" if name in _IDS else f"coalesce({column}::VARCHAR, '')"
+        # strings become 64-bit keys; should two meet, another hash is taken
         for hashed in ("hash({})", "hash({} || '1')", "hash({} || '2')"):
             found = self.source.distinct(
                 column, also=f"{hashed.format('value')} AS key", ordered=name != "session_id"
@@ -188,6 +189,7 @@ class _Sessions:
         positions = self.events["position"]
         same = positions[1:] == positions[:-1]
         inner = self.offsets[1:-1]
+        # the last row of a session and the first of the next may share a position
         same[inner[(inner > 0) & (inner <= len(same))] - 1] = False
         if same.any():
             row = int(same.argmax())
@@ -214,6 +216,7 @@ class _Sessions:
         )
         slots, ranking_offsets = ragged_rows(self.offsets, firsts)
         shown = events["doc_id"][slots]
+        # checked on distinct rankings: far fewer than sessions
         repeated = first_repeated_doc(ranking_offsets, shown)
         if repeated >= 0:
             doc = self.columns.id("doc_id", events, int(slots[repeated]))
@@ -251,6 +254,7 @@ class _Sessions:
         if "weight" not in self.events:
             return None
         weights = self.events["weight"][np.asarray(self.events["click"], bool)]
+        # weights of 1 are no weights: unweighted paths are faster
         return None if np.all(weights == 1) else weights
 
     def _designs(self) -> tuple[tuple[str, ...], Ints]:
@@ -367,6 +371,7 @@ def event_blocks(log: ClickLog, *, rows: int = _BLOCK_ROWS) -> Iterator[dict[str
     start = 0
     while start < log.sessions:
         before = ends[start - 1] if start else 0
+        # one session at least, however long
         stop = max(int(np.searchsorted(ends, before + rows, side="right")), start + 1)
         yield _event_columns(log, names, start, stop)
         start = stop

@@ -63,6 +63,7 @@ def lists_of_table(
     rows, features = keyed_table(source, table, mapping or LogMapping())
     with errors_in_one_line(rows.name):
         queries = source.relation.project("query_id AS shown").distinct()
+        # log and table may hold one id as a number and as text
         same = "query_id::VARCHAR = shown::VARCHAR"
         kept = rows.relation.join(queries, same, how="semi")
     return _dataset(replace(rows, relation=kept), features, rows.name, "")
@@ -105,6 +106,7 @@ def split_lists(source: LogSource) -> LogSource:
                 count(DISTINCT seen) OVER (PARTITION BY query_id) AS lists
             FROM ({seen})
         ) WINDOW queries AS (PARTITION BY query_id ORDER BY first)"""  # noqa: S608
+    # a name that ends in a number would lose it again: it gets one more
     as_it_is = f"lists = 1 AND NOT regexp_matches(query_id::VARCHAR, '{_NUMBERED}$')"
     new = f"CASE WHEN {as_it_is} THEN query_id::VARCHAR ELSE query_id || '#' || number END"
     relation = source.connection.sql(
@@ -185,6 +187,7 @@ def _matrix(columns: Sequence[npt.NDArray], rows: int) -> Reals:
     matrix = np.empty((rows, len(columns)), np.float32)
     for index, column in enumerate(columns):
         values = np.asarray(column, np.float64)
+        # beyond float32 a value becomes infinite, which the audit names
         with np.errstate(over="ignore"):
             matrix[:, index] = np.where(np.ma.getmaskarray(column), np.nan, values)
     return matrix

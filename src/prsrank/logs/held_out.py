@@ -1,29 +1,28 @@
 """Held-out sessions: parts of a log that share no list with the part that a ranker learns from."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from prsrank.data.dataset import id_array, joined_ids
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.click_log_parts import GroupOf as GroupOf
-from prsrank.logs.click_log_parts import split_by_group as split_by_group
-from prsrank.types import Marks
-
-WAYS = ("query", "time")
-SIDES = ("held-out", "training")
+from prsrank.logs.features import original_queries
+from prsrank.logs.split import BUCKETS, QUERY, TIME, Split, bucket_limit
+from prsrank.types import IdArray, Longs, Marks
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """A log in two parts without a common query, or group of queries.
+    """A log in two parts without a common query.
 
     Attributes:
         training: the sessions to learn from.
         held_out: the sessions to judge by.
-        way: "query" or "time".
-        shared_queries: queries, or groups, with sessions on both sides of the cut in time.
-        dropped_sessions: their sessions on one side, which neither part has.
+        way: "query", "time" or "randomised".
+        shared_queries: queries with sessions to hold out and others.
+        dropped_sessions: those others, which neither part has.
     """
 
     training: ClickLog
@@ -33,32 +32,20 @@ class HeldOut:
     dropped_sessions: int = 0
 
 
-def hold_out(
-    log: ClickLog,
-    *,
-    by: str = "query",
-    share: float = 0.2,
-    seed: int = 0,
-    keep: str = "held-out",
-    group_of: GroupOf | None = None,
-) -> HeldOut:
+def hold_out(log: ClickLog, *, by: str = "query", share: float = 0.2, seed: int = 0) -> HeldOut:
     """Split a log so that no list is in both parts.
 
-    By "query": all sessions of `share` of the queries, drawn at random, are held out. By
-    "time": the latest `share` of the sessions. A query then often has sessions before and
-    after the cut: those on one side are dropped, else a ranker would be judged by lists it
-    learned from. By default the held-out part stays whole, so that it stands for all searches
-    of its time.
+    By "query": all sessions of `share` of the queries, by a hash of their ids, are held out: the
+    same that `prsrank fit` holds out with this share and seed. By "time": the latest `share` of
+    the sessions; by "randomised": the sessions in random order. A query then often has other
+    sessions too: they are dropped, else a ranker would be judged by lists it learned from. The
+    held-out part stays whole, so that it stands for all searches of its time.
 
     Args:
         log: the sessions; with timestamps to split by time.
-        by: "query" or "time".
+        by: "query", "time" or "randomised".
         share: share of the queries, or of the sessions, to hold out.
         seed: of the choice of queries.
-        keep: which side of a cut in time stays whole: "held-out" or "training".
-        group_of: the group of each query: lists of one query that have ids of their own
-            (`prsrank.logs.features.original_queries`) are nearly the same, and stay on one
-            side. Default: each query is alone.
 
     Raises:
         InputError: if a part would be empty: with few queries that come back all the time,
@@ -74,60 +61,128 @@ def hold_out(
     >>> parts.shared_queries, parts.dropped_sessions
     (1, 1)
     """
-    if by not in WAYS:
-        raise InputError(f"hold out by one of {', '.join(WAYS)}, not '{by}'")
-    if keep not in SIDES:
-        raise InputError(f"keep whole one of {', '.join(SIDES)}, not '{keep}'")
-    if not 0 < share < 1:
-        raise InputError(f"the share to hold out must be between 0 and 1, not {share}")
-    if by == "query":
-        held_out, training = split_by_group(log, share, seed=seed, group_of=group_of)
-        return HeldOut(training, held_out, by)
-    early, late = log.split_by_time(share=1 - share)
-    return _without_shared(early, late, keep, group_of)
+    marks = SessionMarks.of([log], Split(by, share, seed))
+    held_out, training = marks.held_out(log), marks.learning(log)
+    if not held_out.any():
+        raise InputError("no session is marked as randomised: hold out by query or by time")
+    if not training.any():
+        raise InputError("every query has sessions to hold out: split by query")
+    dropped = ~held_out & ~training
+    shared = np.unique(log.ranking_query[log.session_ranking[dropped]])
+    parts = log.select(training), log.select(held_out)
+    return HeldOut(*parts, by, len(shared), int(dropped.sum()))
 
 
-def in_groups(log: ClickLog, other: ClickLog, group_of: GroupOf | None = None) -> Marks:
-    """Tell for each session of a log whether the other log has its query, or one of its group."""
-    ids, others = log.query_ids, other.query_ids
-    if group_of is not None:
-        ids, others = group_of(ids), group_of(others)
-    return np.isin(ids, others)[log.ranking_query][log.session_ranking]
+@dataclass(frozen=True, eq=False)
+class SessionMarks:
+    """Which sessions of a piece are in which part.
 
-
-def parse_hold_out(text: str) -> tuple[str, float]:
-    """Return the way and the share that a command line names.
-
-    >>> parse_hold_out("time:0.2"), parse_hold_out("query")
-    (('time', 0.2), ('query', 0.2))
+    Attributes:
+        how: the log is split.
+        ids: all queries, rising.
+        buckets: of each of them.
+        grouped: whether lists of one query have ids of their own, and stay together.
+        held_limit: queries of buckets below it are held out, where queries are.
+        cut: sessions from this time on are held out, where the latest are.
+        validation_limit: learning queries of buckets below it validate.
     """
-    way, colon, share = text.partition(":")
-    try:
-        value = float(share) if colon else 0.2
-    except ValueError:
-        value = float("nan")
-    if way not in WAYS or not 0 < value < 1:
-        raise InputError(
-            f"'{text}' does not say what to hold out: query:SHARE or time:SHARE, SHARE "
-            "between 0 and 1"
-        )
-    return way, value
+
+    how: Split
+    ids: IdArray
+    buckets: Longs
+    grouped: bool
+    held_limit: int = 0
+    cut: int = 0
+    validation_limit: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        pieces: Iterable[ClickLog],
+        how: Split,
+        *,
+        grouped: bool = False,
+        validation: float = 0.0,
+    ) -> "SessionMarks":
+        """Find the limits of a split, which depend on the whole log.
+
+        Args:
+            pieces: the log, in pieces without a common query; gone through more than once.
+            how: to split it.
+            grouped: whether lists of one query have ids of their own, and stay together.
+            validation: share of the learning queries that validate.
+        """
+        ids = id_array(np.sort(joined_ids([piece.query_ids for piece in pieces])))
+        groups = original_queries(ids) if grouped else ids
+        marks = cls(how, ids, how.buckets(groups), grouped)
+        if how.way == QUERY:
+            limit = bucket_limit(marks._histogram(np.ones(len(ids), bool)), how.share)
+            marks = replace(marks, held_limit=limit)
+        elif how.way == TIME:
+            marks = replace(marks, cut=_time_cut(pieces, how.share))
+        if not validation:
+            return marks
+        learning = np.zeros(len(ids), bool)
+        for piece in pieces:
+            sessions = marks.learning(piece)
+            used = np.unique(piece.ranking_query[piece.session_ranking[sessions]])
+            learning[marks._index(piece)[used]] = True
+        if not learning.any():
+            return marks  # the parts say what is wrong
+        limit = bucket_limit(marks._histogram(learning), validation)
+        return replace(marks, validation_limit=limit)
+
+    def _histogram(self, queries: Marks) -> Longs:
+        """Count the queries of each bucket; lists of one query are one."""
+        chosen = self.buckets[queries]
+        if self.grouped:
+            # a query with many lists must not count for many
+            chosen = chosen[np.unique(original_queries(self.ids[queries]), return_index=True)[1]]
+        return np.bincount(chosen, minlength=BUCKETS)
+
+    def _index(self, log: ClickLog) -> Longs:
+        return np.searchsorted(self.ids, log.query_ids)
+
+    def _bucket(self, log: ClickLog) -> Longs:
+        """Return the bucket of each session's query."""
+        return self.buckets[self._index(log)][log.ranking_query][log.session_ranking]
+
+    def held_out(self, log: ClickLog) -> Marks:
+        """Mark the sessions to judge by."""
+        if self.how.way == QUERY:
+            return self._bucket(log) < self.held_limit
+        if self.how.way == TIME:
+            assert log.session_times is not None  # noqa: S101 - the cut was made of them
+            return np.asarray(log.session_times >= self.cut)
+        randomised = np.array([design != "" for design in log.designs])
+        return randomised[log.ranking_design][log.session_ranking]
+
+    def learning(self, log: ClickLog) -> Marks:
+        """Mark the sessions of queries that have none to judge by."""
+        group = np.arange(log.queries)
+        if self.grouped:
+            group = np.unique(original_queries(log.query_ids), return_inverse=True)[1]
+        of_session = group[log.ranking_query][log.session_ranking]
+        shared = np.bincount(of_session, self.held_out(log), log.queries) > 0
+        return ~shared[of_session]
+
+    def validation(self, log: ClickLog) -> Marks:
+        """Mark the sessions whose queries validate, if they are to learn from."""
+        return self._bucket(log) < self.validation_limit
+
+    def first_half(self, log: ClickLog) -> Marks:
+        """Mark the sessions of one half of the queries."""
+        return np.asarray(self._bucket(log) % 2 == 0)
 
 
-def _without_shared(
-    early: ClickLog, late: ClickLog, keep: str, group_of: GroupOf | None
-) -> HeldOut:
-    cut, whole = (early, late) if keep == "held-out" else (late, early)
-    dropped = in_groups(cut, whole, group_of)
-    if not dropped.any():
-        return HeldOut(early, late, "time")
-    if dropped.all():
-        side = "before" if keep == "held-out" else "after"
-        raise InputError(
-            f"all queries {side} the cut in time are on the other side too: split by query"
-        )
-    kept = cut.select(~dropped)
-    lost = cut.select(dropped).query_ids
-    shared = len(np.unique(lost if group_of is None else group_of(lost)))
-    training, held_out = (kept, late) if keep == "held-out" else (early, kept)
-    return HeldOut(training, held_out, "time", shared, int(dropped.sum()))
+def _time_cut(pieces: Iterable[ClickLog], share: float) -> int:
+    """Return the time from which on the latest share of the sessions begins."""
+    times = [piece.session_times for piece in pieces]
+    known = [one for one in times if one is not None]
+    if len(known) < len(times):
+        raise InputError("the log has no timestamps to split by")
+    ordered = np.sort(np.concatenate(known))
+    cut = int(ordered[min(round((1 - share) * len(ordered)), len(ordered) - 1)])
+    if cut == ordered[0]:
+        raise InputError(f"a split at {np.datetime64(cut, 'us')} leaves one part without sessions")
+    return cut

@@ -92,7 +92,7 @@ def _given(code: str, source: "EventSource", name: str) -> RowRule:
 def _position_rules(source: "EventSource") -> Iterator[RowRule]:
     whole, clicked = source.is_integer("position"), click_sql(source)
     # a cast of every row would cost more than the comparisons
-    place = '"position"' if whole else number_sql(source, "position")
+    position = '"position"' if whole else number_sql(source, "position")
     missing, refusal = missing_sql(source, "position"), "position is missing (null)"
     what = "a click has no position: it was not shown"
     yield RowRule("click-without-impression", f"{missing} AND {clicked}", what, refusal)
@@ -101,18 +101,18 @@ def _position_rules(source: "EventSource") -> Iterator[RowRule]:
     if not whole:  # Spark's floor of what is infinite is a whole number
         yield RowRule(
             "position-not-whole",
-            f"{finite_sql(place)} AND {place} != floor({place})",
+            f"{finite_sql(position)} AND {position} != floor({position})",
             "position is not a whole number",
             "position {position} is not a whole number",
         )
     yield RowRule(
         "position-too-large",
-        f"{place} > {MAX_POSITION}" + ("" if whole else f" AND NOT isnan({place})"),
+        f"{position} > {MAX_POSITION}" + ("" if whole else f" AND NOT isnan({position})"),
         "position is above a million",
         f"position {{position}} is above {MAX_POSITION:,}",
     )
-    yield RowRule("position-below-one", f"{place} < 0", "position is negative", _FROM_ONE)
-    yield RowRule("positions-from-zero", f"{place} = 0", "positions count from 0", _FROM_ONE)
+    yield RowRule("position-below-one", f"{position} < 0", "position is negative", _FROM_ONE)
+    yield RowRule("positions-from-zero", f"{position} = 0", "positions count from 0", _FROM_ONE)
 
 
 def _click_rules(source: "EventSource") -> Iterator[RowRule]:

@@ -65,6 +65,7 @@ def _cut(source: LogSource, folder: Path, pieces: int, by_original: bool) -> Ite
     """Write the events to files by piece, then give piece after piece, sorted."""
     kept = [quoted_name(name) for name in source.types if name not in source.features]
     query = ORIGINAL_QUERY if by_original else "query_id::VARCHAR"
+    # all sessions of a query in one piece: whatever sums over queries needs no merge
     piece = f"(hash({query}) % {pieces})::INTEGER AS prsrank_piece"
     with errors_in_one_line(source.name):
         rows = source.relation.project(", ".join((*kept, piece)))

@@ -114,7 +114,7 @@ def find_files(path: FileName | Sequence[FileName]) -> TableFiles:
     given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     if not given:
         raise InputError("no file to read")
-    files = [file for place in given for file in _files_of(place)]
+    files = [file for one in given for file in _files_of(one)]
     name = str(given[0]) if len(given) == 1 else f"{given[0]} and {len(given) - 1} more"
     kinds = [_checked_kind(file) for file in files]
     for file, kind in zip(files, kinds, strict=True):
@@ -141,14 +141,14 @@ def open_table(
         return connection.read_json(escaped, union_by_name=several)  # type: ignore[arg-type]
 
 
-def _files_of(place: FileName) -> list[Path]:
-    path = Path(place)
+def _files_of(given: FileName) -> list[Path]:
+    path = Path(given)
     if path.is_dir():
         return _files_in(path)
-    if not path.exists() and glob.has_magic(str(place)):
-        matches = sorted(Path(match) for match in glob.glob(str(place), recursive=True))
+    if not path.exists() and glob.has_magic(str(given)):
+        matches = sorted(Path(match) for match in glob.glob(str(given), recursive=True))
         if not matches:
-            raise InputError(f"{place}: no file matches")
+            raise InputError(f"{given}: no file matches")
         return [file for match in matches for file in _files_of(match)]
     return [existing_file(path)]
 

@@ -70,13 +70,15 @@ def units_of(keys: Longs) -> tuple[Longs, Longs]:
     few = len(keys) <= _PROBE or len(np.unique(keys[:_PROBE])) <= MOST_UNITS
     if few:
         names, index = np.unique(keys, return_inverse=True)
-        if len(names) <= MOST_UNITS:
+        # where one piece was joined, the few units of another have to be, too
+        if len(names) <= MOST_UNITS and not (names[:1] < 0).any():
             return names, index
-    # a key that was joined before is its own remainder, so pieces may be joined at any time
+    # a joined key is its remainder less MOST_UNITS: told from an id's key by being below 0, and
+    # of the same remainder, so that pieces may be joined at any time
     used = np.zeros(MOST_UNITS, bool)
     remainder = keys % MOST_UNITS
     used[remainder] = True
-    return np.flatnonzero(used), (np.cumsum(used) - 1)[remainder]
+    return np.flatnonzero(used) - MOST_UNITS, (np.cumsum(used) - 1)[remainder]
 
 
 @dataclass(frozen=True, eq=False)

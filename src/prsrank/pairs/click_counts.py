@@ -116,6 +116,7 @@ def _counted(placed: LogOnLists, positions: Ints, units: Longs, factors: Floats)
     sizes = np.zeros(winner_offsets[-1], np.int64)
     none, nothing = np.empty(0, np.int32), np.empty(0)
     arguments = (whole, showings, units, factors[list_of_showing], most, winner_offsets)
+    # twice over the log: first how much room, then the counts, so that nothing has to grow
     _count_kernel(*arguments, sizes, none, nothing, offsets_of(sizes), none, nothing, False)
     both_offsets = offsets_of(sizes)
     counts = ShownCounts(
@@ -165,15 +166,16 @@ def _count_kernel(
             if fill:
                 winner_slots[v] = slots[k]
                 winner_counts[v] = single[k, 1] * factors[t]
-            place = both_offsets[v]
+            at = both_offsets[v]
             for k2 in order:
+                # only slots that were clicked together differ from the winner's own count
                 if both[k, k2, 0] > 0:
                     if fill:
-                        both_slots[place] = slots[k2]
-                        both_counts[place] = (single[k, 1] - both[k, k2, 1]) * factors[t]
-                    place += 1
+                        both_slots[at] = slots[k2]
+                        both_counts[at] = (single[k, 1] - both[k, k2, 1]) * factors[t]
+                    at += 1
             if not fill:
-                sizes[v] = place - both_offsets[v]
+                sizes[v] = at - both_offsets[v]
         for k in range(found):
             number[slots[k]] = -1
             single[k, :] = 0

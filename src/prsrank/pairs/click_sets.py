@@ -95,6 +95,7 @@ class ClickSets:
         list_of_showing[shown.by_list] = np.repeat(
             np.arange(dataset.lists), np.diff(shown.list_offsets)
         )
+        # stable, so that sets keep the order of their sessions on any number of threads
         order = np.argsort(list_of_showing[showing], kind="stable")
         slots, set_offsets = ragged_rows(shown.click_offsets, sessions[order])
         irrelevant_only = chosen.against == "irrelevant"
@@ -165,17 +166,18 @@ def _group_kernel(first: int, last: int, shown: ShownLists, order: Longs, fresh:
         begin, end = shown.session_offsets[r], shown.session_offsets[r + 1]
         codes = np.empty(end - begin, np.uint64)
         for s in range(begin, end):
+            # FNV, with a shift: the last clicks must reach all bits
             code = np.uint64(0xCBF29CE484222325)
             session = shown.sessions[s]
             for c in range(shown.click_offsets[session], shown.click_offsets[session + 1]):
                 code = (code ^ np.uint64(shown.clicks[c] + 1)) * np.uint64(0x100000001B3)
                 code ^= code >> np.uint64(29)
             codes[s - begin] = code
-        _, places = sort_with_index(codes)
+        _, index = sort_with_index(codes)
         for t in range(end - begin):
-            order[begin + t] = begin + places[t]
+            order[begin + t] = begin + index[t]
             fresh[begin + t] = t == 0 or not _same_clicks(
-                shown, shown.sessions[begin + places[t - 1]], shown.sessions[begin + places[t]]
+                shown, shown.sessions[begin + index[t - 1]], shown.sessions[begin + index[t]]
             )
 
 

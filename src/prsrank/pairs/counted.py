@@ -180,8 +180,8 @@ def pairs_of_counts(
     names = ("query_id", "winner", "winner_key", "loser_key")
 
     def name(row: int) -> str:
-        place = np.flatnonzero(itself)[row]
-        return f"doc {counts['winner'][place]} of query {counts['query_id'][place]}"
+        index = np.flatnonzero(itself)[row]
+        return f"doc {counts['winner'][index]} of query {counts['query_id'][index]}"
 
     fold.begin({n: coded[n][itself] for n in names if n in coded}, name)
     weights = pair_weights(dataset, chosen, constant, keys, kinds)

@@ -98,6 +98,7 @@ class DocIndex:
         self.doc_keys = docs.astype(np.int64, copy=False)
         self.table = _query_table(self.query_keys)
         self.order = np.empty(0, np.int32)
+        # rows of a list are mostly numbered in order: then no copy and no order to look up
         if not _is_sorted(self.offsets, self.doc_keys):
             self.doc_keys = self.doc_keys.copy()
             self.order = np.empty(len(self.doc_keys), np.int32)
@@ -140,6 +141,7 @@ def fold_pairs(
     """
     longest = int(np.diff(draft.offsets).max(initial=1))
     bits = [(n - 1).bit_length() for n in (longest, len(weights.table), len(weights.actions))]
+    # a row is one integer, two rows and two positions and a kind: sorting it sorts them all
     if 2 * bits[0] + 2 * bits[1] + bits[2] > 63:
         raise InputError("the lists are too long to fold pairs of so many distinct positions")
     widths = np.array(bits)
@@ -180,19 +182,20 @@ def _cuts(rows: int) -> Longs:
 @njit(cache=True, nogil=True)
 def _query_table(keys):  # type: ignore[no-untyped-def]
     size = 16
+    # half empty at least: a miss, which many logs have, ends soon
     while size < 2 * len(keys):
         size *= 2
     table = np.full(size, -1, np.int32)
     for index in range(len(keys)):
-        place = _place(keys[index], size)
-        while table[place] >= 0:
-            place = (place + 1) & (size - 1)
-        table[place] = index
+        slot = _slot(keys[index], size)
+        while table[slot] >= 0:
+            slot = (slot + 1) & (size - 1)
+        table[slot] = index
     return table
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _place(key, size):  # type: ignore[no-untyped-def]
+def _slot(key, size):  # type: ignore[no-untyped-def]
     mixed = np.uint64(key) * _ODD
     return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(size - 1))
 
@@ -215,11 +218,11 @@ def _sort_lists(offsets, keys, order):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def _find_list(query, table, query_keys):  # type: ignore[no-untyped-def]
-    place = _place(query, len(table))
-    found = table[place]
+    slot = _slot(query, len(table))
+    found = table[slot]
     while found >= 0 and query_keys[found] != query:
-        place = (place + 1) & (len(table) - 1)
-        found = table[place]
+        slot = (slot + 1) & (len(table) - 1)
+        found = table[slot]
     return found
 
 
@@ -234,8 +237,8 @@ def _find_row(doc, begin, end, doc_keys, order):  # type: ignore[no-untyped-def]
             high = middle
     # counting has no branch to guess wrong, unlike the last steps of halving
     smaller = 0
-    for place in range(low, high):
-        smaller += doc_keys[place] < doc
+    for slot in range(low, high):
+        smaller += doc_keys[slot] < doc
     return _row_at(low + smaller, doc, begin, end, doc_keys, order)
 
 
@@ -247,9 +250,9 @@ def _find_two_rows(one, other, begin, end, doc_keys, order):  # type: ignore[no-
             _find_row(other, begin, end, doc_keys, order),
         )
     below_one, below_other = 0, 0
-    for place in range(begin, end):
-        below_one += doc_keys[place] < one
-        below_other += doc_keys[place] < other
+    for slot in range(begin, end):
+        below_one += doc_keys[slot] < one
+        below_other += doc_keys[slot] < other
     return (
         _row_at(begin + below_one, one, begin, end, doc_keys, order),
         _row_at(begin + below_other, other, begin, end, doc_keys, order),
@@ -257,10 +260,10 @@ def _find_two_rows(one, other, begin, end, doc_keys, order):  # type: ignore[no-
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _row_at(place, doc, begin, end, doc_keys, order):  # type: ignore[no-untyped-def]
-    if place == end or doc_keys[place] != doc:
+def _row_at(slot, doc, begin, end, doc_keys, order):  # type: ignore[no-untyped-def]
+    if slot == end or doc_keys[slot] != doc:
         return np.int64(-1)
-    return np.int64(order[place]) if len(order) else place - begin
+    return np.int64(order[slot]) if len(order) else slot - begin
 
 
 @njit(cache=True, nogil=True)
@@ -316,15 +319,15 @@ def _sorted_by_list(lists, codes, pairs, count):  # type: ignore[no-untyped-def]
             starts[lists[row] + 1] += 1
     for q in range(count):
         starts[q + 1] += starts[q]
-    place = starts[:-1].copy()
+    free = starts[:-1].copy()
     sorted_codes = np.empty(starts[count], np.int64)
     counts = np.empty(starts[count], np.int64)
     for row in range(len(lists)):
         if lists[row] >= 0:
-            target = place[lists[row]]
+            target = free[lists[row]]
             sorted_codes[target] = codes[row]
             counts[target] = pairs[row]
-            place[lists[row]] = target + 1
+            free[lists[row]] = target + 1
     return starts, sorted_codes, counts
 
 
@@ -361,6 +364,7 @@ def _fold_kernel(  # type: ignore[no-untyped-def]
     keys = len(given.table)
     for q in range(first, last):
         begin, length = offsets[q], offsets[q + 1] - offsets[q]
+        # floating sums depend on the order: in this one, rows may come as they like
         _sort_rows(codes[starts[q] : starts[q + 1]], counts[starts[q] : starts[q + 1]])
         for row in range(starts[q], starts[q + 1]):
             rest, kind = _split(codes[row], kind_bits)
@@ -371,6 +375,7 @@ def _fold_kernel(  # type: ignore[no-untyped-def]
             if winner == loser or (given.only_irrelevant and relevant):
                 continue
             column = loser_key
+            # a second half of columns is for relevant losers, where the weighting asks for that
             if given.table.shape[1] > keys:
                 column += keys * relevant
             w = given.table[winner_key, column] * given.actions[kind]

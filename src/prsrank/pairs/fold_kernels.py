@@ -36,6 +36,7 @@ def sort_sessions(showing: Longs, clicks: Ints, showings: int) -> tuple[Longs, L
 @njit(cache=True, nogil=True)
 def _sort_sessions_kernel(showing: Longs, clicks: Ints, showings: int):  # type: ignore[no-untyped-def]
     starts = np.zeros(showings + 1, np.int64)
+    # sessions without a click give no pairs
     for s in range(len(showing)):
         if clicks[s] > 0:
             starts[showing[s] + 1] += 1
@@ -120,10 +121,12 @@ def fold_kernel(
             r = shown.by_list[t]
             begin = shown.slot_offsets[r]
             length = shown.slot_offsets[r + 1] - begin
+            # only clicked slots are numbered, so the square of counts stays small in long lists
             found = count_clicks(shown, r, units, number, slots, single, both)
             for k in range(found):
                 count[:length] = single[k, 0]
                 mass[:length] = single[k, 1]
+                # n_i - n_ij: sessions that clicked both compare neither with the other
                 if against == NON_CLICKED:
                     for k2 in range(found):
                         count[slots[k2]] -= both[k, k2, 0]
@@ -133,6 +136,7 @@ def fold_kernel(
                         if relevance[begin + j] > 0:
                             count[j] = 0
                             mass[j] = 0
+                # a doc is not compared with itself
                 count[slots[k]] = 0
                 mass[slots[k]] = 0
                 doc = doc_offsets[q] + shown.slot_rows[begin + slots[k]]
@@ -142,6 +146,7 @@ def fold_kernel(
                     w = rows.table[source + rows.columns[begin + j]]
                     weights[row + shown.slot_rows[begin + j]] += w * (mass[j] * factors[q])
                 _add_totals(totals[q], count[:length], rows, source, begin)
+            # undo what was touched: clearing everything would cost the longest list each time
             for k in range(found):
                 number[slots[k]] = -1
                 single[k, :] = 0

@@ -216,28 +216,28 @@ def _levels(
         return np.ones(1), np.zeros(slots * len(contexts), np.int64)
     if hasattr(source, "at"):
         curve = cast(PropensityCurve, source)
-        places, place_of_slot = _places_shown(log)
-        values = np.concatenate([_on_curve(curve, places, value) for value in contexts])
-        _check_places(values, np.tile(places, len(contexts)))
+        positions, position_of_slot = _positions_shown(log)
+        values = np.concatenate([_on_curve(curve, positions, value) for value in contexts])
+        _check_seen(values, np.tile(positions, len(contexts)))
         levels, codes = np.unique(values, return_inverse=True)
-        shifts = np.arange(len(contexts))[:, None] * len(places)
-        return levels, codes[(place_of_slot + shifts).ravel()]
+        shifts = np.arange(len(contexts))[:, None] * len(positions)
+        return levels, codes[(position_of_slot + shifts).ravel()]
     values = _given_propensities(log, source, weighting)
-    _check_places(values, log.ranking_positions)
+    _check_seen(values, log.ranking_positions)
     levels, codes = np.unique(values, return_inverse=True)
     return levels, np.tile(codes, len(contexts))
 
 
-def _on_curve(curve: PropensityCurve, places: Longs, context: str | None) -> Floats:
-    values = curve.at(places) if context is None else curve.at(places, context=context)
+def _on_curve(curve: PropensityCurve, positions: Longs, context: str | None) -> Floats:
+    values = curve.at(positions) if context is None else curve.at(positions, context=context)
     return np.asarray(values, np.float64)
 
 
-def _places_shown(log: ClickLog) -> tuple[Longs, Longs]:
+def _positions_shown(log: ClickLog) -> tuple[Longs, Longs]:
     """Return the positions at which any doc was shown, and the index of each slot's."""
     if log.max_position > _LAST_FLAGGED:
-        places, index = np.unique(log.ranking_positions, return_inverse=True)
-        return places.astype(np.int64), index
+        positions, index = np.unique(log.ranking_positions, return_inverse=True)
+        return positions.astype(np.int64), index
     shown = np.zeros(log.max_position + 1, bool)
     shown[log.ranking_positions] = True
     return np.flatnonzero(shown), (np.cumsum(shown) - 1)[log.ranking_positions]
@@ -255,7 +255,7 @@ def _given_propensities(log: ClickLog, source: PropensitySource, weighting: Weig
     return values
 
 
-def _check_places(values: Floats, positions: npt.NDArray) -> None:
+def _check_seen(values: Floats, positions: npt.NDArray) -> None:
     bad = ~((values >= 0) & np.isfinite(values))
     if bad.any():
         first = int(bad.argmax())

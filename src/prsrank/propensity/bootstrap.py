@@ -81,7 +81,7 @@ class RawCurve:
         clicks: clicks behind each position.
         why_unknown: why positions are NaN, and what would help.
         zero_high: upper end of the interval where p is 0.
-        zero_looks: clicks that would be expected at each position if its p were 1; of matter
+        zero_impressions: clicks that would be expected at each position if its p were 1; of matter
             where p is 0. None: not known.
     """
 
@@ -90,7 +90,7 @@ class RawCurve:
     clicks: Longs
     why_unknown: str
     zero_high: Floats | None = None
-    zero_looks: Floats | None = None
+    zero_impressions: Floats | None = None
 
 
 def curve_with_intervals(
@@ -106,8 +106,9 @@ def curve_with_intervals(
     replicates = replicate_curves(raw, replicates=options.replicates, seed=seed)
     deviation = _deviation(replicates, log_p)
     if options.shape is not None and np.isfinite(log_p[1:]).any():
-        fit = SHAPES[options.shape](log_p, deviation, raw.zero_looks)
+        fit = SHAPES[options.shape](log_p, deviation, raw.zero_impressions)
         log_p = fit(log_p)
+        # the replicates take the same shape, so that intervals are those of the shaped curve
         replicates = np.array([fit(row) for row in replicates])
         deviation = _deviation(replicates, log_p)
     reach = student.ppf((1 + _LEVEL) / 2, degrees_of_freedom(raw.influence)) * deviation
@@ -131,8 +132,10 @@ def replicate_curves(raw: RawCurve, *, replicates: int, seed: int) -> Floats:
     if units < 2:
         return np.full((replicates, len(raw.log_p)), np.nan)
     rng = np.random.default_rng(seed)
+    # a draw with replacement is a number of copies of each unit: influences make it one product
     drawn = rng.multinomial(units, np.full(units, 1 / units), size=replicates)
     moves = (drawn - 1.0) @ np.nan_to_num(raw.influence)
+    # the variance over n drawn units is too small by (n - 1) / n
     return np.asarray(raw.log_p + moves * np.sqrt(units / (units - 1)))
 
 
@@ -143,6 +146,7 @@ def degrees_of_freedom(influence: Floats) -> Floats:
     below 3.
     """
     squares = np.nan_to_num(influence) ** 2
+    # one unit that carries all has 3 degrees of freedom, however many units there are
     fourth = (squares**2).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         degrees = 3 * squares.sum(axis=0) ** 2 / fourth

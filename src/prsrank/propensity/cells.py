@@ -108,12 +108,13 @@ def _slots_by_doc(slot_docs, docs):  # type: ignore[no-untyped-def]
         starts[doc + 1] += 1
     for doc in range(docs):
         starts[doc + 1] += starts[doc]
-    place = starts[:-1].copy()
+    # a counting sort by doc: slots of a doc are then summed without a hash table
+    free = starts[:-1].copy()
     order = np.empty(len(slot_docs), np.int64)
     for slot in range(len(slot_docs)):
         doc = slot_docs[slot]
-        order[place[doc]] = slot
-        place[doc] += 1
+        order[free[doc]] = slot
+        free[doc] += 1
     return starts, order
 
 
@@ -125,6 +126,7 @@ def _count_kernel(starts, order, slot_positions, shown, clicked, depth):  # type
     touched = np.empty(depth + 1, np.int64)
     offsets = np.zeros(docs + 1, np.int64)
     room = 0
+    # a doc has no more cells than slots, nor than positions
     for doc in range(docs):
         room += min(starts[doc + 1] - starts[doc], depth)
     positions = np.empty(room, np.int64)
@@ -138,6 +140,7 @@ def _count_kernel(starts, order, slot_positions, shown, clicked, depth):  # type
             k = slot_positions[slot]
             if k > depth or shown[slot] == 0:
                 continue
+            # only touched positions are cleared below: a doc has few, the log has many
             if at_shown[k] == 0:
                 touched[count] = k
                 count += 1

@@ -110,8 +110,8 @@ class Propensities:
             )
         values = self.propensity[wanted - 1]
         if np.isnan(values).any():
-            place = wanted[np.isnan(values)].flat[0]
-            raise InputError(f"the propensity of position {place} is not known ({self.verdict})")
+            position = wanted[np.isnan(values)].flat[0]
+            raise InputError(f"the propensity of position {position} is not known ({self.verdict})")
         return np.asarray(values)
 
     def to_json_dict(self) -> dict[str, Any]:

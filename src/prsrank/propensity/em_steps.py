@@ -102,6 +102,7 @@ def most_likely_curve(
         iterations: at most so many steps.
     """
     p: Floats = np.arange(1, len(clicks_at) + 1, dtype=np.float64) ** -0.5
+    # without a click p = 0 is the most likely, and log p has no finite step
     p[clicks_at == 0] = 0.0
     reached = _height(likelihood, p)
     for iteration in range(iterations):
@@ -111,6 +112,7 @@ def most_likely_curve(
             linked = linked_to_first(information)
         scores = likelihood.total(lambda one, p=p: one.scores(p))  # type: ignore[misc]
         move = np.nan_to_num(solve_grounded(information, scores, linked)[0])
+        # far from the top the quadratic may send p anywhere: at most a factor of e
         move = np.clip(move, -1.0, 1.0)
         p, height = _uphill(likelihood, p, reached, move)
         gained, reached = height - reached, height
@@ -126,6 +128,7 @@ def _height(likelihood: Pieces[CellLikelihood], p: Floats) -> float:
 def _uphill(
     likelihood: Pieces[CellLikelihood], p: Floats, reached: float, move: Floats
 ) -> tuple[Floats, float]:
+    # the likelihood is not concave in log p: a step that does not climb is halved
     for halving in range(8):
         trial = np.asarray(p * np.exp(move * 0.5**halving))
         height = _height(likelihood, trial)
@@ -250,6 +253,7 @@ def _information_kernel(offsets, positions, shown, p, r, information):  # type: 
         for i in range(start, stop):
             share = own[i - start] / total
             k = positions[i] - 1
+            # what a doc says of a position alone goes into its free r: only ties are left
             for j in range(i + 1, stop):
                 information[k, positions[j] - 1] += share * own[j - start]
 
@@ -270,6 +274,7 @@ def _score_kernel(offsets, positions, shown, clicked, p, r, unit, scores):  # ty
             both = min(p[k] * r[doc], 1 - 1e-6)
             own = (clicked[i] - shown[i] * both) / (1 - both)
             share = shown[i] * both / (1 - both) / total
+            # the surplus is what the doc's r takes up when it follows
             scores[unit[doc], k] += own - share * surplus
 
 
@@ -288,6 +293,7 @@ def _relevance_kernel(offsets, positions, shown, clicked, p, r):  # type: ignore
         if clicks == 0:
             r[doc] = 0.0
             continue
+        # the slope falls in r, so its root stays bracketed while Newton speeds the search up
         low, high = 0.0, (1 - 1e-9) / most
         value = min(clicks / exposure, 0.5 * high)
         for _ in range(100):
@@ -302,6 +308,7 @@ def _relevance_kernel(offsets, positions, shown, clicked, p, r):  # type: ignore
                 low = value
             else:
                 high = value
+            # a step in log r keeps r above 0
             step = value * np.exp(min(slope / curvature, 1.0)) if curvature > 0 else high
             if not low < step < high:
                 step = 0.5 * (low + high)

@@ -148,6 +148,7 @@ def all_pairs(rates: Floats, docs: Floats) -> PairFit:
     """
     from scipy.optimize import minimize
 
+    # a pair with clicks on one side only would put a ratio at 0 or infinity
     linked = linked_to_first(np.minimum(rates, rates.T))
     usable = (np.minimum(rates, rates.T) > 0) & np.logical_and.outer(linked, linked)
     k, other = np.nonzero(np.triu(usable))
@@ -155,6 +156,7 @@ def all_pairs(rates: Floats, docs: Floats) -> PairFit:
     free = np.flatnonzero(linked)[1:]
     log_p = np.zeros(len(rates))
     if free.size:
+        # between no bias and 1/k
         start = -0.5 * np.log(free + 1.0)
         best = minimize(
             lambda x: _loss(x, free, pairs, len(rates)),
@@ -195,6 +197,7 @@ def best_relevance(p: Floats, pairs: _Pairs) -> Floats:
     a = 2 * pairs.docs * one * two
     b = pairs.rate * two + pairs.other_rate * one + pairs.docs * (one + two)
     c = pairs.rate + pairs.other_rate
+    # this form of the root loses no digits where a c is small beside b^2
     return np.asarray(2 * c / (b + np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))))
 
 
@@ -203,6 +206,7 @@ def _loss(log_free: Floats, free: Longs, pairs: _Pairs, depth: int) -> tuple[flo
     log_p[free] = log_free
     p = np.exp(log_p)
     r = best_relevance(p, pairs)
+    # a mean, so that the tolerances hold for logs of any size
     total = pairs.docs.sum()
     loss, gradient = 0.0, np.zeros(depth)
     for ends, rate in ((pairs.k, pairs.rate), (pairs.other, pairs.other_rate)):
@@ -238,6 +242,7 @@ def _pair_kernel(offsets, positions, rate, rates, docs):  # type: ignore[no-unty
             k = positions[i] - 1
             for j in range(offsets[doc], offsets[doc + 1]):
                 if i != j:
+                    # each doc counts once per pair, however often it was shown: its relevance cancels
                     rates[k, positions[j] - 1] += rate[i]
                     docs[k, positions[j] - 1] += 1
 

@@ -77,6 +77,7 @@ def linked_positions(edges: Iterable[tuple[int, int]]) -> set[int]:
     for one, two in edges:
         neighbours.setdefault(one, set()).add(two)
         neighbours.setdefault(two, set()).add(one)
+    # only ratios are known: a position not linked to 1 has no scale
     reached, ahead = {1}, [1]
     while ahead:
         new = neighbours.get(ahead.pop(), set()) - reached
@@ -113,6 +114,7 @@ def judged(
 
 
 def _enough(one: int, other: int) -> bool:
+    # the half-width of a log ratio of two counts
     return one > 0 and other > 0 and _Z * (1 / one + 1 / other) ** 0.5 <= WIDE
 
 
@@ -158,6 +160,7 @@ class MovedDocs:
 
 def _affordable(tables: LogTables, depth: int) -> tuple[int, int]:
     """Return how deep pairs of positions can be looked at, and the docs with several so far."""
+    # pairs grow with the square of the depth: a look at the top is better than none
     for most in (_DEPTH, _SHALLOW):
         pairs, docs = tables.row(
             "SELECT coalesce(sum(n * n), 0), count(*) FILTER (n > 1) FROM "

@@ -118,6 +118,7 @@ def plan_experiment(
         raise InputError(f"design '{design}' with k={k} does not reach position {position}")
     terms, links = _DESIGNS[design](shown, position, last)
     variance = sum(term.variance for term in terms) * links
+    # half-width = z sqrt(variance / sessions), solved for the sessions
     sessions = ceil((float(ndtri((1 + confidence) / 2)) / precision) ** 2 * variance)
     logged = float(shown.share @ (shown.relevance * shown.p).sum(axis=1))
     lost = logged - _clicks_under(shown, design, last)
@@ -142,6 +143,7 @@ def _shuffle(shown: _Shown, position: int, last: int) -> tuple[list[_Moments], i
     share = shown.share * present[:, 0] * present[:, position - 1]
     docs = present.sum(axis=1)
     mean = relevance.sum(axis=1) / np.maximum(docs, 1)
+    # the sum over ordered pairs of docs, without a loop over them
     others = relevance.sum(axis=1) ** 2 - (relevance**2).sum(axis=1)
     both = others / np.maximum(docs * (docs - 1), 1)
     p_k, p_1 = shown.p[position - 1], shown.p[0]
@@ -198,18 +200,19 @@ def _shown(log_or_ctr: ClickLog | npt.ArrayLike, curve: PropensityCurve) -> _Sho
 
 def _from_log(log: ClickLog, curve: PropensityCurve) -> _Shown:
     shown, clicked = log.slot_statistics()
+    # clicks lost are counted against what is shown today, not against experiments
     used = (np.array(log.designs)[log.ranking_design] == "") & (np.diff(log.ranking_offsets) > 0)
     slot_used = np.repeat(used, np.diff(log.ranking_offsets)) & (shown > 0)
     if not slot_used.any():
         raise InputError("the log has no sessions without randomisation to plan from")
     ranking = np.repeat(np.arange(log.rankings), np.diff(log.ranking_offsets))[slot_used]
     rows, row = np.unique(ranking, return_inverse=True)
-    place = log.ranking_positions[slot_used] - 1
-    p = _positive(curve, int(place.max()) + 1)
+    index = log.ranking_positions[slot_used] - 1
+    p = _positive(curve, int(index.max()) + 1)
     relevance = np.zeros((len(rows), len(p)))
     present = np.zeros(relevance.shape, bool)
-    relevance[row, place] = clicked[slot_used] / shown[slot_used] / p[place]
-    present[row, place] = True
+    relevance[row, index] = clicked[slot_used] / shown[slot_used] / p[index]
+    present[row, index] = True
     sessions = np.bincount(log.session_ranking, minlength=log.rankings)[rows]
     return _Shown(relevance, present, sessions / sessions.sum(), p)
 

@@ -12,16 +12,16 @@ Fit = Callable[[Floats], Floats]
 """Takes log p (positions); returns the fitted log p."""
 
 Shape = Callable[[Floats, Floats, Floats | None], Fit]
-"""Takes log p, its standard deviation and the looks behind positions without a click, if known;
+"""Takes log p, its standard deviation and the impressions of positions without a click, if known;
 returns what fits it, and replicates of it, with the weights that they give."""
 
 
 def monotone_shape(
-    log_p: npt.ArrayLike, deviation: npt.ArrayLike, zero_looks: npt.ArrayLike | None = None
+    log_p: npt.ArrayLike, deviation: npt.ArrayLike, zero_impressions: npt.ArrayLike | None = None
 ) -> Fit:
-    """Return what makes the most likely falling curve of a curve, with log p_1 = 0.
+    """Return what makes the most likely monotone curve of a curve, with log p_1 = 0.
 
-    Each position counts as clicks among looks, as many looks as give its p its precision:
+    Each position counts as clicks among impressions, as many as give its p its precision:
     1 / (p deviation^2). Positions that violate the order are pooled. Those below the last
     click get the p of the position above them, so that no p is 0 where docs may still be
     clicked: that corrects too little rather than too much. Positions that nothing is known of
@@ -30,8 +30,8 @@ def monotone_shape(
     Args:
         log_p: log p of each position.
         deviation: its standard deviation.
-        zero_looks: the looks behind positions without a click, whose deviation is not known;
-            default: as many as behind the nearest positions with clicks.
+        zero_impressions: those of positions without a click, whose deviation is not known;
+            default: as many as at the nearest positions with clicks.
 
     >>> log_p = np.log([1.0, 0.4, 0.5])
     >>> np.exp(monotone_shape(log_p, [0.0, 0.25, 0.2])(log_p)).round(4).tolist()
@@ -40,20 +40,22 @@ def monotone_shape(
     curve = np.asarray(log_p, dtype=np.float64)
     known = np.flatnonzero(~np.isnan(curve))
     p = np.exp(curve[known])
-    looks = _looks(p, np.asarray(deviation, dtype=np.float64)[known])
-    if zero_looks is not None:
-        looks = np.where(p > 0, looks, np.asarray(zero_looks, dtype=np.float64)[known])
-    return lambda row: _falling(row, known, looks)
+    impressions = _impressions(p, np.asarray(deviation, dtype=np.float64)[known])
+    if zero_impressions is not None:
+        impressions = np.where(
+            p > 0, impressions, np.asarray(zero_impressions, dtype=np.float64)[known]
+        )
+    return lambda row: _monotone(row, known, impressions)
 
 
-def _falling(log_p: Floats, known: npt.NDArray[np.intp], looks: Floats) -> Floats:
+def _monotone(log_p: Floats, known: npt.NDArray[np.intp], impressions: Floats) -> Floats:
     from scipy.optimize import isotonic_regression
 
     curve = np.array(log_p, dtype=np.float64)
     p = np.exp(curve[known])
     if np.count_nonzero(p) < 2:
         return curve
-    fitted = np.minimum(isotonic_regression(p, weights=looks, increasing=False).x, 1.0)
+    fitted = np.minimum(isotonic_regression(p, weights=impressions, increasing=False).x, 1.0)
     fitted[fitted == 0] = fitted[fitted > 0].min()
     fitted[0] = 1.0
     with np.errstate(divide="ignore"):
@@ -62,12 +64,12 @@ def _falling(log_p: Floats, known: npt.NDArray[np.intp], looks: Floats) -> Float
 
 
 def power_shape(
-    log_p: npt.ArrayLike, deviation: npt.ArrayLike, zero_looks: npt.ArrayLike | None = None
+    log_p: npt.ArrayLike, deviation: npt.ArrayLike, zero_impressions: npt.ArrayLike | None = None
 ) -> Fit:
     r"""Return what makes log of $(1/k)^\eta$, also where log p is not finite.
 
     $\eta$ minimises the squares of log p_k + eta log k, weighted by precision. Positions
-    without a click have no log p and do not count, whatever their looks.
+    without a click have no log p and do not count, whatever their impressions.
 
     >>> log_p = np.log([1, 0.25, np.nan, 0.0625])
     >>> power_shape(log_p, [0, 0.1, 0.1, 0.1])(log_p).round(3).tolist()
@@ -95,15 +97,15 @@ def check_shape(shape: str | None) -> None:
         raise InputError(f"unknown shape '{shape}'; there are: {', '.join(SHAPES)}")
 
 
-def _looks(p: Floats, deviation: Floats) -> Floats:
+def _impressions(p: Floats, deviation: Floats) -> Floats:
     usable = np.isfinite(deviation) & (deviation > 0) & (p > 0)
     if not usable.any():
         return np.ones(len(p))
-    place = np.arange(len(p))
-    looks = np.interp(place, place[usable], 1 / (p[usable] * deviation[usable] ** 2))
+    index = np.arange(len(p))
+    impressions = np.interp(index, index[usable], 1 / (p[usable] * deviation[usable] ** 2))
     # position 1 is 1 by definition: nothing may move it
-    looks[0] = 1e6 * looks.max()
-    return np.asarray(looks)
+    impressions[0] = 1e6 * impressions.max()
+    return np.asarray(impressions)
 
 
 def _precision(deviation: Floats) -> Floats:

@@ -115,8 +115,10 @@ def curve_of_pairs(pairs: Longs, counts: Floats, *, depth: int) -> tuple[Floats,
         depth: number of positions.
     """
     total = counts.sum(axis=0)
+    # a pair with clicks on one side only has no finite log ratio
     usable = (total > 0).all(axis=1)
     ends, total, counts = pairs[usable] - 1, total[usable], counts[:, usable]
+    # the precision of a log ratio of two counts: 1 / (1/a + 1/b)
     weight = total.prod(axis=1) / total.sum(axis=1)
     ratios = np.log(total[:, 0]) - np.log(total[:, 1])
     moves = counts[:, :, 0] / total[:, 0] - counts[:, :, 1] / total[:, 1]

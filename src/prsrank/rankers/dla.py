@@ -8,6 +8,8 @@ import numpy as np
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.logs.click_log_checks import warn_of_weights
+from prsrank.propensity.curve import learned_curve
 from prsrank.rankers.base import Progress, Validation
 from prsrank.rankers.net_ranker import NetRanker, check_net_parameters, default_batch
 
@@ -88,7 +90,6 @@ class DLA(NetRanker):
         return "log"
 
     def _folded(self, log: "ClickLog", dataset: RankingDataset) -> "ClickedRankings":
-        from prsrank.logs.click_log_checks import warn_of_weights
         from prsrank.rankers.dla_training import ClickedRankings
 
         warn_of_weights(log, "dla")
@@ -145,8 +146,6 @@ class DLA(NetRanker):
 
     def propensities(self) -> "Propensities":
         """Return g as a curve, to draw or to save; it has no intervals."""
-        from prsrank.propensity.curve import learned_curve
-
         self.check_fitted()
         return learned_curve(self.propensities_, None, self.name)
 

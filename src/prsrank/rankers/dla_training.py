@@ -78,7 +78,7 @@ class DualLearner:
     ) -> None:
         device = net.weights.device
         self._net, self._features = net, features
-        self._rows, self._places, clicks, self._offsets = (
+        self._rows, self._positions, clicks, self._offsets = (
             torch.from_numpy(np.ascontiguousarray(part)).to(device)
             for part in (shown.rows, shown.positions - 1, shown.clicks, shown.offsets)
         )
@@ -91,6 +91,7 @@ class DualLearner:
         ]
         self._rankings = len(shown.offsets) - 1
         self._batch = min(batch, self._rankings)
+        # a mean over clicks, whatever the size of a batch
         self._scale = self._rankings / (float(shown.clicks.sum()) * self._batch)
         self._largest = float(np.log(max_weight))
         self._generator = torch.Generator(device).manual_seed(seed)
@@ -109,15 +110,17 @@ class DualLearner:
         slots = ragged(self._offsets[batch], lengths)
         ranking = torch.arange(len(batch), device=slots.device).repeat_interleave(lengths)
         first = (lengths.cumsum(0) - lengths)[ranking]
-        clicks, places = self._clicks[slots] * self._scale, self._places[slots]
+        clicks, positions = self._clicks[slots] * self._scale, self._positions[slots]
         scores, passed = self._net.forward(self._features[self._rows[slots]])
-        logits = self.logits[places]
+        logits = self.logits[positions]
+        # no gradient flows through the weights: each net takes the other as given
         seen = (self.logits[0] - logits).clamp(max=self._largest).exp()
         relevant = (scores[first] - scores).clamp(max=self._largest).exp()
+        # each loss weighs clicks by the other net's ratio to the first slot
         loss, grad = softmax_loss(scores, clicks * seen, ranking, len(batch))
         self._net.backward(passed, grad)
         _, grad = softmax_loss(logits, clicks * relevant, ranking, len(batch))
-        self.logits.grad.zero_().index_add_(0, places, grad)  # type: ignore[union-attr]
+        self.logits.grad.zero_().index_add_(0, positions, grad)  # type: ignore[union-attr]
         for optimiser in self._optimisers:
             optimiser.step()
         return loss
@@ -137,6 +140,7 @@ def softmax_loss(
     >>> round(loss.item(), 4), grad.tolist()
     (0.6931, [-0.5, 0.5])
     """
+    # less the largest value of its group: exp cannot overflow
     top = torch.full((groups,), -torch.inf, dtype=values.dtype, device=values.device)
     top = top.scatter_reduce_(0, group, values, "amax")[group]
     powers = (values - top).exp()

@@ -10,6 +10,9 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
+from prsrank.losses.click_set_lambdas import ClickSetObjective
+from prsrank.losses.outer import lambda_objective
+from prsrank.metrics.ranking import average, ndcg
 from prsrank.rankers.base import Progress, Quality, Ranker, Validation, checked_features
 from prsrank.rankers.trees import TreeEnsemble
 from prsrank.threads import import_lightgbm, thread_count
@@ -191,9 +194,6 @@ class LambdaMART(Ranker):
             )
 
     def _objective(self, pairs: Any) -> Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]]:
-        from prsrank.losses.click_set_lambdas import ClickSetObjective
-        from prsrank.losses.outer import lambda_objective
-
         kind: Any = ClickSetObjective if self.metric in SET_METRICS else lambda_objective(pairs)
         objective: Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]] = kind(
             pairs,
@@ -249,8 +249,6 @@ class LambdaMART(Ranker):
 
 def ndcg_of(lists: RankingDataset, *, k: int = 10) -> Quality:
     """Return the function from scores of these lists to their mean NDCG@k on relevance."""
-    from prsrank.metrics.ranking import average, ndcg
-
     relevance = lists.relevance
     if not relevance.any():
         warnings.warn("no validation list has a relevant doc", DataWarning, stacklevel=3)

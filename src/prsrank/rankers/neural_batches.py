@@ -60,8 +60,8 @@ class ListBlock(NamedTuple):
         width = lengths.repeat_interleave(winners)
         first = starts.repeat_interleave(winners)
         won = first + self.winner_row[ragged(self.winner_offsets[batch], winners)]
-        places = ragged(self.weight_starts[batch], winners * lengths)
-        return won.repeat_interleave(width), ragged(first, width), self.weights[places]
+        index = ragged(self.weight_starts[batch], winners * lengths)
+        return won.repeat_interleave(width), ragged(first, width), self.weights[index]
 
     def slice(self, first: int, last: int) -> "ListBlock":
         """Return lists `first` to `last` - 1 as views; offsets still count from the whole."""
@@ -142,12 +142,14 @@ class StreamedLists:
         buffer = self._buffers[side]
         arrived = _event()
         with torch.cuda.stream(self._copies):
+            # the device may still read what this buffer held two chunks ago
             self._copies.wait_event(self._used[side])
             views = ListBlock(
                 *(room[: len(part)] for room, part in zip(buffer, parts, strict=True))
             )
             for view, part in zip(views, parts, strict=True):
                 view.copy_(part, non_blocking=True)
+            # offsets count from the whole: on the device, from the chunk
             for name in ("offsets", "winner_offsets", "weight_starts"):
                 getattr(views, name).sub_(int(getattr(parts, name)[0]))
             arrived.record(self._copies)

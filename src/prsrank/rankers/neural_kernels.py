@@ -45,6 +45,7 @@ def list_pair_loss(
     """
     grad = torch.zeros_like(scores)
     docs = triton.next_power_of_2(longest)
+    # short lists share a program, or most of its threads would idle
     together = max(1, 128 // docs)
     warps = min(16, max(1, docs // 256))
     programs = triton.cdiv(len(batch), together)
@@ -72,6 +73,7 @@ def output_backward(
     """Return the gradient before the last hidden layer's ReLU; write its sums and the weight's."""
     rows, width = hidden.shape
     grad = torch.empty_like(hidden)
+    # few programs with a row of sums each, added in order: atomic adds would differ from run to run
     programs = min(triton.cdiv(rows, _ROWS), _PROGRAMS)
     sums = torch.empty((2, programs, width), dtype=torch.float32, device=hidden.device)
     _output_backward_kernel[(programs,)](
@@ -114,9 +116,9 @@ def _gather_kernel(  # type: ignore[no-untyped-def]
     source = features + (first * COLUMNS)[:, None]
     target = out + (tl.load(starts + b, mask=real, other=0) * COLUMNS)[:, None]
     for k in range(0, tl.max(values), BLOCK):
-        place = k + tl.arange(0, BLOCK)[None, :]
-        here = place < values
-        tl.store(target + place, tl.load(source + place, mask=here), mask=here)
+        index = k + tl.arange(0, BLOCK)[None, :]
+        here = index < values
+        tl.store(target + index, tl.load(source + index, mask=here), mask=here)
 
 
 @triton.jit
@@ -133,8 +135,8 @@ def _pair_loss_kernel(  # type: ignore[no-untyped-def]
     row = tl.load(weight_starts + q, mask=real, other=0)
     j = tl.arange(0, DOCS)[None, :]
     there = j < n[:, None]
-    place = tl.load(starts + b, mask=real, other=0)[:, None] + j
-    s = tl.load(scores + place, mask=there, other=0.0)
+    index = tl.load(starts + b, mask=real, other=0)[:, None] + j
+    s = tl.load(scores + index, mask=there, other=0.0)
     g = tl.zeros([LISTS, DOCS], tl.float32)
     total = tl.zeros([LISTS], tl.float32)
     for v in range(0, tl.max(winners, 0)):
@@ -142,12 +144,14 @@ def _pair_loss_kernel(  # type: ignore[no-untyped-def]
         i = tl.load(winner_row + first + v, mask=has, other=0)
         w = tl.load(weights + (row + v * n)[:, None] + j, mask=there & has[:, None], other=0.0)
         own = j == i[:, None]
+        # a masked sum picks s_i out: a block cannot be indexed by a value
         d = s - tl.sum(tl.where(own, s, 0.0), 1)[:, None]
+        # never above 1, so neither the logarithm nor the sigmoid can overflow
         e = tl.exp(-tl.abs(d))
         total += tl.sum(w * (tl.maximum(d, 0.0) + tl.log(1.0 + e)), 1)
         push = w * tl.where(d >= 0, 1.0, e) / (1.0 + e)
         g += push - tl.where(own, tl.sum(push, 1)[:, None], 0.0)
-    tl.store(grad + place, g * scale, mask=there)
+    tl.store(grad + index, g * scale, mask=there)
     tl.store(loss + tl.program_id(0), tl.sum(total, 0) * scale)
 
 
@@ -159,8 +163,8 @@ def _output_kernel(  # type: ignore[no-untyped-def]
     column = tl.arange(0, WIDTH)
     w = tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)
     inside = (row[:, None] < rows) & (column[None, :] < width)
-    place = row.to(tl.int64)[:, None] * width + column[None, :]
-    h = tl.load(hidden + place, mask=inside, other=0.0).to(tl.float32)
+    index = row.to(tl.int64)[:, None] * width + column[None, :]
+    h = tl.load(hidden + index, mask=inside, other=0.0).to(tl.float32)
     tl.store(scores + row, tl.sum(h * w[None, :], 1) + tl.load(bias), mask=row < rows)
 
 
@@ -175,11 +179,11 @@ def _output_backward_kernel(  # type: ignore[no-untyped-def]
     for start in range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS):
         row = start + tl.arange(0, ROWS)
         inside = (row[:, None] < rows) & (column[None, :] < width)
-        place = row.to(tl.int64)[:, None] * width + column[None, :]
-        h = tl.load(hidden + place, mask=inside, other=0.0).to(tl.float32)
+        index = row.to(tl.int64)[:, None] * width + column[None, :]
+        h = tl.load(hidden + index, mask=inside, other=0.0).to(tl.float32)
         g = tl.load(grad_scores + row, mask=row < rows, other=0.0)[:, None]
         dz = tl.where(h > 0, g * w[None, :], 0.0)
-        tl.store(grad + place, dz, mask=inside)
+        tl.store(grad + index, dz, mask=inside)
         bias_sum += dz
         weight_sum += g * h
     out = sums + tl.program_id(0) * width + column
@@ -195,10 +199,11 @@ def _relu_backward_kernel(grad, hidden, sums, rows, width, WIDTH: tl.constexpr, 
     for start in range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS):
         row = start + tl.arange(0, ROWS)
         inside = (row[:, None] < rows) & (column[None, :] < width)
-        place = row.to(tl.int64)[:, None] * width + column[None, :]
-        on = tl.load(hidden + place, mask=inside, other=0.0) > 0
-        dz = tl.where(on, tl.load(grad + place, mask=inside, other=0.0), 0.0)
-        tl.store(grad + place, dz, mask=inside)
+        index = row.to(tl.int64)[:, None] * width + column[None, :]
+        on = tl.load(hidden + index, mask=inside, other=0.0) > 0
+        dz = tl.where(on, tl.load(grad + index, mask=inside, other=0.0), 0.0)
+        tl.store(grad + index, dz, mask=inside)
+        # half precision would lose the sum of many rows
         total += dz.to(tl.float32)
     tl.store(sums + tl.program_id(0) * width + column, tl.sum(total, 0), mask=column < width)
 

@@ -110,10 +110,12 @@ class _PrsLoss(torch.autograd.Function):
         sigma: float,
     ) -> Tensor:
         session, doc = clicked.nonzero(as_tuple=True)
+        # rows of clicks alone: most docs have none
         p_clicked = propensities[session, doc].clamp(min=tau)[:, None]
         weights = (propensities[session] / p_clicked).clamp(max=gamma) * losers[session]
         margin = sigma * (scores[session] - scores[session, doc][:, None])
         push = sigma * weights * torch.sigmoid(margin)
+        # the gradient is at hand now: keeping it costs less than keeping the rows
         grad = torch.zeros_like(scores).index_add_(0, session, push)
         grad[session, doc] -= push.sum(1)
         ctx.save_for_backward(grad)
@@ -142,6 +144,7 @@ def _checked(
                 f"{name} have shape {tuple(values.shape)}, the scores {tuple(scores.shape)}"
             )
     clicked = (clicks != 0) & shown
+    # padding may hold anything, NaN too
     seen = torch.where(shown, seen, 0.0)
     if not bool((torch.isfinite(seen) & (seen >= 0)).all()):
         raise InputError("propensities must be finite and at least 0")

@@ -49,8 +49,8 @@ class ScoreNet:
     ) -> None:
         self.sizes = (columns, *hidden, 1)
         self.dtype = dtype
-        self._places = list(_places(self.sizes))
-        total = self._places[-1][1] + _ALIGN
+        self._starts = list(_starts(self.sizes))
+        total = self._starts[-1][1] + _ALIGN
         master = torch.float64 if dtype == torch.float64 else torch.float32
         self.weights = torch.zeros(total, dtype=master)
         generator = torch.Generator().manual_seed(seed)
@@ -66,7 +66,7 @@ class ScoreNet:
         """Return (weight, bias) of each layer as views of a vector laid out like `weights`."""
         return [
             (flat[w : w + a * b].view(b, a), flat[c : c + b])
-            for (a, b), (w, c) in zip(pairwise(self.sizes), self._places, strict=True)
+            for (a, b), (w, c) in zip(pairwise(self.sizes), self._starts, strict=True)
         ]
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -153,19 +153,19 @@ def _hidden(x: Tensor, matrix: Tensor, shift: Tensor) -> Tensor:
     return torch.addmm(shift, x, matrix.t()).relu_()
 
 
-def _places(sizes: Sequence[int]) -> list[tuple[int, int]]:
+def _starts(sizes: Sequence[int]) -> list[tuple[int, int]]:
     """Return where each layer's weight and bias begin, aligned."""
-    places, end = [], 0
+    starts, end = [], 0
     for columns, width in pairwise(sizes):
         weight = end
         bias = _aligned(weight + columns * width)
         end = _aligned(bias + width)
-        places.append((weight, bias))
-    return places
+        starts.append((weight, bias))
+    return starts
 
 
-def _aligned(place: int) -> int:
-    return -(-place // _ALIGN) * _ALIGN
+def _aligned(start: int) -> int:
+    return -(-start // _ALIGN) * _ALIGN
 
 
 def _product_into(out: Tensor, grad: Tensor, below: Tensor) -> None:

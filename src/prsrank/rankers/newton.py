@@ -29,7 +29,7 @@ class ScoreLoss(Protocol):
 
 @dataclass
 class Point:
-    """A place in the space of weights, with what is known there.
+    """A point in the space of weights, with what is known there.
 
     Attributes:
         weights: w.
@@ -95,6 +95,7 @@ class NewtonSolver:
         direction, change = self._direction(loss, point, accuracy)
         slope = float(point.gradient @ direction)
         length = 1.0
+        # Armijo's rule
         for _ in range(_MOST_HALVINGS):
             weights, scores = point.weights + length * direction, point.scores + length * change
             value, by_doc = self._evaluate(loss, weights, scores)
@@ -117,6 +118,7 @@ class NewtonSolver:
         solution, change = np.zeros_like(residual), np.zeros_like(point.scores)
         search = precondition(residual)
         energy = float(residual @ search)
+        # in the norm of the preconditioner, which the loop has at hand
         goal = accuracy**2 * energy
         for _ in range(_MOST_PRODUCTS):
             along = self.matrix.scores(search)
@@ -124,6 +126,7 @@ class NewtonSolver:
             product += self.l2 * search
             step = energy / float(search @ product)
             solution += step * search
+            # X d comes for nothing: the line search then needs no product
             change += step * along
             residual = residual - step * product
             relaxed = precondition(residual)
@@ -131,6 +134,7 @@ class NewtonSolver:
             if energy <= goal:
                 break
             search = relaxed + energy / before * search
+        # -gradient - residual is the Hessian times the direction, already computed
         self._measure_curvature(solution, -point.gradient - residual)
         return solution, change
 

@@ -63,6 +63,7 @@ class PairMatrix:
             raise InputError("the weights of pairs must be finite and at least 0")
         if weight_sum == 0:
             raise InputError("there are no pairs to learn from: no list has a winner and a loser")
+        # lists without winners have no pairs: their docs need no rows
         rows = _standardised(dataset, with_winners, scaling, threads)
         return cls(rows, _lists_of(pairs, with_winners), weight_sum, threads)
 
@@ -74,6 +75,7 @@ class PairMatrix:
 
     def gather(self, by_doc: Floats) -> Floats:
         r"""Return $X^\top g$ (columns)."""
+        # a sum per block, added in order: the same for any number of threads
         blocks = -(-len(self.rows) // _BLOCK)
         out = np.zeros((blocks, self.rows.shape[1]))
         self._in_blocks(lambda a, b: _gather_kernel(a, b, self.rows, by_doc, out))
@@ -178,6 +180,7 @@ def _scores_kernel(first: int, last: int, rows: Reals, weights: Floats, out: Flo
         total = 0.0
         row = rows[i]
         for k in range(len(weights)):
+            # rows are float32 for the memory's sake; sums of many need double
             total += np.float64(row[k]) * weights[k]
         out[i] = total
 
@@ -222,6 +225,7 @@ def _laplacian_kernel(
             xi, oi = rows[i], out[i - origin]
             for j in range(begin, offsets[q + 1]):
                 w = np.float32(weights[start + j - begin])
+                # most weights of a long list are 0
                 if w == 0 or i == j:
                     continue
                 xj, oj = rows[j], out[j - origin]

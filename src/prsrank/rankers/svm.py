@@ -89,11 +89,13 @@ class SVMRanker(LinearScores):
         while best.primal - bound > self.tolerance * best.primal:
             if iterations == self.max_iterations or loss.smoothing < _LEAST_SMOOTHING:
                 break
+            # solved well enough under this smoothing: what is left of the gap is the smoothing's
             if point.gradient_norm**2 / 2 <= _SOLVED * (now.primal - now.dual):
                 point = loss.sharpen(solver, point)
             point = solver.step(loss, point, _ACCURACY) or loss.sharpen(solver, point)
             iterations += 1
             now = loss.bounds(point)
+            # any dual value bounds the minimum, so the best of all steps holds
             bound = max(bound, now.dual)
             if now.primal < best.primal:
                 best, self.weights_ = now, point.weights

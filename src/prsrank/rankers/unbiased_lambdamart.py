@@ -10,6 +10,9 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
+from prsrank.losses.unbiased_lambdas import UnbiasedObjective
+from prsrank.pairs.click_counts import ClickCounts
+from prsrank.propensity.curve import learned_curve
 from prsrank.rankers.base import Progress, Validation
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.types import Floats
@@ -75,8 +78,6 @@ class UnbiasedLambdaMART(LambdaMART):
         return "log"
 
     def _folded(self, log: ClickLog, dataset: RankingDataset) -> "ClickCounts":
-        from prsrank.pairs.click_counts import ClickCounts
-
         return ClickCounts(log, dataset, normalise=self.metric, truncation=self.truncation)
 
     def fit(  # type: ignore[override]  # a log, where LambdaMART takes weighted pairs
@@ -97,8 +98,6 @@ class UnbiasedLambdaMART(LambdaMART):
             init_model: a fitted UnbiasedLambdaMART to grow further trees on, from its biases.
             progress: is told the number of trees and the validation value after each tree.
         """
-        from prsrank.losses.unbiased_lambdas import UnbiasedObjective
-
         counts = self.pairs(what, lists) if isinstance(what, ClickLog) else what
         if not len(counts.shown.winner_slots):
             raise InputError("the log has no clicks to learn from")
@@ -133,8 +132,6 @@ class UnbiasedLambdaMART(LambdaMART):
 
     def propensities(self) -> "Propensities":
         """Return t+ as a curve, to draw or to save; it has no intervals."""
-        from prsrank.propensity.curve import learned_curve
-
         self.check_fitted()
         return learned_curve(self.click_propensities_, self.position_clicks_, self.name)
 

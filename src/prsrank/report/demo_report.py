@@ -30,7 +30,7 @@ class Trained:
     """A ranker of the demo, with what it was made from.
 
     Attributes:
-        ranker: name of the ranker: "linear" or "lambdamart".
+        ranker: name of the ranker.
         weighting: title of the weighting.
         model: the trained ranker.
         parameters: the weighting's parameters, chosen on the validation part.
@@ -86,7 +86,7 @@ def demo_report(
     ]
     text = [f"By randomisation: {curve.verdict}."]
     figures = [propensity_figure({"estimate": curve}, truth=truth)]
-    weights = {one.weighting: one.weights for one in trained if one.ranker == "lambdamart"}
+    weights = {one.weighting: one.weights for one in _of_last_ranker(trained)}
     sections = [
         _quality(production, trained, metrics),
         section("propensities", "Propensities", text=text, figures=figures),
@@ -147,12 +147,19 @@ def _gain_figure(trained: Sequence[Trained]) -> Part:
     }  # fmt: skip
 
 
+def _of_last_ranker(trained: Sequence[Trained]) -> list[Trained]:
+    """Return what one ranker made of each weighting: the last, the demo's best, stands for all."""
+    return [one for one in trained if one.ranker == trained[-1].ranker]
+
+
 def _importance(trained: Sequence[Trained]) -> list[Part]:
-    shown = [o for o in trained if o.ranker == "lambdamart" and o.weighting in _COMPARED]
+    shown = [one for one in _of_last_ranker(trained) if one.weighting in _COMPARED]
     found = {one.weighting: feature_importance(one.model) for one in shown}
     values = {name: one[1] for name, one in found.items() if one is not None}
     if not values:
         return []
     measure = next(one[0] for one in found.values() if one is not None)
-    figure = importance_figure("Features of the lambdamart rankers", measure, values, most=10)
+    figure = importance_figure(
+        f"Features of the {trained[-1].ranker} rankers", measure, values, most=10
+    )
     return [section("importance", "Feature importance", figures=[figure])]

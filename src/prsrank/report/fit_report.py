@@ -40,10 +40,11 @@ RANDOM_ORDER = (
 def conclusions(result: "FitResult") -> list[str]:
     """Return what the evaluation says of the model, in plain sentences."""
     found = result.evaluation.evaluation
-    names = {"naive": "naive training", "ips": "ips training"}
-    names = {result.baseline: _BASELINES[result.baseline], **names}
+    model, *others = result.plan.weightings
+    names = {result.baseline: _BASELINES[result.baseline]}
+    names |= {other: f"{other} training" for other in reversed(others)}
     lines = [
-        _sentence("PRS", found.difference("prs", METRIC, against=against), name)
+        _sentence(model.upper(), found.difference(model, METRIC, against=against), name)
         for against, name in names.items()
     ]
     if result.baseline != LOGGED:
@@ -73,7 +74,7 @@ def fit_report(result: "FitResult", *, log: Part, about: Sequence[Sequence[Any]]
         *(_training(result), _evaluation(result)),
     ]
     return page(
-        f"Fit: PRS, {plan.ranker}",
+        f"Fit: {plan.weighting.upper()}, {plan.ranker}",
         plan.log,
         sections,
         lead=conclusions(result),
@@ -155,7 +156,7 @@ def _training(result: "FitResult") -> Part:
             [name, str(one.chosen.candidate), one.ranker.trees_, one.chosen.value]
             for name, one in tuned.items()
         ],
-        caption=f"The best of {len(tuned['prs'].search.trials)} trials each, by the estimate on the "
+        caption=f"The best of {len(tuned[result.plan.weighting].search.trials)} trials each, by the estimate on the "
         "validation part, which is too good by the choice.",
     )
     importances: dict[str, Mapping[str, float]] = {}

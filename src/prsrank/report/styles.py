@@ -4,6 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from prsrank.rankers.base import RANKERS
+from prsrank.weighting import WEIGHTINGS
+
 
 @dataclass(frozen=True)
 class Style:
@@ -40,11 +43,14 @@ STYLES = (
     Style("#667400", "#b9c54b", (3, 2), _CIRCLE),
 )
 
-_KNOWN = {
-    "prs": 0, "ips": 1, "naive": 2, "pns": 3, "labels": 4, "full information": 4,
-    "full info": 4, "production": 5, "dla": 6, "svm": 7, "unbiased lambdamart": 8,
-    "prs lambdamart": 0, "propensity svm rank": 7,
-}  # fmt: skip
+_PRODUCTION = 5
+# what the paper's figures call them -> the weighting or ranker that it is
+_TITLES = {
+    "full_information": "labels",
+    "full_info": "labels",
+    "prs_lambdamart": "prs",
+    "propensity_svm_rank": "svm",
+}
 
 
 def style_numbers(figures: Iterable[Sequence[str]]) -> dict[str, int]:
@@ -59,7 +65,8 @@ def style_numbers(figures: Iterable[Sequence[str]]) -> dict[str, int]:
     """
     groups = [list(figure) for figure in figures]
     unique = list(dict.fromkeys(name for names in groups for name in names))
-    numbers = {name: _KNOWN[_plain(name)] for name in unique if _plain(name) in _KNOWN}
+    own = {name: _own_style(name) for name in unique}
+    numbers = {name: style for name, style in own.items() if style is not None}
     for name in unique:
         if name not in numbers:
             beside = {other for names in groups if name in names for other in names}
@@ -69,5 +76,12 @@ def style_numbers(figures: Iterable[Sequence[str]]) -> dict[str, int]:
     return {name: numbers[name] for name in unique}
 
 
-def _plain(name: str) -> str:
-    return name.casefold().replace("_", " ").replace("-", " ").strip()
+def _own_style(title: str) -> int | None:
+    """Return the style that the weighting or the ranker of a title names as its own."""
+    plain = title.casefold().strip().replace(" ", "_").replace("-", "_")
+    if plain == "production":
+        return _PRODUCTION
+    name = _TITLES.get(plain, plain)
+    if name in WEIGHTINGS:
+        return WEIGHTINGS[name].chart_style
+    return RANKERS[name].chart_style if name in RANKERS else None

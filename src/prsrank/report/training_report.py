@@ -83,16 +83,16 @@ def _learning(model: "Ranker") -> Part | None:
 
 
 def _propensities(model: "Ranker", curve: Any) -> Part | None:
-    learned = getattr(model, "propensities_", None)
     if isinstance(curve, Propensities):
         return section(
             "propensities", "Propensities", text=[f"Verdict on the estimate: {curve.verdict}."],
             figures=[propensity_figure({curve.method: curve}, positions=_POSITIONS)],
         )  # fmt: skip
+    learned = model.propensities()
     if curve is not None:
         values, name = curve.at(np.arange(1, _POSITIONS + 1)), "known"
-    elif learned is not None and np.ndim(learned) == 1:
-        values, name = np.asarray(learned, np.float64), "learned"
+    elif learned is not None:
+        values, name = learned.propensity, "learned"
     else:
         return None
     shown = Propensities(
