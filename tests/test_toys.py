@@ -268,6 +268,7 @@ def test_a_fit_with_toys(log, tmp_path, prsrank_run):
 def test_help_names_the_toys(prsrank_run):
     for command, words in {
         "train": ("unbiased_lambdamart or toy.", "labels or toy."),
+        "fit": ("unbiased_lambdamart or toy; not", "labels or toy; not"),
         "propensity": ("regression-em or toy.",),
         "simulate": ("trust or toy.",),
         "export": ("onnx or toy.",),
