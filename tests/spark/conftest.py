@@ -31,16 +31,17 @@ def spark():
 @pytest.fixture(scope="session")
 def lists():
     """Lists with features of few distinct values, which are on every worker."""
-    data = synthetic_dataset("mq2007", 80, seed=1)
+    data = synthetic_dataset("mq2007", 60, seed=1)
     return replace(data, features=np.round(data.features * 4) / 4)
 
 
 @pytest.fixture(scope="session")
 def log(lists):
-    """Sessions of three rankings, a part of them in random order."""
+    """Short sessions of three rankings, a part of them in random order; most docs are not shown."""
     rng = np.random.default_rng(0)
     scores = [rng.normal(size=lists.docs) + lists.labels for _ in range(3)]
-    return simulate_clicks(lists, scores, PositionBasedModel(), clicks=2500, seed=1, randomised=0.3)
+    model = PositionBasedModel(cutoff=6)
+    return simulate_clicks(lists, scores, model, clicks=1000, seed=1, randomised=0.3)
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +58,7 @@ def feature_table(lists, tmp_path_factory):
     docs = {
         "query_id": np.repeat(lists.query_ids, lists.list_lengths),
         "doc_id": lists.doc_names,
-    } | {f"f{i}": lists.features[:, i].copy() for i in range(12)}
+    } | {f"f{i}": lists.features[:, i].copy() for i in range(5)}
     with duckdb.connect() as connection:
         connection.register("docs", docs)
         connection.execute(f"COPY (SELECT * FROM docs) TO '{path}' (FORMAT parquet)")

@@ -5,7 +5,6 @@ import json
 import warnings
 
 import duckdb
-import numpy as np
 import pytest
 from spark_checks import close, same_curve, same_evaluation, sessions_of, trees_of
 
@@ -13,7 +12,7 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.fit import fit_log, repeat_fit
 from prsrank.fit.parts import HALF
 from prsrank.logs.mapping import LogMapping
-from prsrank.rankers.base import load_ranker
+from prsrank.spark import SparkEngine
 
 pytestmark = pytest.mark.spark
 
@@ -22,9 +21,7 @@ QUICK = {"trials": 2, "trees": 8}
 
 
 def fitted_on_both(spark, log, folder, *, workers=None, mapping=FEATURES, **settings):
-    """Fit on the local engine and on Spark; the parts are compared while the log is open."""
-    from prsrank.spark import SparkEngine
-
+    """Fit on the local engine and on Spark; both say the same of sessions left out."""
     engine = SparkEngine(spark.session, workers=workers)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", DataWarning)
@@ -62,15 +59,64 @@ def assert_same_fit(here, there):
     assert here.baseline == there.baseline
 
 
-@pytest.mark.parametrize("holdout", ["query:0.3", "time:0.1", "randomised"])
-def test_linear_on_two_workers(spark, log_with_features, half_randomised, tmp_path, holdout):
-    log = half_randomised if holdout == "randomised" else log_with_features
-    here, there = fitted_on_both(spark, log, tmp_path, ranker="linear", holdout=holdout)
+@pytest.mark.parametrize("holdout", ["query:0.3", "randomised"])
+def test_linear_on_two_workers(spark, half_randomised, tmp_path, holdout):
+    """Features are columns of the log; where shuffled sessions judge, each half has its curve."""
+    here, there = fitted_on_both(
+        spark, half_randomised, tmp_path, ranker="linear", holdout=holdout, workers=2
+    )
+    assert_same_fit(here, there)
+    assert there.propensities.context == (HALF if holdout == "randomised" else None)
+    assert there.manifest["engine"] == {"name": "spark", "workers": 2}
+    wrote = {path.name for path in there.folder.iterdir()}
+    assert {path.name for path in here.folder.iterdir()} - wrote == {"held_out"}
+
+
+def test_a_table_of_features_beside_the_log(spark, log_with_features, feature_table, tmp_path):
+    """It has docs that were never shown, and lacks some that were: their sessions are left out."""
+    table = tmp_path / "table.parquet"
+    duckdb.sql(
+        f"COPY (SELECT * FROM '{feature_table}' WHERE query_id % 7 > 0 OR doc_id % 5 > 0) "
+        f"TO '{table}' (FORMAT parquet)"
+    )
+    here, there = fitted_on_both(
+        spark, log_with_features, tmp_path, mapping=LogMapping(), features=table, ranker="linear",
+        trials=1, holdout="time:0.1", propensity="power:1",
+    )  # fmt: skip
+    assert_same_fit(here, there)
+    assert there.left_out > 0
+
+
+def test_trees_of_one_worker_and_the_same_again(spark, log_with_features, tmp_path):
+    here, there = fitted_on_both(spark, log_with_features, tmp_path, workers=1, trials=1)
+    assert_same_fit(here, there)
+    for name, one in here.tuned.items():
+        assert trees_of(one.ranker) == trees_of(there.tuned[name].ranker)
+    written = json.loads((there.folder / "manifest.json").read_text())
+    assert written["engine"] == {"name": "spark", "workers": 1}
+    assert "pyspark" in written["versions"]
+    engine = SparkEngine(spark.session, workers=1)
+    again = repeat_fit(there.folder, out=tmp_path / "again", engine=engine)
+    assert again.differs == ()
+
+
+def test_features_of_a_data_set(spark, log_with_features, tmp_path):
+    here, there = fitted_on_both(
+        spark, log_with_features, tmp_path, mapping=LogMapping(), data="synthetic:mq2007:60:1",
+        workers=1, trials=1, trees=4, holdout="time:0.1", propensity="power:1",
+    )  # fmt: skip
     assert_same_fit(here, there)
 
 
-@pytest.mark.parametrize("holdout", ["query:0.3", "time:0.1", "randomised"])
-def test_trees_of_one_worker(spark, log_with_features, half_randomised, tmp_path, holdout):
-    log = half_randomised if holdout == "randomised" else log_with_features
-    here, there = fitted_on_both(spark, log, tmp_path, workers=1, holdout=holdout)
-    assert_same_fit(here, there)
+def test_bad_input_is_one_line_and_writes_nothing(spark, log_with_features, tmp_path):
+    log, out = tmp_path / "log.parquet", tmp_path / "out"
+    duckdb.sql(
+        "COPY (SELECT * REPLACE (CASE WHEN session_id = 5 THEN 0 ELSE position END AS position) "
+        f"FROM '{log_with_features}') TO '{log}'"
+    )
+    with pytest.raises(InputError, match="not usable") as found:
+        fit_log(log, out=out, mapping=FEATURES, engine=SparkEngine(spark.session))
+    assert "\n" not in str(found.value)
+    assert not out.exists()
+    assert not spark.session.catalog.listTables()
+    assert spark.session.sparkContext._jsc.getPersistentRDDs().isEmpty()
