@@ -166,6 +166,8 @@ def test_a_feature_with_two_values_is_one_line(spark, log_with_features, tmp_pat
 def test_what_is_refused(spark, there, log_file):
     with pytest.raises(InputError, match="Spark does not train svm"):
         there.train.train([SVMRanker()], PRS)
+    with pytest.raises(InputError, match="Spark does not train lambdamart on "):
+        there.train.train([LambdaMART(metric="map")], PRS)
     labelled = synthetic_dataset("mq2007", 3)
     with pytest.raises(InputError, match="stop by clicks, not by labels"):
         there.train.train([LambdaMART()], PRS, validation=labelled)
