@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from spark_checks import close, same_evaluation, trees_of
+from spark_checks import close, same_evaluation, sessions_of, trees_of
 
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
@@ -102,6 +102,26 @@ def test_text_ids_gaps_logged_propensities_and_weighed_actions(spark, log_with_f
             assert log.has_propensities
             log.train([rankers[-1]], Weighed(None, "prs", {}))
     np.testing.assert_allclose(rankers[1].weights_, rankers[0].weights_, atol=1e-6)
+
+
+def test_sessions_that_show_docs_without_features_are_left_out(
+    spark, log_with_features, feature_table, lists, tmp_path
+):
+    """The table has docs that were never shown, and lacks some that were."""
+    table = tmp_path / "table.parquet"
+    duckdb.sql(
+        f"COPY (SELECT * FROM '{feature_table}' WHERE query_id % 7 > 0 OR doc_id % 5 > 0) "
+        f"TO '{table}' (FORMAT parquet)"
+    )
+    mapping = LogMapping()
+    for given in ({"table": table}, {"data": lists.select(np.arange(50))}):
+        found = []
+        for engine in (LocalEngine(), spark):
+            with engine.open_log(log_with_features, mapping=mapping) as source:
+                log = engine.load(source, mapping=mapping, **given)
+                found.append((log.left_out, log.extent(), sessions_of(log)))
+        assert found[0] == found[1]
+        assert found[1][0] > 0
 
 
 def test_evaluated_as_on_the_local_engine(here, there):
