@@ -2,9 +2,8 @@
 
 The events are made by DuckDB: lists of 10, 100 events a query, four orders of each list, clicks
 by position, 16 features a doc. Both engines read the same Parquet file and train the same
-LambdaMART straight from it (`train_on_log`), each in a process of its own, for every size of
-log. For Spark the time is split: `start` (the session, until a first job is done), `shuffle`
-(rows checked, pairs counted, docs and pairs brought to their ranks and weighed there) and `train`
+LambdaMART straight from it, each in a process of its own, for every size of log. For Spark the time is split: `start` (the session, until a first job is done), `shuffle`
+(rows checked, pairs counted, docs and pairs brought to their workers and weighed there) and `train`
 (trees grown). `growth` is the time of the largest
 log over that of the smallest, divided by the ratio of their sizes: 1 is linear.
 `driver_mib` is the largest size of the driver's Python, `jvm_mib` that of its JVM, which on a
@@ -75,11 +74,12 @@ def measure(events: int, steps: int, smallest: int, master: str, memory: str) ->
 
 def generate(file: str, events: int) -> dict[str, float]:
     """Write a made-up log, the same for the same number of events."""
-    from prsrank.logs.tables import connected, quoted_text
+    from prsrank.logs.sql_text import quoted_text
+    from prsrank.logs.tables import connected
 
     queries = max(events // PER_QUERY, 1)
     orders = f"greatest((hash(session_id, 1) % 10)::INTEGER - {10 - ORDERS}, 0)"
-    place = f"(position - 1 + {orders}) % {DOCS}"
+    index = f"(position - 1 + {orders}) % {DOCS}"
     click = "(1.0 / position) * CASE WHEN hash(doc_id) % 5 = 0 THEN 0.9 ELSE 0.1 END"
     hint = "CASE WHEN hash(doc_id) % 5 = 0 THEN 100 ELSE 0 END"
     features = ", ".join(
@@ -93,7 +93,7 @@ def generate(file: str, events: int) -> dict[str, float]:
                 SELECT range AS session_id, (hash(range) % {queries})::BIGINT AS query_id
                 FROM range({events // LIST})
             ), shown AS (
-                SELECT query_id, session_id, position, query_id * {DOCS} + {place} AS doc_id
+                SELECT query_id, session_id, position, query_id * {DOCS} + {index} AS doc_id
                 FROM sessions, (SELECT range::INTEGER + 1 AS position FROM range({LIST}))
             )
             SELECT *, ((hash(session_id, position, 2) % 1000003) / 1000003.0 < {click})::INTEGER
@@ -105,21 +105,17 @@ def generate(file: str, events: int) -> dict[str, float]:
 
 def on_local(file: str, folder: str) -> dict[str, float]:
     """Train on the local engine."""
-    from prsrank.logs.features import lists_of_log
-    from prsrank.logs.mapping import LogMapping
-    from prsrank.propensity.curve import PowerLaw
-    from prsrank.rankers.lambdamart import LambdaMART
-    from prsrank.spark.local import LocalEngine
+    from prsrank.fit.local import LocalEngine
 
     tempfile.tempdir = folder
-    engine, ranker = LocalEngine(memory="2GB"), LambdaMART(**TREES)
+    mapping, ranker, how = settings()
     begin = time.perf_counter()
-    with engine.open_log(file, mapping=LogMapping(features=("f*",))) as events:
-        lists = lists_of_log(events)
-        pairs = engine.pairs(events, lists, PowerLaw(1.0), "prs", **ranker.pair_options)
+    with LocalEngine() as engine, engine.open_log(file, mapping=mapping, memory="2GB") as source:
+        log = engine.load(source, mapping=mapping)
+        pairs = log.fold(ranker, how)
         counted = time.perf_counter()
-        engine.train(ranker, lists, pairs)
-    end = time.perf_counter()
+        ranker.fit(log.lists, pairs)
+        end = time.perf_counter()
     return {
         "seconds": end - begin,
         "pairs": counted - begin,
@@ -128,38 +124,55 @@ def on_local(file: str, folder: str) -> dict[str, float]:
     }
 
 
-def on_spark(file: str, folder: str, master: str, memory: str) -> dict[str, float]:
-    """Train on Spark, and time the parts."""
+def settings() -> tuple[Any, Any, Any]:
+    """Return mapping, ranker and how it is trained: the same for both engines."""
+    from prsrank.fit.engine import Weighed
     from prsrank.logs.mapping import LogMapping
     from prsrank.propensity.curve import PowerLaw
-    from prsrank.propensity.estimators import estimator
     from prsrank.rankers.lambdamart import LambdaMART
-    from prsrank.spark.engine import SparkEngine
+
+    return LogMapping(features=("f*",)), LambdaMART(**TREES), Weighed(PowerLaw(1.0), "prs", {})
+
+
+def on_spark(file: str, folder: str, master: str, memory: str) -> dict[str, float]:
+    """Train on Spark, and time the parts."""
+    from prsrank.propensity.estimators import estimator
+    from prsrank.spark import SparkEngine
+    from prsrank.spark import log as spark_log
 
     tempfile.tempdir = folder
+    grown: list[float] = []
+    train_in_barrier = spark_log.train_in_barrier
+
+    def timed(*arguments: Any, **options: Any) -> Any:
+        models = train_in_barrier(*arguments, **options)
+        grown.extend(model.seconds for model in models)
+        return models
+
+    spark_log.train_in_barrier = timed  # only the workers know how long the trees alone took
     heaps = {"spark.driver.memory": memory, "spark.executor.memory": memory}
+    mapping, ranker, how = settings()
     begin = time.perf_counter()
     with SparkEngine(master=master, options=heaps) as engine:
         engine.session.range(1).count()
         start = time.perf_counter() - begin
-        with engine.open_log(file, mapping=LogMapping(features=("f*",))) as events:
+        with engine.open_log(file, mapping=mapping) as source:
             begin = time.perf_counter()
-            ranker = LambdaMART(**TREES)
-            engine.train_on_log([ranker], events, PowerLaw(1.0))
+            log = engine.load(source, mapping=mapping)
+            log.train([ranker], how)
             whole = time.perf_counter() - begin
-            train = engine.training_seconds
             trained_mib = peak_mib("self")
             begin = time.perf_counter()
-            engine.propensities(events, estimator("harvest"))
+            estimator("harvest").estimate_pieces(log.pieces)
             harvested = time.perf_counter()
-            engine.evaluate(events, PowerLaw(1.0), {"prs": ranker}, against=["logged"])
+            log.evaluate(how.curve, {"prs": ranker}, against=["logged"])
             evaluated = time.perf_counter()
         jvm = peak_mib(str(engine.session.sparkContext._gateway.proc.pid))
     return {
         "seconds": start + whole,
         "start": start,
-        "shuffle": whole - train,
-        "train": train,
+        "shuffle": whole - sum(grown),
+        "train": sum(grown),
         "driver_mib": trained_mib,
         "jvm_mib": jvm,
         "harvest": harvested - begin,

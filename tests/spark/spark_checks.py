@@ -1,18 +1,18 @@
 """What tests of Spark share: a small session, and what it means to be equal."""
 
-import shutil
-
 import numpy as np
 import pytest
 
 from prsrank.errors import InputError
-from prsrank.fit.on_engine import engine_plan, fit_on_engine
 from prsrank.spark.session import find_java, import_pyspark
 
+# What the second compiler of Java gains is less than it costs on logs as small as these.
 SMALL = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "1g",
-    "spark.sql.shuffle.partitions": "3",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.sql.shuffle.partitions": "2",
 }
 
 
@@ -25,30 +25,54 @@ def require_spark():
         pytest.skip(str(error))
 
 
-def fitted(engine, log, *, out, **settings):
-    """Fit on an engine with these settings."""
-    return fit_on_engine(engine, engine_plan(log, out=out, **settings), out=out)
-
-
-def same_pairs(one, other):
-    """Counts bit for bit, sums to 1e-9."""
-    for name in ("offsets", "winner_offsets", "winner_row"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    np.testing.assert_array_equal(one.totals[:, 0], other.totals[:, 0])
-    np.testing.assert_allclose(one.totals, other.totals, rtol=1e-9)
-    np.testing.assert_allclose(one.weights, other.weights, rtol=1e-9)
-    assert one.winners > 100
-
-
-def trees_of(ranker):
-    """Splits and values. Ranks estimate the counts of docs from hessians; nothing uses them."""
-    text = ranker.booster_.model_to_string()
+def trees_of(text):
+    """Splits and values. Workers estimate the counts of docs from hessians; nothing uses them."""
+    text = text if isinstance(text, str) else text.booster_.model_to_string()
     trees = text[text.index("Tree=0") : text.index("end of trees")]
-    estimated = ("leaf_count", "internal_count")
+    estimated = ("leaf_count", "internal_count", "tree_sizes")
     return [line for line in trees.splitlines() if not line.startswith(estimated)]
 
 
-def free_of_leftovers(folder):
-    """Whether Spark left nothing in the folder for temporary files."""
-    shutil.rmtree(folder / "hsperfdata_root", ignore_errors=True)
-    return not [p for p in folder.iterdir() if p.name.startswith(("prsrank", "spark", "blockmgr"))]
+def close(one, other, atol=1e-12):
+    np.testing.assert_allclose(other, one, rtol=1e-9, atol=atol)
+
+
+def same_curve(one, other):
+    """Propensities, intervals and clicks, and what is said of them."""
+    for name in ("propensity", "low", "high", "clicks"):
+        close(getattr(one, name), getattr(other, name))
+    assert (one.method, one.verdict) == (other.method, other.verdict)
+    assert one.contexts.keys() == other.contexts.keys()
+    for name, curve in one.contexts.items():
+        same_curve(curve, other.contexts[name])
+
+
+def same_evaluation(one, other):
+    """Estimates, differences and diagnostics, with their intervals, to 1e-9."""
+    assert one.warnings == other.warnings
+    assert one.left_out == other.left_out
+    for name in ("estimates", "differences", "diagnostics"):
+        mine, yours = (getattr(found.evaluation, name) for found in (one, other))
+        assert len(mine) == len(yours) > 0
+        for a, b in zip(mine, yours, strict=True):
+            for key, value in vars(a).items():
+                if isinstance(value, float):
+                    close(value, getattr(b, key))
+                else:
+                    assert getattr(b, key) == value, (a, b)
+
+
+def sessions_of(log):
+    """Return the (query, session) pairs of a log on any engine."""
+    if hasattr(log, "events"):
+        rows = log.events.frame.select("query_id", "session_id").distinct().collect()
+        return {(row[0], row[1]) for row in rows}
+    return {
+        pair
+        for piece in log.pieces
+        for pair in zip(
+            piece.query_ids[piece.ranking_query[piece.session_ranking]].tolist(),
+            piece.session_ids.tolist(),
+            strict=True,
+        )
+    }

@@ -14,8 +14,8 @@ from prsrank.spark.shard_rows import (
     judged_of_rows,
     shard_of_rows,
 )
-from prsrank.spark.training_worker import Place, train_rank
-from prsrank.spark.worker_sums import RankSums
+from prsrank.spark.training_worker import Place, train_worker
+from prsrank.spark.worker_sums import WorkerSums
 from prsrank.weighting import find_weighting
 
 pa = pytest.importorskip("pyarrow")
@@ -79,20 +79,21 @@ def test_lists_pairs_and_what_clicks_say():
     # the clicked doc of both sessions at ranks 1 and 3; its propensity 1 / 3 is raised to 0.4
     assert shard.clicks(np.array([0, 0, 1.0])) == pytest.approx((2 / 0.4, 2))
     assert shard.clicks(np.array([2.0, 1, 0])) == pytest.approx((2 / 0.4 / 2, 2))
-    log, lists = judged_of_rows([batch(rows)], ("a", "b"))
-    assert (log.sessions, len(log.clicks), lists.docs) == (2, 2, 3)
-    assert judged_of_rows([batch(learned(7))], ("a", "b")) is None
+    found = judged_of_rows([batch(rows)], ("a", "b"))
+    assert (found.log.sessions, len(found.log.clicks), found.lists.docs) == (2, 2, 3)
+    with pytest.raises(InputError, match="docs, but no sessions"):
+        judged_of_rows([batch(learned(7))], ("a", "b"))
 
 
 @pytest.mark.parametrize("rows", [[], docs(JUDGED, 8) + events(8, clicked=None)])
-def test_a_rank_without_clicks_to_judge_by(rows):
+def test_a_worker_without_clicks_to_judge_by(rows):
     shard = shard_of_rows([batch(learned(7) + rows)], recipe(judges=True))
     assert shard.judged.docs == len(rows) // 3
     if rows:
         assert tuple(shard.clicks(np.zeros(3))) == (0, 2)
     settings = {"trees": 2, "threads": 1, "min_docs_in_leaf": 1}
-    with RankSums(0, 1) as sums:
-        model = train_rank(settings, shard, Place(0, ("-",), sums))
+    with WorkerSums(0, 1) as sums:
+        model = train_worker(settings, shard, Place(0, ("-",), sums))
     assert model.history == [0.0, 0.0]
 
 

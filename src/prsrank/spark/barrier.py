@@ -1,4 +1,4 @@
-"""LambdaMART in a barrier stage of Spark: one rank per task."""
+"""LambdaMART in a barrier stage of Spark: one worker per task."""
 
 import json
 import os
@@ -14,8 +14,8 @@ import numpy as np
 from prsrank.errors import DataWarning, InputError
 from prsrank.spark.events import first_line
 from prsrank.spark.shard import Shard
-from prsrank.spark.training_worker import Place, TrainedModel, train_rank
-from prsrank.spark.worker_sums import RankSums, free_port, listen
+from prsrank.spark.training_worker import Place, TrainedModel, train_worker
+from prsrank.spark.worker_sums import WorkerSums, free_port, listen
 
 if TYPE_CHECKING:
     import pyarrow
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 Load = Callable[[Iterator["pyarrow.RecordBatch"]], Shard]
 
-_ROW = "rank int, setting int, problem string, model string, history array<double>, seconds double"
+_ROW = (
+    "worker int, setting int, problem string, model string, history array<double>, seconds double"
+)
 
 _OWN_ERROR = re.compile(
-    r"^(?!org\.|java\.)[A-Za-z_][\w.]*(Error|Exception|LostRank): .*$", re.MULTILINE
+    r"^(?!org\.|java\.)[A-Za-z_][\w.]*(Error|Exception|LostWorker): .*$", re.MULTILINE
 )
 _INPUT_ERROR = f"{InputError.__module__}.{InputError.__name__}: "
 _MARKS = (
@@ -47,14 +49,14 @@ def train_in_barrier(
     *,
     attempts: int = 2,
 ) -> list[TrainedModel]:
-    """Grow LambdaMARTs of several settings over all partitions, one rank each, one by one.
+    """Grow LambdaMARTs of several settings over all partitions, one worker each, one by one.
 
-    Ranks load their shards once. A lost executor or task ends the whole stage: trees need all
-    ranks. The stage is then run again from scratch, on whatever executors there are.
+    Workers load their shards once. A lost executor or task ends the whole stage: trees need all
+    workers. The stage is then run again from scratch, on whatever executors there are.
 
     Args:
-        partitions: the rows of one rank per partition.
-        load: makes a rank's shard of its rows.
+        partitions: the rows of one worker per partition.
+        load: makes a worker's shard of its rows.
         settings: parameters of each LambdaMART.
         attempts: how often to run the stage at most.
 
@@ -62,14 +64,14 @@ def train_in_barrier(
         What each of the settings gave.
 
     Raises:
-        InputError: what a rank finds wrong with its rows.
+        InputError: what a worker finds wrong with its rows.
         SparkFailure: if the last attempt is lost, too.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     def task(batches: Iterator["pyarrow.RecordBatch"]) -> Iterator["pyarrow.RecordBatch"]:
-        yield from _run_rank(batches, load, settings)
+        yield from _run_worker(batches, load, settings)
 
     for attempt in range(1, attempts + 1):
         try:
@@ -88,7 +90,7 @@ def train_in_barrier(
     problems = [row.problem for row in rows if row.problem]
     if problems:
         raise InputError(problems[0])
-    models = sorted((row for row in rows if row.rank == 0), key=lambda row: row.setting)
+    models = sorted((row for row in rows if row.worker == 0), key=lambda row: row.setting)
     return [TrainedModel(row.model, list(row.history), row.seconds) for row in models]
 
 
@@ -108,7 +110,7 @@ def stage_errors(what: str) -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    r"""Return one line that says why a stage of Spark failed: a rank's own error, if it says.
+    r"""Return one line that says why a stage of Spark failed: a worker's own error, if it says.
 
     >>> reason_of(ValueError("Job aborted. Traceback:\nMemoryError: no room\n\n\tat org.apache"))
     'MemoryError: no room'
@@ -123,17 +125,17 @@ def reason_of(error: BaseException) -> str:
     return first_line(error)
 
 
-def _run_rank(
+def _run_worker(
     batches: Iterator["pyarrow.RecordBatch"],
     load: Load,
     settings: Sequence[Mapping[str, Any]],
 ) -> Iterator["pyarrow.RecordBatch"]:
-    """Do what one task does: load, meet the others, train; rank 0 gives the models."""
+    """Do what one task does: load, meet the others, train; worker 0 gives the models."""
     from pyspark import BarrierTaskContext
 
     context = BarrierTaskContext.get()
-    rank = context.partitionId()
-    host = socket.gethostbyname(context.getTaskInfos()[rank].address.rpartition(":")[0])
+    worker = context.partitionId()
+    host = socket.gethostbyname(context.getTaskInfos()[worker].address.rpartition(":")[0])
     shard, problem = None, ""
     try:
         shard = load(batches)
@@ -144,43 +146,45 @@ def _run_rank(
         told = [json.loads(message) for message in context.allGather(json.dumps(own))]
         problem = next((one["problem"] for one in told if one["problem"]), "")
         if shard is None or problem:
-            yield _row(rank, 0, problem, TrainedModel("", []))
+            yield _row(worker, 0, problem, TrainedModel("", []))
             return
         address = (told[0]["host"], told[0]["sums"])
         hosts = [one["host"] for one in told]
-        own_server = server if rank == 0 else None
-        with RankSums(rank, len(told), server=own_server, address=address) as sums:
+        own_server = server if worker == 0 else None
+        # Sums over sockets of our own, not `allGather`: that goes through the driver and took
+        # 0.92 s a call on local[2], and the value of the model is summed after every tree.
+        with WorkerSums(worker, len(told), server=own_server, address=address) as sums:
             for number, parameters in enumerate(settings):
-                model, problem = _train(parameters, shard, _place(rank, hosts, sums))
-                if rank == 0 or problem:
-                    yield _row(rank, number, problem, model)
+                model, problem = _train(parameters, shard, _place(worker, hosts, sums))
+                if worker == 0 or problem:
+                    yield _row(worker, number, problem, model)
                 if problem:
                     return
 
 
-def _place(rank: int, hosts: Sequence[str], sums: RankSums) -> Place:
-    """Choose a port that is free now; ranks tell each other theirs by a sum."""
+def _place(worker: int, hosts: Sequence[str], sums: WorkerSums) -> Place:
+    """Choose a port that is free now; workers tell each other theirs by a sum."""
     ports = np.zeros(len(hosts))
-    ports[rank] = free_port(hosts[rank])
+    ports[worker] = free_port(hosts[worker])
     return Place(
-        rank, tuple(f"{h}:{port:.0f}" for h, port in zip(hosts, sums(ports), strict=True)), sums
+        worker, tuple(f"{h}:{port:.0f}" for h, port in zip(hosts, sums(ports), strict=True)), sums
     )
 
 
 def _train(parameters: Mapping[str, Any], shard: Shard, place: Place) -> tuple[TrainedModel, str]:
     with _output_hidden():
         try:
-            return train_rank(parameters, shard, place), ""
+            return train_worker(parameters, shard, place), ""
         except InputError as error:
             return TrainedModel("", []), str(error)
 
 
-def _row(rank: int, number: int, problem: str, model: TrainedModel) -> "pyarrow.RecordBatch":
+def _row(worker: int, number: int, problem: str, model: TrainedModel) -> "pyarrow.RecordBatch":
     import pyarrow as pa
 
     return pa.record_batch(
         {
-            "rank": pa.array([rank], pa.int32()),
+            "worker": pa.array([worker], pa.int32()),
             "setting": pa.array([number], pa.int32()),
             "problem": [problem],
             "model": [model.text],

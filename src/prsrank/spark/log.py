@@ -170,8 +170,9 @@ class SparkLog:
         if validation is not None and not isinstance(validation, SparkLog):
             raise InputError("on Spark rankers stop by clicks, not by labels")
         kind = rankers[0].on_spark
-        if not kind:
-            raise InputError(f"Spark does not train {rankers[0].name}")
+        if not kind or rankers[0].takes != "pairs":
+            takes = f" on {rankers[0].takes}" if kind else ""
+            raise InputError(f"Spark does not train {rankers[0].name}{takes}")
         recipe, rows = self._shards(rankers[0], how, validation if kind == "trees" else None)
         if kind == "trees":
             self._grow(rankers, rows, recipe)

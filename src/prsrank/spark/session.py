@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from prsrank.errors import InputError
+from prsrank.threads import thread_count
 
 _LOOPBACK = ("local", "spark://127.0.0.1", "spark://localhost")
 _PANDAS = "PySpark does not yet fully support pandas"
@@ -169,7 +170,5 @@ def _local_cores(master: str) -> int:
     >>> _local_cores("local[3]")
     3
     """
-    from prsrank.threads import thread_count
-
     inside = master.partition("[")[2].rstrip("]").split(",")[0]
     return int(inside) if inside.isdecimal() else 1 if not inside else thread_count()

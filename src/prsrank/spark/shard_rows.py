@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset, id_array
 from prsrank.errors import InputError
+from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.fit.engine import METRIC
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.events import from_frame
@@ -110,8 +111,6 @@ def judged_of_rows(
 
 
 def _quality(log: ClickLog, judged: RankingDataset, recipe: Recipe) -> QualitySums:
-    from prsrank.evaluation.counterfactual import CounterfactualMetric
-
     if not len(log.clicks):
         nothing = (0.0, float(log.sessions))
         return lambda scores: nothing

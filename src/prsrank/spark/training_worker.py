@@ -1,4 +1,4 @@
-"""One rank of a LambdaMART that several processes grow together. Knows nothing of Spark."""
+"""One worker of a LambdaMART that several processes grow together. Knows nothing of Spark."""
 
 import gc
 import time
@@ -30,16 +30,16 @@ _NETWORK = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rank stands among all.
+    """Where a worker stands among all.
 
     Attributes:
-        rank: its number.
-        machines: "address:port" of every rank, for LightGBM's own sockets.
-        sums: adds up numbers over all ranks.
+        worker: its number.
+        machines: "address:port" of every worker, for LightGBM's own sockets.
+        sums: adds up numbers over all workers.
         timeout: minutes that LightGBM waits for the others to come.
     """
 
-    rank: int
+    worker: int
     machines: tuple[str, ...]
     sums: Sums
     timeout: int = 2
@@ -52,7 +52,7 @@ class TrainedModel:
     Attributes:
         text: the trees as LightGBM's text.
         history: the value after each tree.
-        seconds: how long the ranks were at it, from when all had their shards.
+        seconds: how long the workers were at it, from when all had their shards.
     """
 
     text: str
@@ -60,23 +60,23 @@ class TrainedModel:
     seconds: float = 0.0
 
 
-def train_rank(
+def train_worker(
     parameters: Mapping[str, Any],
     shard: Shard,
     place: Place,
 ) -> TrainedModel:
-    """Grow trees on one shard, together with all other ranks; all return the same trees.
+    """Grow trees on one shard, together with all other workers; all return the same trees.
 
     Histograms are added up by LightGBM's socket collective. After each tree the quality on
-    the lists to judge by is added up over the ranks before anyone decides to stop.
+    the lists to judge by is added up over the workers before anyone decides to stop.
 
     Args:
         parameters: of a LambdaMART.
-        shard: this rank's lists, pairs and lists to judge by.
-        place: where this rank stands.
+        shard: this worker's lists, pairs and lists to judge by.
+        place: where this worker stands.
 
     Raises:
-        InputError: on all ranks, if a rank has no list.
+        InputError: on all workers, if a worker has no list.
     """
     started = time.perf_counter()
     judging = place.sums([shard.judged is not None])[0] > 0
@@ -99,7 +99,7 @@ def _network(place: Place) -> dict[str, Any]:
     return {
         "machines": ",".join(place.machines),
         "num_machines": len(place.machines),
-        "local_listen_port": int(place.machines[place.rank].rpartition(":")[2]),
+        "local_listen_port": int(place.machines[place.worker].rpartition(":")[2]),
         "time_out": place.timeout,
         "tree_learner": "data",
         "pre_partition": True,

@@ -1,4 +1,4 @@
-"""Sums over ranks by plain sockets: rank 0 adds up what the others send and tells them."""
+"""Sums over workers by plain sockets: worker 0 adds up what the others send and tells them."""
 
 import socket
 import struct
@@ -13,8 +13,8 @@ from prsrank.types import Floats
 _LENGTH = struct.Struct("<I")
 
 
-class LostRank(RuntimeError):
-    """Another rank is gone, or does not answer in time."""
+class LostWorker(RuntimeError):
+    """Another worker is gone, or does not answer in time."""
 
 
 def listen(host: str) -> socket.socket:
@@ -30,63 +30,63 @@ def free_port(host: str) -> int:
     return port
 
 
-class RankSums:
-    """Adds up arrays over all ranks, in the order of the ranks, so that all get the same bits.
+class WorkerSums:
+    """Adds up arrays over all workers, in the order of the workers, so that all get the same bits.
 
     Args:
-        rank: this rank.
-        ranks: how many there are.
-        server: rank 0's listening socket; None on the others.
+        worker: this worker.
+        workers: how many there are.
+        server: worker 0's listening socket; None on the others.
         address: host and port of it.
-        timeout: seconds to wait for another rank.
+        timeout: seconds to wait for another worker.
 
-    >>> with RankSums(0, 1) as sums:
+    >>> with WorkerSums(0, 1) as sums:
     ...     sums([1.0, 2.0]).tolist()
     [1.0, 2.0]
     """
 
     def __init__(
         self,
-        rank: int,
-        ranks: int,
+        worker: int,
+        workers: int,
         *,
         server: socket.socket | None = None,
         address: tuple[str, int] | None = None,
         timeout: float = 120.0,
     ) -> None:
-        self.rank, self.ranks = rank, ranks
+        self.worker, self.workers = worker, workers
         self._peers: list[socket.socket] = []
         try:
-            if ranks == 1:
+            if workers == 1:
                 return
             if server is not None:
                 self._accept(server, timeout)
             elif address is not None:
                 peer = socket.create_connection(address, timeout=timeout)
-                peer.sendall(_LENGTH.pack(rank))
+                peer.sendall(_LENGTH.pack(worker))
                 self._peers = [peer]
         except OSError as error:
             self.close()
-            raise LostRank(f"rank {rank} cannot reach the others: {error}") from error
+            raise LostWorker(f"worker {worker} cannot reach the others: {error}") from error
 
     def _accept(self, server: socket.socket, timeout: float) -> None:
         server.settimeout(timeout)
         known: dict[int, socket.socket] = {}
-        while len(known) < self.ranks - 1:
+        while len(known) < self.workers - 1:
             peer, _ = server.accept()
             peer.settimeout(timeout)
             known[_LENGTH.unpack(_receive(peer, _LENGTH.size))[0]] = peer
-        self._peers = [known[rank] for rank in sorted(known)]
+        self._peers = [known[worker] for worker in sorted(known)]
 
     def __call__(self, values: npt.ArrayLike) -> Floats:
-        """Return the sum over ranks; every rank must call with as many values.
+        """Return the sum over workers; every worker must call with as many values.
 
         Raises:
-            LostRank: if another rank is gone.
+            LostWorker: if another worker is gone.
         """
         total = np.array(values, np.float64)
         try:
-            if self.rank == 0:
+            if self.worker == 0:
                 for peer in self._peers:
                     total += np.frombuffer(_receive(peer, total.nbytes))
                 for peer in self._peers:
@@ -95,7 +95,7 @@ class RankSums:
                 self._peers[0].sendall(total.tobytes())
                 total = np.frombuffer(_receive(self._peers[0], total.nbytes)).copy()
         except OSError as error:
-            raise LostRank(f"rank {self.rank} lost another rank: {error}") from error
+            raise LostWorker(f"worker {self.worker} lost another worker: {error}") from error
         return total
 
     def close(self) -> None:

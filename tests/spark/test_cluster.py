@@ -4,32 +4,31 @@ import os
 import signal
 import socket
 import subprocess
-import sys
+import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-from spark_checks import SMALL, require_spark, same_pairs, trees_of
+from spark_checks import SMALL, close, require_spark, same_curve, same_evaluation, trees_of
 
 from prsrank.errors import DataWarning
-from prsrank.logs.log_split import LogSplit
+from prsrank.fit.engine import Weighed
+from prsrank.fit.local import LocalEngine
+from prsrank.fit.parts import QUERY, Split
 from prsrank.logs.mapping import LogMapping
-from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 from prsrank.propensity.estimators import estimator
 from prsrank.rankers.lambdamart import LambdaMART
-from prsrank.rankers.linear import LinearRanker
-from prsrank.spark.local import LocalEngine
+from prsrank.spark.barrier import train_in_barrier
 from prsrank.spark.session import find_java, is_trimmed, untrimmed
+from prsrank.spark.shard_rows import shard_of_rows
 from prsrank.spark.worker_sums import free_port
 
 pytestmark = pytest.mark.spark
 
-LOCAL = LocalEngine(threads=1)
 CURVE = PowerLaw(1.0)
+PRS = Weighed(CURVE, "prs", {}, tau=0.05)
+FEATURES = LogMapping(features=("f*",))
 HOST = "127.0.0.1"
 
 
@@ -95,7 +94,7 @@ def can_connect(port: int) -> bool:
         return trial.connect_ex((HOST, port)) == 0
 
 
-def wait_for(condition, seconds: float = 60) -> None:
+def wait_for(condition, seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "the cluster does not start"
@@ -115,82 +114,70 @@ def spark(cluster):
     from prsrank.spark.engine import SparkEngine
 
     options = SMALL | {"spark.executor.memory": "768m", "spark.executor.cores": "2"}
-    with SparkEngine(master=cluster.url, options=options, ranks=2) as engine:
+    with SparkEngine(master=cluster.url, options=options, workers=2) as engine:
         yield engine
 
 
-def test_pairs_and_propensities(spark, log_file, lists):
-    with LOCAL.open_log(log_file) as here, spark.open_log(log_file) as there:
-        same_pairs(
-            LOCAL.pairs(here, lists, CURVE, normalise="ndcg"),
-            spark.pairs(there, lists, CURVE, normalise="ndcg"),
-        )
-        one = LOCAL.propensities(here, estimator("harvest"))
-        other = spark.propensities(there, estimator("harvest"))
-    np.testing.assert_allclose(other.propensity, one.propensity, rtol=1e-9)
+def test_from_a_log_to_a_judged_ranker(spark, log_with_features):
+    """Propensities, trees of two workers on two executors, and estimates: those of one machine."""
+    found = []
+    for engine in (LocalEngine(threads=1), spark):
+        with engine.open_log(log_with_features, mapping=FEATURES) as source:
+            parts = engine.load(source, mapping=FEATURES).split(Split(QUERY, 0.2))
+            curve = estimator("harvest").estimate_pieces(parts.learning.pieces)
+            ranker = LambdaMART(trees=6, leaves=7, threads=1, min_docs_in_leaf=0)
+            trained = parts.train.train([ranker], PRS, validation=parts.validation)
+            judged = parts.held_out.evaluate(CURVE, {"trees": ranker}, against=["logged"])
+            found.append((curve, ranker, trained.values, judged))
+    here, there = found
+    same_curve(here[0], there[0])
+    assert trees_of(here[1]) == trees_of(there[1])
+    close(here[2], there[2])
+    same_evaluation(here[3], there[3])
 
 
-def test_trees_and_the_linear_ranker_straight_from_the_log(spark, log_with_features):
-    mapping = LogMapping(features=("f*",))
-    trees = {"trees": 8, "threads": 1, "min_docs_in_leaf": 0}
-    linear = {"tolerance": 1e-9, "threads": 1}
-    forests = [[LambdaMART(leaves=n, **trees) for n in (7, 4)] for _ in range(2)]
-    lines = [LinearRanker(**linear) for _ in range(2)]
-    values = []
-    for engine, rankers, line in zip((LOCAL, spark), forests, lines, strict=True):
-        with engine.open_log(log_with_features, mapping=mapping) as events:
-            parts = engine.split(events, LogSplit())
-            found = engine.train_on_log(
-                rankers, parts.train, CURVE, validation=parts.validation, tau=0.05
-            )
-            found += engine.train_on_log([line], parts.train, CURVE, validation=parts.validation)
-            judged = {"trees": rankers[0], "line": line}
-            found += [
-                one.value
-                for one in engine.evaluate(
-                    parts.held_out, CURVE, judged, against=["logged"]
-                ).evaluation.estimates
-            ]
-        values.append(found)
-    for one, other in zip(*forests, strict=True):
-        assert trees_of(one) == trees_of(other)
-    np.testing.assert_allclose(lines[1].weights_, lines[0].weights_, atol=1e-6)
-    np.testing.assert_allclose(values[1], values[0], rtol=1e-9)
+def slow_load(recipe, marker: Path):
+    """Return a loader of shards with a slow judge, who tells that training is under way.
 
-
-def slow_judge(marker: Path):
-    """Return a function that tells, after three trees, that training is under way; slowly.
-
-    It is made here, not imported, so that executors need not find this file.
+    Its functions are made here, not imported, so that executors need not find this file.
     """
-    seen = []
+    from dataclasses import replace
 
-    def judge(scores: np.ndarray) -> float:
-        seen.append(1)
-        if len(seen) == 3:
-            marker.touch()
-        time.sleep(0.5)
-        return float(len(seen))
+    def load(batches):
+        shard = shard_of_rows(batches, recipe)
+        seen = []
 
-    return judge
+        def judge(scores):
+            seen.append(1)
+            if len(seen) == 3:
+                marker.touch()
+            time.sleep(0.5)
+            return [float(len(seen)), 1.0]
+
+        return replace(shard, judged=shard.dataset, clicks=judge)
+
+    return load
 
 
-def test_a_lost_worker_starts_the_stage_again_on_the_other(spark, cluster, lists, tmp_path):
+def test_a_lost_worker_starts_the_stage_again_on_the_other(
+    spark, cluster, log_with_features, tmp_path
+):
     """Last in the file: it takes a worker from the cluster."""
-    import threading
-
-    pairs = PairSet.from_labels(lists, normalise="ndcg", dtype=np.float32)
     marker = tmp_path / "started"
 
     def kill() -> None:
         wait_for(marker.exists)
         cluster.kill_worker()
 
-    killer = threading.Thread(target=kill)
-    killer.start()
-    ranker = LambdaMART(trees=12, leaves=7, threads=1)
-    with pytest.warns(DataWarning, match="interrupted and starts again"):
-        spark.train(ranker, lists, pairs, validation=(lists, slow_judge(marker)))
-    killer.join()
-    alone = LambdaMART(trees=12, leaves=7, threads=1).fit(lists, pairs)
-    assert trees_of(ranker) == trees_of(alone)
+    parameters = {"trees": 8, "leaves": 4, "threads": 1}
+    with spark.open_log(log_with_features, mapping=FEATURES) as source:
+        log = spark.load(source, mapping=FEATURES)
+        alone = LambdaMART(**parameters)
+        log.train([alone], PRS)
+        recipe, rows = log._shards(alone, PRS, None)
+        killer = threading.Thread(target=kill)
+        killer.start()
+        with pytest.warns(DataWarning, match="interrupted and starts again"):
+            [model] = train_in_barrier(rows, slow_load(recipe, marker), [parameters])
+        killer.join()
+    assert trees_of(model.text) == trees_of(alone)

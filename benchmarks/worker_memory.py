@@ -1,6 +1,6 @@
-"""The memory of one rank of a training on Spark, for the sizing rule of docs/spark.md.
+"""The memory of one worker of a training on Spark, for the sizing rule of docs/spark.md.
 
-    python benchmarks/rank_memory.py [--json]
+    python benchmarks/worker_memory.py [--json]
 
 What a task does, without Spark: takes rows as Arrow batches of 10,000, makes a shard of them and
 grows a few trees. Each size runs in a process of its own; the figure is its peak resident memory
@@ -93,12 +93,12 @@ def batches(queries: int, features: int, winners: int) -> Iterator[Any]:
         )
 
 
-def rank(queries: int, features: int, winners: int) -> int:
-    """Do what a rank does; return the peak resident memory of this process in bytes."""
+def worker(queries: int, features: int, winners: int) -> int:
+    """Do what a worker does; return the peak resident memory of this process in bytes."""
     from prsrank.propensity.curve import PowerLaw
     from prsrank.spark.shard_rows import Recipe, shard_of_rows
-    from prsrank.spark.training_worker import Place, train_rank
-    from prsrank.spark.worker_sums import RankSums
+    from prsrank.spark.training_worker import Place, train_worker
+    from prsrank.spark.worker_sums import WorkerSums
     from prsrank.weighting import WEIGHTINGS
 
     recipe = Recipe(
@@ -108,8 +108,8 @@ def rank(queries: int, features: int, winners: int) -> int:
         pair_options={"normalise": "ndcg"},
     )
     shard = shard_of_rows(batches(queries, features, winners), recipe)
-    with RankSums(0, 1) as sums:
-        train_rank({"trees": 3, "threads": 1}, shard, Place(0, ("",), sums))
+    with WorkerSums(0, 1) as sums:
+        train_worker({"trees": 3, "threads": 1}, shard, Place(0, ("",), sums))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.size:
-        print(rank(*options.size))
+        print(worker(*options.size))
         return
     base = measured(_SMALL)
     peaks = np.array([measured(size) - base for size in SIZES], float)

@@ -1,0 +1,259 @@
+"""Training and judging on Spark: what the local engine finds, without its rows."""
+# ruff: noqa: S608 -- the paths in the queries are the tests' own
+
+import os
+import signal
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from spark_checks import close, same_evaluation, sessions_of, trees_of
+
+from prsrank.data.synthetic import synthetic_dataset
+from prsrank.errors import DataWarning, InputError
+from prsrank.fit.engine import Weighed
+from prsrank.fit.local import LocalEngine
+from prsrank.fit.parts import QUERY, Split
+from prsrank.logs.mapping import LogMapping
+from prsrank.propensity.curve import PowerLaw
+from prsrank.rankers.base import load_ranker
+from prsrank.rankers.lambdamart import LambdaMART
+from prsrank.rankers.linear import LinearRanker
+from prsrank.rankers.svm import SVMRanker
+from prsrank.spark import SparkEngine
+from prsrank.spark.barrier import SparkFailure, train_in_barrier
+from prsrank.spark.shard_rows import shard_of_rows
+
+pytestmark = pytest.mark.spark
+
+CURVE = PowerLaw(1.0)
+FEATURES = LogMapping(features=("f*",))
+PRS = Weighed(CURVE, "prs", {}, tau=0.05)
+# several workers estimate how many docs a leaf has, so no rule may ask for it
+TREES = {"trees": 10, "threads": 1, "patience": 3, "min_docs_in_leaf": 0}
+
+
+@pytest.fixture(scope="module")
+def here(log_with_features):
+    """The parts of the log on the local engine."""
+    with (
+        LocalEngine(threads=1) as engine,
+        engine.open_log(log_with_features, mapping=FEATURES) as source,
+    ):
+        yield engine.load(source, mapping=FEATURES).split(Split(QUERY, 0.2))
+
+
+@pytest.fixture(scope="module")
+def there(spark, log_with_features):
+    """The parts of the log on Spark."""
+    with spark.open_log(log_with_features, mapping=FEATURES) as source:
+        yield spark.load(source, mapping=FEATURES).split(Split(QUERY, 0.2))
+
+
+def test_several_settings_on_two_workers_are_those_of_one_machine(spark, here, there):
+    """Features of few values: the same bins, trees, values after each tree, and stops."""
+    assert spark.workers == 2
+    settings = [{"leaves": 7, "learning_rate": 0.5}, {"leaves": 4}]
+    how = Weighed(CURVE, "ips", {"tau": 0.2}, tau=0.05)
+    forests, values = [], []
+    for parts in (here, there):
+        forests.append([LambdaMART(**TREES, **one) for one in settings])
+        values.append(parts.train.train(forests[-1], how, validation=parts.validation).values)
+    close(*values)
+    assert len(set(values[0])) == 2
+    for one, other in zip(*forests, strict=True):
+        assert trees_of(one) == trees_of(other)
+        close(one.history_, other.history_)
+        assert one.feature_names_ == other.feature_names_
+    assert any(len(one.history_) < TREES["trees"] for one in forests[0])  # some stop early
+
+
+def test_a_saved_model_is_an_ordinary_one(there, lists, tmp_path):
+    model = LambdaMART(trees=2)
+    trained = there.train.train([model], PRS)
+    assert np.isnan(trained.values).all()
+    model.save(tmp_path / "model")
+    x = lists.features[:, :5]
+    close(load_ranker(tmp_path / "model").score(x), model.score(x))
+    assert "machines" not in (tmp_path / "model" / "model.txt").read_text()
+
+
+def test_text_ids_gaps_logged_propensities_and_weighed_actions(spark, log_with_features, tmp_path):
+    """The linear ranker learns the same from a CSV of another's making."""
+    path = tmp_path / "log.csv"
+    duckdb.sql(
+        "COPY (SELECT 'q' || query_id AS query, session_id AS s, 'd' || doc_id AS doc_id, "
+        "position - 1 AS slot, click::INT AS clicked, (click AND session_id % 3 = 0)::INT AS bought, "
+        "1 / position AS propensity, f0, f1, CASE WHEN doc_id % 3 = 0 THEN NULL ELSE f2 END AS f2 "
+        f"FROM '{log_with_features}') TO '{path}'"
+    )
+    mapping = LogMapping(
+        columns={"query_id": "query", "session_id": "s", "position": "slot"},
+        actions={"clicked": 1, "bought": 2.5},
+        positions_from=0,
+        features=("f*",),
+    )
+    rankers = []
+    for engine in (LocalEngine(threads=1), spark):
+        rankers.append(LinearRanker(missing="impute", tolerance=1e-9, threads=1))
+        with engine.open_log(path, mapping=mapping) as source:
+            log = engine.load(source, mapping=mapping)
+            assert log.has_propensities
+            log.train([rankers[-1]], Weighed(None, "prs", {}))
+    np.testing.assert_allclose(rankers[1].weights_, rankers[0].weights_, atol=1e-6)
+
+
+def test_sessions_that_show_docs_without_features_are_left_out(
+    spark, log_with_features, feature_table, lists, tmp_path
+):
+    """The table has docs that were never shown, and lacks some that were."""
+    table = tmp_path / "table.parquet"
+    duckdb.sql(
+        f"COPY (SELECT * FROM '{feature_table}' WHERE query_id % 7 > 0 OR doc_id % 5 > 0) "
+        f"TO '{table}' (FORMAT parquet)"
+    )
+    mapping = LogMapping()
+    for given in ({"table": table}, {"data": lists.select(np.arange(50))}):
+        found = []
+        for engine in (LocalEngine(), spark):
+            with engine.open_log(log_with_features, mapping=mapping) as source:
+                log = engine.load(source, mapping=mapping, **given)
+                found.append((log.left_out, log.extent(), sessions_of(log)))
+        assert found[0] == found[1]
+        assert found[1][0] > 0
+
+
+def test_evaluated_as_on_the_local_engine(here, there):
+    """Estimates, intervals, p-values, parts and diagnostics; a part of the lists has no clicks."""
+    line = LinearRanker(threads=1)
+    here.train.train([line], PRS)
+    found = [
+        parts.held_out.evaluate(
+            CURVE, {"line": line, "random": None}, against=["logged", "random"], seed=3
+        )
+        for parts in (here, there)
+    ]
+    same_evaluation(*found)
+    assert len({(one.part, one.estimator) for one in found[1].evaluation.estimates}) == 9
+
+
+def test_sessions_without_a_click_count_in_the_divisor(there):
+    log = there.held_out
+    query = log.events.frame.agg({"query_id": "min"}).collect()[0][0]
+    none, some = (
+        log._where(log.events.frame, f"{which} AND (query_id != {query} OR click = 0)", None)
+        for which in (f"query_id = {query}", "true")
+    )
+    [nothing], [sums] = (
+        one._click_sums(CURVE, {}, ("dcg@10",), (0.0,), None) for one in (none, some)
+    )
+    assert nothing.parts[0].spread.clicks == 0 < sums.parts[0].spread.clicks
+    assert nothing.sessions == none.extent().sessions > 0
+    assert sums.sessions == some.extent().sessions > nothing.sessions
+
+
+def test_a_long_list_leaves_its_worker_room(spark):
+    """Half of all docs are in one list: the other lists go to the other worker."""
+    from prsrank.spark.pairs import worker_of
+
+    rows = [(7, doc) for doc in range(600)]
+    rows += [(query, doc) for query in range(100, 160) for doc in range(10)]
+    docs = spark.session.createDataFrame(rows, "query_id int, doc int")
+    found = docs.withColumn("worker", worker_of(docs, 2)).groupBy("query_id", "worker").count()
+    placed = found.collect()
+    assert len(placed) == 61  # no list is split
+    filled = [sum(row["count"] for row in placed if row.worker == n) for n in (0, 1)]
+    assert sum(filled) == 1200
+    assert abs(filled[0] - filled[1]) < 100
+
+
+@pytest.mark.parametrize("ranker", [LambdaMART(trees=2), LinearRanker()])
+def test_a_feature_with_two_values_is_one_line(spark, log_with_features, tmp_path, ranker):
+    path = tmp_path / "log.parquet"
+    duckdb.sql(
+        f"COPY (SELECT * REPLACE (CASE WHEN session_id = 5 THEN 77 ELSE f3 END AS f3) "
+        f"FROM '{log_with_features}') TO '{path}'"
+    )
+    with spark.open_log(path, mapping=FEATURES) as source:
+        log = spark.load(source, mapping=FEATURES)
+        with pytest.raises(InputError, match="has two values of a feature") as found:
+            log.train([ranker], PRS)
+    assert "\n" not in str(found.value)
+    assert "Error" not in str(found.value)
+
+
+def test_what_is_refused(spark, there, log_file):
+    with pytest.raises(InputError, match="Spark does not train svm"):
+        there.train.train([SVMRanker()], PRS)
+    with pytest.raises(InputError, match="Spark does not train lambdamart on "):
+        there.train.train([LambdaMART(metric="map")], PRS)
+    labelled = synthetic_dataset("mq2007", 5)
+    with pytest.raises(InputError, match="stop by clicks, not by labels"):
+        there.train.train([LambdaMART()], PRS, validation=labelled)
+    with pytest.raises(InputError, match="needs labels"):
+        there.train.train([LambdaMART()], Weighed(CURVE, "pns_oracle", {}))
+    with pytest.raises(InputError, match="needs propensities; the log has none"):
+        there.train.train([LambdaMART()], Weighed(None, "prs", {}))
+    mapping = LogMapping()
+    with spark.open_log(log_file, mapping=mapping) as source:
+        log = spark.load(source, mapping=mapping)
+        with pytest.raises(InputError, match="no features"):
+            log.train([LambdaMART()], PRS)
+
+
+def killed_once(recipe, marker: Path):
+    """Return a loader of shards whose process is killed after three trees, the first time.
+
+    Its functions are made here, not imported, so that tasks need not find this file.
+    """
+    from dataclasses import replace
+
+    def load(batches):
+        shard = shard_of_rows(batches, recipe)
+        seen = []
+
+        def judge(scores):
+            seen.append(1)
+            if len(seen) == 3 and not marker.exists():
+                marker.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return [float(len(seen)), 1.0]
+
+        return replace(shard, judged=shard.dataset, clicks=judge)
+
+    return load
+
+
+def test_a_killed_task_starts_the_stage_again(there, tmp_path):
+    parameters = {"trees": 5, "leaves": 4, "threads": 1}
+    alone = LambdaMART(**parameters)
+    there.train.train([alone], PRS)
+    recipe, rows = there.train._shards(alone, PRS, None)
+    load = killed_once(recipe, tmp_path / "killed")
+    with pytest.raises(SparkFailure, match="training on Spark failed once") as found:
+        train_in_barrier(rows, load, [parameters], attempts=1)
+    assert "\n" not in str(found.value)
+    (tmp_path / "killed").unlink()
+    with pytest.warns(DataWarning, match="interrupted and starts again"):
+        [model] = train_in_barrier(rows, load, [parameters])
+    assert (tmp_path / "killed").exists()
+    assert trees_of(model.text) == trees_of(alone)
+
+
+def test_a_session_of_the_users_stays_open(spark, log_file):
+    mapping = LogMapping()
+    with SparkEngine(spark.session) as engine, engine.open_log(log_file, mapping=mapping) as events:
+        assert events.total("count(*)")[0] > 0
+    assert spark.session.range(3).count() == 3
+
+
+def test_zz_nothing_is_left_behind(spark):
+    """Last in the file: it closes the session that the others use."""
+    for frame in spark.kept:
+        frame.unpersist(blocking=True)
+    assert spark.session.sparkContext._jsc.getPersistentRDDs().isEmpty()
+    folder = Path(spark._own._folder)
+    assert folder.is_dir()
+    spark.close()
+    assert not folder.exists()
