@@ -17,10 +17,10 @@ from prsrank.logs.distinct import (
     doc_table,
     first_repeated_doc,
     group_rows,
-    ragged_rows,
 )
 from prsrank.logs.event_source import LogSource, check_columns, check_rows, open_frame
 from prsrank.logs.sql_text import quoted_name
+from prsrank.ragged import ragged_rows
 from prsrank.types import Floats, IdArray, Ints, Longs, Marks
 
 _BLOCK_ROWS = 1_000_000

@@ -198,11 +198,12 @@ def weighted_fold_kernel(
                         w = rows.table[place] * shown.click_weights[c]
                         if j != slot and compared[j] and w > 0:
                             weights[row + shown.slot_rows[begin + j]] += w * constant
-                            _add_pairs(totals[q], 1, w, rows.clipped[place])
+                            add_pairs(totals[q], 1, w, rows.clipped[place])
 
 
 @njit(cache=True, nogil=True)
-def _add_pairs(totals: Floats, count: int, w: float, clipped: int) -> None:
+def add_pairs(totals: Floats, count: int, w: float, clipped: int) -> None:
+    """Add single pairs of one weight to the totals of their list."""
     totals[PAIRS] += count
     totals[SUM] += count * w
     totals[SQUARES] += count * w * w
@@ -250,7 +251,7 @@ def _add_totals(totals: Floats, count: Longs, rows: "WeightRows", source: int, b
         place = source + rows.columns[begin + j]
         w = rows.table[place]
         if count[j] > 0 and w > 0:
-            _add_pairs(totals, count[j], w, rows.clipped[place])
+            add_pairs(totals, count[j], w, rows.clipped[place])
 
 
 @njit(cache=True, nogil=True)
@@ -277,10 +278,7 @@ def label_kernel(
                 w = own - gains[begin + j]
                 if w > 0:
                     weights[place + j] = w * factors[q]
-                    totals[q, PAIRS] += 1
-                    totals[q, SUM] += w
-                    totals[q, SQUARES] += w * w
-                    totals[q, LARGEST] = max(totals[q, LARGEST], w)
+                    add_pairs(totals[q], 1, w, 0)
             place += length
 
 

@@ -138,16 +138,14 @@ class LogOnLists:
 
     def shared_rows(self, weighting: Weighting) -> WeightRows | None:
         """Return one table for all slots, or None if there are too many distinct propensities."""
-        levels, codes = self.levels, self.codes
-        if len(levels) > MOST_LEVELS:
+        if len(self.levels) > MOST_LEVELS:
             return None
-        relevance = np.repeat([0, 1], len(levels)) if weighting.takes_relevance else None
-        columns = codes.astype(np.int64)
+        table, clipped = weigh_levels(weighting, self.levels)
+        columns = self.codes.astype(np.int64)
         if weighting.takes_relevance:
-            columns += len(levels) * self.relevance.astype(np.int64)
-        others = np.tile(levels, 2) if weighting.takes_relevance else levels
-        table, clipped = _weigh(weighting, levels[:, None], others[None, :], relevance)
-        return WeightRows(codes.astype(np.int64) * len(others), columns, table, clipped)
+            columns += len(self.levels) * self.relevance.astype(np.int64)
+        starts = self.codes.astype(np.int64) * table.shape[1]
+        return WeightRows(starts, columns, table.ravel(), clipped.ravel())
 
     def own_rows(self, weighting: Weighting, first: int, last: int) -> WeightRows:
         """Return a row of weights per clicked slot of the lists first to last - 1."""
@@ -178,6 +176,19 @@ class LogOnLists:
         return offsets_of(per_list)
 
 
+def weigh_levels(weighting: Weighting, levels: Floats) -> tuple[Floats, Bytes]:
+    """Weigh all pairs of propensities, and mark where a clip changed the weight.
+
+    Returns:
+        Tables of winners by losers; where the weight depends on the loser's relevance, the
+        columns of irrelevant losers and then those of relevant ones.
+    """
+    if not weighting.takes_relevance:
+        return _weigh(weighting, levels[:, None], levels[None, :], None)
+    relevance = np.repeat([0, 1], len(levels))[None, :]
+    return _weigh(weighting, levels[:, None], np.tile(levels, 2)[None, :], relevance)
+
+
 def _weigh(
     weighting: Weighting,
     p_clicked: Floats,
@@ -192,7 +203,7 @@ def _weigh(
         clipped = weighting.clipped(p_clicked, p_other, relevance=relevance)
     if weighting.needs_propensities:
         weights *= p_other > 0
-    return weights.ravel(), (clipped & (weights > 0)).ravel().astype(np.uint8)
+    return weights, (clipped & (weights > 0)).astype(np.uint8)
 
 
 def _context_values(log: ClickLog, context: str | None) -> tuple[str | None, ...]:
