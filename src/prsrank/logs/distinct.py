@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from prsrank.sorting import sort_with_index
+from prsrank.sorting import rows_by_group, sort_with_index
 from prsrank.types import Floats, Ints, Longs
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -171,15 +171,7 @@ def code_rankings(
 
 
 @njit(cache=True, nogil=True)
-def _group_kernel(group, value, offsets, order):  # type: ignore[no-untyped-def]
-    for row in range(len(group)):
-        offsets[group[row] + 1] += 1
-    for index in range(len(offsets) - 1):
-        offsets[index + 1] += offsets[index]
-    following = offsets[:-1].copy()
-    for row in range(len(group)):
-        order[following[group[row]]] = row
-        following[group[row]] += 1
+def _sort_groups(value, offsets, order):  # type: ignore[no-untyped-def]
     for index in range(len(offsets) - 1):
         rows = order[offsets[index] : offsets[index + 1]]
         if len(rows) > 256:
@@ -200,9 +192,8 @@ def group_rows(group: Ints, groups: int, value: npt.NDArray) -> tuple[Longs, Lon
     >>> group_rows(np.array([1, 0, 1], np.int32), 2, np.array([9, 5, 8]))
     (array([0, 1, 3]), array([1, 2, 0]))
     """
-    offsets = np.zeros(groups + 1, np.int64)
-    order = np.empty(len(group), np.int64)
-    _group_kernel(group, value, offsets, order)
+    offsets, order = rows_by_group(group, groups)
+    _sort_groups(value, offsets, order)
     return offsets, order
 
 

@@ -24,53 +24,6 @@ NON_CLICKED, OTHERS, IRRELEVANT = 0, 1, 2
 PAIRS, SUM, SQUARES, LARGEST, CLIPPED = range(5)
 
 
-def sort_sessions(showing: Longs, clicks: Ints, showings: int) -> tuple[Longs, Longs]:
-    """Group the sessions that have clicks by showing, keeping their order.
-
-    Returns:
-        Where each showing's sessions begin (showings + 1), and the sessions.
-    """
-    return _sort_sessions_kernel(showing, clicks, showings)  # type: ignore[no-any-return]
-
-
-@njit(cache=True, nogil=True)
-def _sort_sessions_kernel(showing: Longs, clicks: Ints, showings: int):  # type: ignore[no-untyped-def]
-    starts = np.zeros(showings + 1, np.int64)
-    for s in range(len(showing)):
-        if clicks[s] > 0:
-            starts[showing[s] + 1] += 1
-    for r in range(showings):
-        starts[r + 1] += starts[r]
-    place = starts[:-1].copy()
-    sessions = np.empty(starts[showings], np.int64)
-    for s in range(len(showing)):
-        if clicks[s] > 0:
-            sessions[place[showing[s]]] = s
-            place[showing[s]] += 1
-    return starts, sessions
-
-
-def mark_clicked(showing: Longs, click_offsets: Longs, clicks: Ints, slot_offsets: Longs) -> Bytes:
-    """Return 1 for every slot that was clicked in some session."""
-    marks = np.zeros(slot_offsets[-1], np.uint8)
-    _mark_kernel(showing, click_offsets, clicks, slot_offsets.astype(np.int64), marks)
-    return marks
-
-
-@njit(cache=True, nogil=True)
-def _mark_kernel(
-    showing: Longs,
-    click_offsets: Longs,
-    clicks: Ints,
-    slot_offsets: Longs,
-    marks: Bytes,
-) -> None:
-    for s in range(len(showing)):
-        start = slot_offsets[showing[s]]
-        for c in range(click_offsets[s], click_offsets[s + 1]):
-            marks[start + clicks[c]] = 1
-
-
 @njit(cache=True, nogil=True)
 def fold_kernel(
     first: int,

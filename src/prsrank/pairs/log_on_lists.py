@@ -9,9 +9,9 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.pairs.fold_kernels import mark_clicked, sort_sessions
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.ragged import list_of_row, offsets_of, ragged_rows, row_in_list
+from prsrank.sorting import rows_by_group
 from prsrank.types import Bytes, Floats, Ints, Longs
 from prsrank.weighting import Weighting
 
@@ -109,11 +109,15 @@ class LogOnLists:
         if context is not None:
             session_showing += log.contexts[context].codes * np.int64(log.rankings)
         click_offsets = log.click_offsets
-        starts, sessions = sort_sessions(session_showing, log.session_clicks, len(showing_list))
+        slot_clicked = np.zeros(slot_offsets[-1], np.uint8)
+        slot_clicked[np.repeat(slot_offsets[session_showing], log.session_clicks) + log.clicks] = 1
+        # sessions without clicks have no pairs
+        with_clicks = np.where(log.session_clicks > 0, session_showing, -1)
+        starts, sessions = rows_by_group(with_clicks, len(showing_list))
         self.shown = ShownLists(
             slot_offsets=slot_offsets,
             slot_rows=np.tile(rows - dataset.offsets[lists], copies).astype(np.int32),
-            slot_clicked=mark_clicked(session_showing, click_offsets, log.clicks, slot_offsets),
+            slot_clicked=slot_clicked,
             list_offsets=offsets_of(np.bincount(showing_list, minlength=dataset.lists)),
             by_list=np.argsort(showing_list, kind="stable"),
             session_offsets=starts,

@@ -140,8 +140,7 @@ def position_scores(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floats]
     """Return the likelihood's first and negative second derivative by log p, r given."""
     surplus, information = cell_scores(cells, p, r)
     places = cells.positions - 1
-    score = np.bincount(places, surplus, cells.depth)
-    return score, np.bincount(places, information, cells.depth)
+    return _summed(places, surplus, cells.depth), _summed(places, information, cells.depth)
 
 
 def relevance_gradient(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floats]:
@@ -153,8 +152,12 @@ def relevance_gradient(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floa
     """
     surplus, information = cell_scores(cells, p, r)
     docs, far = cells.cell_docs, 1 - r
-    gradient = -np.bincount(docs, surplus * far[docs], cells.docs)
-    return gradient, np.bincount(docs, information * far[docs] ** 2, cells.docs)
+    gradient = -_summed(docs, surplus * far[docs], cells.docs)
+    return gradient, _summed(docs, information * far[docs] ** 2, cells.docs)
+
+
+def _summed(groups: Longs, values: Floats, count: int) -> Floats:
+    return np.asarray(np.bincount(groups, values, count), np.float64)
 
 
 def cell_scores(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floats]:

@@ -153,7 +153,7 @@ def swapped_clicks(log: ClickLog, *, depth: int) -> UnitSums:
     sessions = np.flatnonzero(ranking_pair[log.session_ranking] >= 0)
     keys, unit = units_of(session_keys(log)[sessions])
     shape = (len(keys), 2 * len(pairs))
-    counts = clicks_by_unit(log, sessions, unit, column, shape).reshape(len(keys), -1, 2)
+    counts = clicks_by_unit(log, sessions, unit, column, shape).reshape(len(keys), len(pairs), 2)
     columns = ((pairs[:, :1] << _BITS | pairs[:, 1:]) << 1) + np.arange(2)
     order = np.argsort(columns[:, 0])
     return UnitSums(keys, columns[order].ravel(), counts[:, order].reshape(shape))
