@@ -15,6 +15,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores
@@ -23,7 +24,6 @@ from prsrank.data.collections import load_dataset
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.cells import count_cells
 from prsrank.propensity.curve import Propensities, power_law
-from prsrank.propensity.em_steps import em_step
 from prsrank.propensity.harvest import HarvestEstimator, pair_statistics
 from prsrank.propensity.randomised import RandomisedEstimator
 from prsrank.propensity.regression_em import RegressionEM
@@ -199,11 +199,30 @@ def _harvest_statistics(log: ClickLog) -> object:
     return pair_statistics(count_cells(log))
 
 
+@njit(cache=True, nogil=True)
+def _em_step(offsets, positions, shown, clicked, p, r):  # type: ignore[no-untyped-def]
+    """One step of expectation-maximisation on counts: new p and new r."""
+    seen_at, shown_at, relevance = np.zeros(len(p)), np.zeros(len(p)), r.copy()
+    for doc in range(len(r)):
+        relevant = sessions = 0.0
+        for i in range(offsets[doc], offsets[doc + 1]):
+            k = positions[i] - 1
+            both = min(p[k] * r[doc], 1 - 1e-15)
+            missed = (shown[i] - clicked[i]) / (1 - both)
+            seen_at[k] += clicked[i] + missed * (p[k] - both)
+            shown_at[k] += shown[i]
+            relevant += clicked[i] + missed * (r[doc] - both)
+            sessions += shown[i]
+        if sessions > 0:
+            relevance[doc] = relevant / sessions
+    return np.where(shown_at > 0, seen_at / shown_at, p), relevance
+
+
 def _em_statistics(log: ClickLog) -> object:
     cells = count_cells(log)
     p, r = 0.9 * np.arange(1, cells.depth + 1) ** -0.5, np.full(cells.docs, 0.5)
     for _ in range(EM_STEPS):
-        p, r, _ = em_step(cells, p, r)
+        p, r = _em_step(cells.offsets, cells.positions, cells.shown, cells.clicked, p, r)
     return p
 
 

@@ -50,6 +50,29 @@ def sort_with_index(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Longs]:
 
 
 @njit(cache=True, nogil=True)
+def rows_by_group(groups: npt.NDArray[Any], count: int) -> tuple[Longs, Longs]:
+    """Return where the rows of groups 0 to count - 1 begin, and the rows, in their order.
+
+    Rows of a group below 0 are left out.
+
+    >>> rows_by_group(np.array([1, 0, -1, 1]), 2)
+    (array([0, 1, 3]), array([1, 0, 3]))
+    """
+    starts = np.zeros(count + 1, np.int64)
+    for group in groups:
+        if group >= 0:
+            starts[group + 1] += 1
+    for group in range(count):
+        starts[group + 1] += starts[group]
+    following, rows = starts[:-1].copy(), np.empty(starts[count], np.int64)
+    for row in range(len(groups)):
+        if groups[row] >= 0:
+            rows[following[groups[row]]] = row
+            following[groups[row]] += 1
+    return starts, rows
+
+
+@njit(cache=True, nogil=True)
 def _insert(keys, index):  # type: ignore[no-untyped-def]
     # unsigned, because numba looks at every signed index for being negative
     one = np.uint64(1)

@@ -1,3 +1,5 @@
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,6 @@ from prsrank.propensity.cells import count_cells
 from prsrank.propensity.em_steps import (
     CellLikelihood,
     best_relevance_per_doc,
-    em_step,
     most_likely_curve,
     profile_information,
     propensity_given_relevance,
@@ -41,6 +42,26 @@ def plain_step(log, p, r):
     means = [np.array([np.mean(x) if x else old for x, old in zip(xs, olds, strict=True)])
              for xs, olds in ((seen, p), (relevant, r))]  # fmt: skip
     return *means, likelihood
+
+
+class Step(NamedTuple):
+    propensity: np.ndarray
+    relevance: np.ndarray
+    log_likelihood: float
+
+
+def em_step(cells, p, r):
+    """The E and M step of `plain_step`, on counts: the new p and r, the likelihood of the old."""
+    doc, k = cells.cell_docs, cells.positions - 1
+    both = np.minimum(p[k] * r[doc], 1 - 1e-15)
+    missed = (cells.shown - cells.clicked) / (1 - both)
+    seen = np.bincount(k, cells.clicked + missed * (p[k] - both), cells.depth)
+    relevant = np.bincount(doc, cells.clicked + missed * (r[doc] - both), cells.docs)
+    at, of = np.bincount(k, cells.shown, cells.depth), np.bincount(doc, cells.shown, cells.docs)
+    heights = cells.clicked * np.log(np.maximum(both, 1e-300))
+    heights += (cells.shown - cells.clicked) * np.log1p(-both)
+    new = np.where(at > 0, seen / np.maximum(at, 1), p)
+    return Step(new, np.where(of > 0, relevant / np.maximum(of, 1), r), heights.sum())
 
 
 def some_cells(simulated_log, **options):

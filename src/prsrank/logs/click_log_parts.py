@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import id_array, joined_ids
 from prsrank.errors import InputError
-from prsrank.logs.distinct import code_pairs, code_rankings, doc_table, ragged_rows
+from prsrank.logs.distinct import code_pairs, code_rankings, doc_table
+from prsrank.ragged import ragged_rows
 from prsrank.types import IdArray, Ints, Longs
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from prsrank.sorting import sort_with_index
+from prsrank.sorting import rows_by_group, sort_with_index
 from prsrank.types import Floats, Ints, Longs
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -19,23 +19,21 @@ def _mixed(state, value):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _larger_table(hashes, count):  # type: ignore[no-untyped-def]
-    """Return a hash table of four places per code; -1 is an empty place."""
-    table = np.full(4 * count, -1, np.int32)
-    mask = np.uint64(len(table) - 1)
-    for code in range(count):
-        place = np.int64(hashes[code] & mask)
-        while table[place] >= 0:
-            place = (place + 1) & (len(table) - 1)
-        table[place] = code
-    return table
+def _free_place(table, key):  # type: ignore[no-untyped-def]
+    place = np.int64(key & np.uint64(len(table) - 1))
+    while table[place] >= 0:
+        place = (place + 1) & (len(table) - 1)
+    return place
 
 
 @njit(cache=True, nogil=True)
-def _twice_as_long(values):  # type: ignore[no-untyped-def]
-    longer = np.empty(2 * len(values), values.dtype)
-    longer[: len(values)] = values
-    return longer
+def _enlarged(hashes, firsts, key):  # type: ignore[no-untyped-def]
+    """Return a larger table (-1 is empty), room for twice as many codes, a new key's place."""
+    table = np.full(4 * len(hashes), -1, np.int32)
+    for code in range(len(hashes)):
+        table[_free_place(table, hashes[code])] = code
+    longer = np.concatenate((hashes, np.empty_like(hashes)))
+    return table, longer, np.concatenate((firsts, np.empty_like(firsts))), _free_place(table, key)
 
 
 @njit(cache=True, nogil=True)
@@ -57,11 +55,7 @@ def _code_pairs_kernel(one, two, codes):  # type: ignore[no-untyped-def]
             code = table[place]
         if code < 0:
             if count == len(firsts):
-                table = _larger_table(hashes, count)
-                hashes, firsts = _twice_as_long(hashes), _twice_as_long(firsts)
-                place = np.int64(key & np.uint64(len(table) - 1))
-                while table[place] >= 0:
-                    place = (place + 1) & (len(table) - 1)
+                table, hashes, firsts, place = _enlarged(hashes, firsts, key)
             code = np.int32(count)
             table[place], hashes[count], firsts[count] = code, key, row
             count += 1
@@ -129,11 +123,7 @@ def _code_rankings_kernel(offsets, query, design, docs, positions, propensities,
             code = table[place]
         if code < 0:
             if count == len(firsts):
-                table = _larger_table(hashes, count)
-                hashes, firsts = _twice_as_long(hashes), _twice_as_long(firsts)
-                place = np.int64(key & np.uint64(len(table) - 1))
-                while table[place] >= 0:
-                    place = (place + 1) & (len(table) - 1)
+                table, hashes, firsts, place = _enlarged(hashes, firsts, key)
             code = np.int32(count)
             table[place], hashes[count], firsts[count] = code, key, ranking
             count += 1
@@ -183,16 +173,7 @@ def code_rankings(
 
 
 @njit(cache=True, nogil=True)
-def _group_kernel(group, value, offsets, order):  # type: ignore[no-untyped-def]
-    # a counting sort: groups are dense numbers
-    for row in range(len(group)):
-        offsets[group[row] + 1] += 1
-    for index in range(len(offsets) - 1):
-        offsets[index + 1] += offsets[index]
-    following = offsets[:-1].copy()
-    for row in range(len(group)):
-        order[following[group[row]]] = row
-        following[group[row]] += 1
+def _sort_groups(value, offsets, order):  # type: ignore[no-untyped-def]
     for index in range(len(offsets) - 1):
         rows = order[offsets[index] : offsets[index + 1]]
         if len(rows) > 256:
@@ -214,9 +195,8 @@ def group_rows(group: Ints, groups: int, value: npt.NDArray) -> tuple[Longs, Lon
     >>> group_rows(np.array([1, 0, 1], np.int32), 2, np.array([9, 5, 8]))
     (array([0, 1, 3]), array([1, 2, 0]))
     """
-    offsets = np.zeros(groups + 1, np.int64)
-    order = np.empty(len(group), np.int64)
-    _group_kernel(group, value, offsets, order)
+    offsets, order = rows_by_group(group, groups)
+    _sort_groups(value, offsets, order)
     return offsets, order
 
 
@@ -245,18 +225,6 @@ def first_repeated_doc(offsets: Longs, docs: npt.NDArray) -> int:
     3
     """
     return int(_repeat_kernel(offsets, docs))
-
-
-def ragged_rows(offsets: Longs, chosen: npt.NDArray) -> tuple[Longs, Longs]:
-    """Return the flat indices of the chosen lists, in that order, and their new offsets.
-
-    >>> ragged_rows(np.array([0, 2, 5]), np.array([1, 0]))
-    (array([2, 3, 4, 0, 1]), array([0, 3, 5]))
-    """
-    lengths = np.diff(offsets)[chosen]
-    new = np.zeros(len(chosen) + 1, np.int64)
-    np.cumsum(lengths, out=new[1:])
-    return np.arange(new[-1]) + np.repeat(offsets[chosen] - new[:-1], lengths), new
 
 
 def doc_table(query: npt.NDArray, doc: npt.NDArray, queries: int) -> tuple[Longs, Longs, Ints]:

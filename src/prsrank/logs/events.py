@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from prsrank.data.dataset import id_array
 from prsrank.errors import InputError
@@ -17,10 +16,10 @@ from prsrank.logs.distinct import (
     doc_table,
     first_repeated_doc,
     group_rows,
-    ragged_rows,
 )
 from prsrank.logs.event_source import LogSource, check_columns, check_rows, open_frame
 from prsrank.logs.sql_text import quoted_name
+from prsrank.ragged import ragged_rows
 from prsrank.types import Floats, IdArray, Ints, Longs, Marks
 
 _BLOCK_ROWS = 1_000_000
@@ -284,23 +283,12 @@ class _Sessions:
         return np.asarray(np.minimum.reduceat(self.events["timestamp"], self.offsets[:-1]))
 
 
-@njit(cache=True, nogil=True)
-def _clicked_kernel(offsets, click, session_clicks, clicks):  # type: ignore[no-untyped-def]
-    count = 0
-    for session in range(len(offsets) - 1):
-        before = count
-        for row in range(offsets[session], offsets[session + 1]):
-            if click[row]:
-                clicks[count] = row - offsets[session]
-                count += 1
-        session_clicks[session] = count - before
-
-
 def _clicked(offsets: Longs, click: Marks) -> tuple[Ints, Ints]:
-    session_clicks = np.empty(len(offsets) - 1, np.int32)
-    clicks = np.empty(np.count_nonzero(click), np.int32)
-    _clicked_kernel(offsets, click, session_clicks, clicks)
-    return session_clicks, clicks
+    """Return how many rows of each session are clicked, and their rows in it."""
+    rows = np.flatnonzero(click)
+    counts = np.diff(np.searchsorted(rows, offsets))
+    clicks = rows - np.repeat(offsets[:-1], counts)
+    return counts.astype(np.int32), clicks.astype(np.int32)
 
 
 def event_columns(

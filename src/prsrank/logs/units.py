@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.logs.click_log import ClickLog
+from prsrank.ragged import ragged_rows
 from prsrank.types import Floats, IdArray, Longs
 
 MOST_UNITS = 2000
@@ -79,6 +80,26 @@ def units_of(keys: Longs) -> tuple[Longs, Longs]:
     remainder = keys % MOST_UNITS
     used[remainder] = True
     return np.flatnonzero(used) - MOST_UNITS, (np.cumsum(used) - 1)[remainder]
+
+
+def clicks_by_unit(
+    log: ClickLog, sessions: Longs, unit: Longs, column: Longs, shape: tuple[int, int]
+) -> Floats:
+    """Count the clicks of some sessions by their unit and the column of the clicked slot.
+
+    Args:
+        log: the log.
+        sessions: those that count.
+        unit: index of each one's unit.
+        column: of each slot of the log's rankings; -1 for slots that do not count.
+        shape: number of units and of columns.
+    """
+    clicks, offsets = ragged_rows(log.click_offsets, sessions)
+    counts = np.diff(offsets)
+    starts = log.ranking_offsets[log.session_ranking[sessions]]
+    found = column[np.repeat(starts, counts) + log.clicks[clicks]]
+    cells = (np.repeat(unit, counts) * shape[1] + found)[found >= 0]
+    return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

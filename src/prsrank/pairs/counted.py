@@ -17,7 +17,7 @@ from prsrank.pairs.counted_events import CountedEvents
 from prsrank.pairs.counted_kernels import DocIndex, PairRows, PairWeights, fold_pairs, whole_numbers
 from prsrank.pairs.counted_weights import Keys, Kinds, find_keys, pair_weights
 from prsrank.pairs.fold import PairDraft, SessionConstant
-from prsrank.pairs.pair_set import PairSet
+from prsrank.pairs.pair_set import PairSet, finished_pairs
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
 
@@ -131,7 +131,7 @@ def pairs_of_events(
         for part in range(counted.parts):
             _tell(progress, f"weighing pairs, part {part + 1} of {counted.parts}")
             fold.add(counted.rows(part), weights)
-    return _finished(fold.draft, dataset, constant, dtype)
+    return finished_pairs(fold.draft, dataset.query_ids, constant, dtype)
 
 
 def pairs_of_counts(
@@ -186,7 +186,7 @@ def pairs_of_counts(
     fold.begin({n: coded[n][itself] for n in names if n in coded}, name)
     weights = pair_weights(dataset, chosen, constant, keys, kinds)
     fold.add(coded, weights)
-    return _finished(fold.draft, dataset, constant, dtype)
+    return finished_pairs(fold.draft, dataset.query_ids, constant, dtype)
 
 
 @dataclass
@@ -261,22 +261,6 @@ def _key(weighting: Weighting, curve: PropensityCurve | None) -> str | None:
     if not weighting.needs_propensities:
         return None
     return "propensity" if curve is None else "position"
-
-
-def _finished(
-    draft: PairDraft, dataset: RankingDataset, constant: SessionConstant, dtype: npt.DTypeLike
-) -> PairSet:
-    pairs = PairSet(
-        offsets=draft.offsets,
-        query_ids=dataset.query_ids,
-        winner_offsets=draft.winner_offsets,
-        winner_row=draft.winner_row,
-        weights=draft.weights,
-        totals=draft.totals,
-        normalise=constant.normalise,
-        truncation=constant.truncation,
-    )
-    return pairs if np.dtype(dtype) == np.float64 else pairs.astype(dtype)
 
 
 def _tell(progress: Progress | None, what: str) -> None:

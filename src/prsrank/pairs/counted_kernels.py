@@ -15,7 +15,7 @@ from numba import njit
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.pairs.fold import PairDraft
-from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM
+from prsrank.pairs.fold_kernels import add_pairs
 from prsrank.sorting import sort_with_index
 from prsrank.threads import for_each_piece
 from prsrank.types import Bytes, Floats, IdArray, Ints, Longs
@@ -383,11 +383,7 @@ def _fold_kernel(  # type: ignore[no-untyped-def]
                 continue
             cell = weight_starts[q] + winner_of_doc[begin + winner] * length + loser
             weights[cell] += w * (counts[row] * given.constants[kind] * given.factors[q])
-            totals[q, PAIRS] += counts[row]
-            totals[q, SUM] += counts[row] * w
-            totals[q, SQUARES] += counts[row] * w * w
-            totals[q, LARGEST] = max(totals[q, LARGEST], w)
-            totals[q, CLIPPED] += counts[row] * given.clipped[winner_key, column]
+            add_pairs(totals[q], counts[row], w, given.clipped[winner_key, column])
 
 
 def whole_numbers(one: IdArray, other: IdArray) -> tuple[Longs, Longs]:

@@ -11,12 +11,10 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.pairs.counted_kernels import PairWeights
 from prsrank.pairs.fold import SessionConstant
+from prsrank.pairs.log_on_lists import MOST_LEVELS, weigh_levels
 from prsrank.propensity.curve import PropensityCurve
-from prsrank.types import Bytes, Floats, Ints
+from prsrank.types import Floats, Ints
 from prsrank.weighting import Weighting
-
-# All pairs of so many distinct keys (positions or propensities) are weighed in one table.
-MOST_KEYS = 1024
 
 
 @dataclass(frozen=True)
@@ -59,9 +57,9 @@ def find_keys(
         InputError: if there are too many keys, or a propensity is below 0 or not finite.
     """
     values = np.unique(values)
-    if len(values) > MOST_KEYS:
+    if len(values) > MOST_LEVELS:
         raise InputError(
-            f"{len(values):,} distinct positions or propensities are more than {MOST_KEYS:,}: "
+            f"{len(values):,} distinct positions or propensities are more than {MOST_LEVELS:,}: "
             "PairSet.from_log takes any number"
         )
     propensities = values.astype(np.float64)
@@ -118,33 +116,14 @@ def pair_weights(
     """Weigh all pairs of keys, for `prsrank.pairs.counted_kernels.fold_pairs`."""
     propensities = keys.propensities if len(keys.values) else np.ones(1)
     relevance = dataset.relevance if weighting.needs_labels else np.zeros(0, np.uint8)
-    parts = [
-        _weigh(weighting, propensities, relevant)
-        for relevant in ((0, 1) if weighting.takes_relevance else (None,))
-    ]
+    table, clipped = weigh_levels(weighting, propensities)
     constants = constant.of_clicks(kinds.most_clicks)
     return PairWeights(
-        table=np.concatenate([table for table, _ in parts], axis=1),
-        clipped=np.concatenate([clipped for _, clipped in parts], axis=1),
+        table=table,
+        clipped=clipped,
         relevance=relevance,
         only_irrelevant=weighting.against == "irrelevant",
         actions=np.tile(kinds.weights, kinds.most_clicks + 1),
         constants=np.repeat(constants, len(kinds.weights)),
         factors=constant.of_lists(dataset.list_lengths),
     )
-
-
-def _weigh(
-    weighting: Weighting, propensities: Floats, relevant: int | None
-) -> tuple[Floats, Bytes]:
-    # rows of propensity 0 belong to docs that were not clicked and are never read
-    winner = np.where(propensities > 0, propensities, 1.0)[:, None]
-    loser = propensities[None, :]
-    relevance = None if relevant is None else np.full(loser.shape, relevant)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # given once, for the log
-        weights = np.array(weighting(winner, loser, relevance=relevance))
-        clipped = weighting.clipped(winner, loser, relevance=relevance)
-    if weighting.needs_propensities:
-        weights *= loser > 0
-    return weights, (clipped & (weights > 0)).astype(np.uint8)

@@ -24,54 +24,6 @@ NON_CLICKED, OTHERS, IRRELEVANT = 0, 1, 2
 PAIRS, SUM, SQUARES, LARGEST, CLIPPED = range(5)
 
 
-def sort_sessions(showing: Longs, clicks: Ints, showings: int) -> tuple[Longs, Longs]:
-    """Group the sessions that have clicks by showing, keeping their order.
-
-    Returns:
-        Where each showing's sessions begin (showings + 1), and the sessions.
-    """
-    return _sort_sessions_kernel(showing, clicks, showings)  # type: ignore[no-any-return]
-
-
-@njit(cache=True, nogil=True)
-def _sort_sessions_kernel(showing: Longs, clicks: Ints, showings: int):  # type: ignore[no-untyped-def]
-    starts = np.zeros(showings + 1, np.int64)
-    # sessions without a click give no pairs
-    for s in range(len(showing)):
-        if clicks[s] > 0:
-            starts[showing[s] + 1] += 1
-    for r in range(showings):
-        starts[r + 1] += starts[r]
-    place = starts[:-1].copy()
-    sessions = np.empty(starts[showings], np.int64)
-    for s in range(len(showing)):
-        if clicks[s] > 0:
-            sessions[place[showing[s]]] = s
-            place[showing[s]] += 1
-    return starts, sessions
-
-
-def mark_clicked(showing: Longs, click_offsets: Longs, clicks: Ints, slot_offsets: Longs) -> Bytes:
-    """Return 1 for every slot that was clicked in some session."""
-    marks = np.zeros(slot_offsets[-1], np.uint8)
-    _mark_kernel(showing, click_offsets, clicks, slot_offsets.astype(np.int64), marks)
-    return marks
-
-
-@njit(cache=True, nogil=True)
-def _mark_kernel(
-    showing: Longs,
-    click_offsets: Longs,
-    clicks: Ints,
-    slot_offsets: Longs,
-    marks: Bytes,
-) -> None:
-    for s in range(len(showing)):
-        start = slot_offsets[showing[s]]
-        for c in range(click_offsets[s], click_offsets[s + 1]):
-            marks[start + clicks[c]] = 1
-
-
 @njit(cache=True, nogil=True)
 def fold_kernel(
     first: int,
@@ -203,11 +155,12 @@ def weighted_fold_kernel(
                         w = rows.table[place] * shown.click_weights[c]
                         if j != slot and compared[j] and w > 0:
                             weights[row + shown.slot_rows[begin + j]] += w * constant
-                            _add_pairs(totals[q], 1, w, rows.clipped[place])
+                            add_pairs(totals[q], 1, w, rows.clipped[place])
 
 
 @njit(cache=True, nogil=True)
-def _add_pairs(totals: Floats, count: int, w: float, clipped: int) -> None:
+def add_pairs(totals: Floats, count: int, w: float, clipped: int) -> None:
+    """Add single pairs of one weight to the totals of their list."""
     totals[PAIRS] += count
     totals[SUM] += count * w
     totals[SQUARES] += count * w * w
@@ -255,7 +208,7 @@ def _add_totals(totals: Floats, count: Longs, rows: "WeightRows", source: int, b
         place = source + rows.columns[begin + j]
         w = rows.table[place]
         if count[j] > 0 and w > 0:
-            _add_pairs(totals, count[j], w, rows.clipped[place])
+            add_pairs(totals, count[j], w, rows.clipped[place])
 
 
 @njit(cache=True, nogil=True)
@@ -282,10 +235,7 @@ def label_kernel(
                 w = own - gains[begin + j]
                 if w > 0:
                     weights[place + j] = w * factors[q]
-                    totals[q, PAIRS] += 1
-                    totals[q, SUM] += w
-                    totals[q, SQUARES] += w * w
-                    totals[q, LARGEST] = max(totals[q, LARGEST], w)
+                    add_pairs(totals[q], 1, w, 0)
             place += length
 
 

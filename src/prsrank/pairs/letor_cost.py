@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.pairs.fold import PairDraft
+from prsrank.pairs.fold import PairDraft, SessionConstant
 from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM
-from prsrank.pairs.pair_set import PairSet
+from prsrank.pairs.pair_set import PairSet, finished_pairs
 from prsrank.ragged import list_of_row, ragged_rows
 from prsrank.types import Floats
 
@@ -52,14 +52,7 @@ def pairs_of_costs(
     counted[starts[:-1] + draft.winner_row] = False
     draft.weights[:] = np.repeat(given, lengths) * counted
     _add_totals(draft, np.repeat(lists, lengths), np.repeat(given < free, lengths))
-    return PairSet(
-        offsets=dataset.offsets,
-        query_ids=dataset.query_ids,
-        winner_offsets=draft.winner_offsets,
-        winner_row=draft.winner_row,
-        weights=draft.weights,
-        totals=draft.totals,
-    )
+    return finished_pairs(draft, dataset.query_ids, SessionConstant())
 
 
 def _checked_costs(dataset: RankingDataset) -> Floats:

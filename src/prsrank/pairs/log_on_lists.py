@@ -9,9 +9,9 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.pairs.fold_kernels import mark_clicked, sort_sessions
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.ragged import list_of_row, offsets_of, ragged_rows, row_in_list
+from prsrank.sorting import rows_by_group
 from prsrank.types import Bytes, Floats, Ints, Longs
 from prsrank.weighting import Weighting
 
@@ -109,11 +109,15 @@ class LogOnLists:
         if context is not None:
             session_showing += log.contexts[context].codes * np.int64(log.rankings)
         click_offsets = log.click_offsets
-        starts, sessions = sort_sessions(session_showing, log.session_clicks, len(showing_list))
+        slot_clicked = np.zeros(slot_offsets[-1], np.uint8)
+        slot_clicked[np.repeat(slot_offsets[session_showing], log.session_clicks) + log.clicks] = 1
+        # sessions without clicks have no pairs
+        with_clicks = np.where(log.session_clicks > 0, session_showing, -1)
+        starts, sessions = rows_by_group(with_clicks, len(showing_list))
         self.shown = ShownLists(
             slot_offsets=slot_offsets,
             slot_rows=np.tile(rows - dataset.offsets[lists], copies).astype(np.int32),
-            slot_clicked=mark_clicked(session_showing, click_offsets, log.clicks, slot_offsets),
+            slot_clicked=slot_clicked,
             list_offsets=offsets_of(np.bincount(showing_list, minlength=dataset.lists)),
             by_list=np.argsort(showing_list, kind="stable"),
             session_offsets=starts,
@@ -138,16 +142,14 @@ class LogOnLists:
 
     def shared_rows(self, weighting: Weighting) -> WeightRows | None:
         """Return one table for all slots, or None if there are too many distinct propensities."""
-        levels, codes = self.levels, self.codes
-        if len(levels) > MOST_LEVELS:
+        if len(self.levels) > MOST_LEVELS:
             return None
-        relevance = np.repeat([0, 1], len(levels)) if weighting.takes_relevance else None
-        columns = codes.astype(np.int64)
+        table, clipped = weigh_levels(weighting, self.levels)
+        columns = self.codes.astype(np.int64)
         if weighting.takes_relevance:
-            columns += len(levels) * self.relevance.astype(np.int64)
-        others = np.tile(levels, 2) if weighting.takes_relevance else levels
-        table, clipped = _weigh(weighting, levels[:, None], others[None, :], relevance)
-        return WeightRows(codes.astype(np.int64) * len(others), columns, table, clipped)
+            columns += len(self.levels) * self.relevance.astype(np.int64)
+        starts = self.codes.astype(np.int64) * table.shape[1]
+        return WeightRows(starts, columns, table.ravel(), clipped.ravel())
 
     def own_rows(self, weighting: Weighting, first: int, last: int) -> WeightRows:
         """Return a row of weights per clicked slot of the lists first to last - 1."""
@@ -178,6 +180,19 @@ class LogOnLists:
         return offsets_of(per_list)
 
 
+def weigh_levels(weighting: Weighting, levels: Floats) -> tuple[Floats, Bytes]:
+    """Weigh all pairs of propensities, and mark where a clip changed the weight.
+
+    Returns:
+        Tables of winners by losers; where the weight depends on the loser's relevance, the
+        columns of irrelevant losers and then those of relevant ones.
+    """
+    if not weighting.takes_relevance:
+        return _weigh(weighting, levels[:, None], levels[None, :], None)
+    relevance = np.repeat([0, 1], len(levels))[None, :]
+    return _weigh(weighting, levels[:, None], np.tile(levels, 2)[None, :], relevance)
+
+
 def _weigh(
     weighting: Weighting,
     p_clicked: Floats,
@@ -192,7 +207,7 @@ def _weigh(
         clipped = weighting.clipped(p_clicked, p_other, relevance=relevance)
     if weighting.needs_propensities:
         weights *= p_other > 0
-    return weights.ravel(), (clipped & (weights > 0)).ravel().astype(np.uint8)
+    return weights, (clipped & (weights > 0)).astype(np.uint8)
 
 
 def _context_values(log: ClickLog, context: str | None) -> tuple[str | None, ...]:

@@ -182,7 +182,7 @@ class PairSet:
         constant = SessionConstant(normalise, truncation)
         placed = LogOnLists(log, dataset, propensities, chosen, context)
         draft = fold_log(log, dataset, placed, chosen, constant, threads)
-        return _finished(draft, dataset.query_ids, constant, dtype)
+        return finished_pairs(draft, dataset.query_ids, constant, dtype)
 
     @classmethod
     def from_labels(
@@ -207,7 +207,7 @@ class PairSet:
         """
         constant = SessionConstant(normalise, truncation)
         draft = fold_labels(dataset, graded, constant, threads)
-        return _finished(draft, dataset.query_ids, constant, dtype)
+        return finished_pairs(draft, dataset.query_ids, constant, dtype)
 
     @classmethod
     def merge(
@@ -240,7 +240,7 @@ class PairSet:
         for part, scale in zip(sets, scales, strict=True):
             _add(draft, part, scale, threads)
         constant = SessionConstant(first.normalise, first.truncation)
-        return _finished(draft, first.query_ids, constant, dtype)
+        return finished_pairs(draft, first.query_ids, constant, dtype)
 
     def to_catboost(self) -> tuple[Longs, Floats]:
         """Return (winner, loser) rows of the data set and weights, as CatBoost's `PairLogit` takes.
@@ -285,9 +285,13 @@ class PairSet:
         )
 
 
-def _finished(
-    draft: PairDraft, query_ids: IdArray, constant: SessionConstant, dtype: npt.DTypeLike
+def finished_pairs(
+    draft: PairDraft,
+    query_ids: IdArray,
+    constant: SessionConstant,
+    dtype: npt.DTypeLike = np.float64,
 ) -> PairSet:
+    """Return a draft as a set of pairs with weights of a precision."""
     if np.dtype(dtype) not in (np.float64, np.float32):
         raise InputError(f"weights are float64 or float32, not {np.dtype(dtype)}")
     return PairSet(

@@ -7,7 +7,7 @@ from numba import njit
 
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.units import UnitSums, id_keys, joined_keys, query_keys
-from prsrank.sorting import sort_with_index
+from prsrank.sorting import rows_by_group, sort_with_index
 from prsrank.types import Floats, Longs, Marks
 
 
@@ -87,7 +87,7 @@ def count_cells(log: ClickLog, *, depth: int | None = None) -> Cells:
     last = log.max_position if depth is None else depth
     shown, clicked = log.slot_statistics()
     docs = int(log.doc_offsets[-1])
-    starts, order = _slots_by_doc(log.ranking_docs, docs)
+    starts, order = rows_by_group(log.ranking_docs, docs)
     offsets, positions, at_shown, at_clicked = _count_kernel(
         starts, order, log.ranking_positions, shown, clicked, last
     )
@@ -99,23 +99,6 @@ def count_cells(log: ClickLog, *, depth: int | None = None) -> Cells:
 def queries_of(cells: Cells) -> UnitSums:
     """Return the queries of the cells as units, for counting them over the pieces of a log."""
     return UnitSums.of(cells.query_key, np.zeros((cells.docs, 0)))
-
-
-@njit(cache=True, nogil=True)
-def _slots_by_doc(slot_docs, docs):  # type: ignore[no-untyped-def]
-    starts = np.zeros(docs + 1, np.int64)
-    for doc in slot_docs:
-        starts[doc + 1] += 1
-    for doc in range(docs):
-        starts[doc + 1] += starts[doc]
-    # a counting sort by doc: slots of a doc are then summed without a hash table
-    free = starts[:-1].copy()
-    order = np.empty(len(slot_docs), np.int64)
-    for slot in range(len(slot_docs)):
-        doc = slot_docs[slot]
-        order[free[doc]] = slot
-        free[doc] += 1
-    return starts, order
 
 
 @njit(cache=True, nogil=True)

@@ -1,11 +1,9 @@
-r"""Steps of expectation-maximisation for the position-based model, on counts.
+r"""Where expectation-maximisation for the position-based model comes to rest, on counts.
 
 The model: P(click) = p_k r_d for doc d at position k. With w sessions and c clicks in a cell,
 a step adds up what single events would give: c certain events and w - c non-clicks with
 P(seen) = p (1 - r) / (1 - p r) and P(relevant) = r (1 - p) / (1 - p r).
 """
-
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -17,31 +15,6 @@ from prsrank.propensity.links import linked_to_first, solve_grounded
 from prsrank.types import Floats, Longs
 
 _FRESH = 4
-
-
-class Step(NamedTuple):
-    """What one step of expectation-maximisation gives.
-
-    Attributes:
-        propensity: the mean P(seen) of each position (positions).
-        relevance: the mean P(relevant) of each doc (docs).
-        log_likelihood: of the counts under the parameters that the step began with.
-    """
-
-    propensity: Floats
-    relevance: Floats
-    log_likelihood: float
-
-
-def em_step(cells: Cells, p: Floats, r: Floats) -> Step:
-    """Return the new p, the new r per doc, and the likelihood of the old ones.
-
-    Args:
-        cells: counts per (doc, position).
-        p: propensity of each position (positions).
-        r: relevance of each doc (docs).
-    """
-    return Step(*_step_kernel(cells.offsets, cells.positions, cells.shown, cells.clicked, p, r))
 
 
 class CellLikelihood:
@@ -168,11 +141,9 @@ def propensity_given_relevance(
 
 def position_scores(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floats]:
     """Return the likelihood's first and negative second derivative by log p, r given."""
-    score, information = np.zeros(cells.depth), np.zeros(cells.depth)
-    _position_kernel(
-        cells.offsets, cells.positions, cells.shown, cells.clicked, p, r, score, information
-    )
-    return score, information
+    surplus, information = cell_scores(cells, p, r)
+    places = cells.positions - 1
+    return _summed(places, surplus, cells.depth), _summed(places, information, cells.depth)
 
 
 def relevance_gradient(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floats]:
@@ -182,11 +153,21 @@ def relevance_gradient(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floa
     log-likelihood, $(1-r)^2 \sum w p r / (1 - p r)$, without the part that EM guesses: a doc
     far down carries little information, and so moves as fast as one at the top.
     """
-    gradient, curvature = np.zeros(cells.docs), np.zeros(cells.docs)
-    _gradient_kernel(
-        cells.offsets, cells.positions, cells.shown, cells.clicked, p, r, gradient, curvature
-    )
-    return gradient, curvature
+    surplus, information = cell_scores(cells, p, r)
+    docs, far = cells.cell_docs, 1 - r
+    gradient = -_summed(docs, surplus * far[docs], cells.docs)
+    return gradient, _summed(docs, information * far[docs] ** 2, cells.docs)
+
+
+def _summed(groups: Longs, values: Floats, count: int) -> Floats:
+    return np.asarray(np.bincount(groups, values, count), np.float64)
+
+
+def cell_scores(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floats]:
+    """Return the likelihood's first and negative second derivative by log(p r) of each cell."""
+    both = np.minimum(p[cells.positions - 1] * r[cells.cell_docs], 1 - 1e-6)
+    missed = 1 - both
+    return (cells.clicked - cells.shown * both) / missed, cells.shown * both / missed
 
 
 def profile_information(cells: Cells, p: Floats, r: Floats) -> Floats:
@@ -206,36 +187,6 @@ def profile_scores(cells: Cells, p: Floats, r: Floats, unit: np.ndarray, units: 
     scores = np.zeros((units, cells.depth))
     _score_kernel(cells.offsets, cells.positions, cells.shown, cells.clicked, p, r, unit, scores)
     return scores
-
-
-@njit(cache=True, nogil=True)
-def _step_kernel(offsets, positions, shown, clicked, p, r):  # type: ignore[no-untyped-def]
-    seen_at = np.zeros(len(p))
-    shown_at = np.zeros(len(p))
-    relevance = r.copy()
-    total = 0.0
-    for doc in range(len(r)):
-        relevant = 0.0
-        sessions = 0.0
-        for i in range(offsets[doc], offsets[doc + 1]):
-            k = positions[i] - 1
-            both = min(p[k] * r[doc], 1 - 1e-15)
-            missed = (shown[i] - clicked[i]) / (1 - both)
-            seen_at[k] += clicked[i] + missed * (p[k] - both)
-            shown_at[k] += shown[i]
-            relevant += clicked[i] + missed * (r[doc] - both)
-            sessions += shown[i]
-            if clicked[i] > 0:
-                total += clicked[i] * np.log(max(both, 1e-300))
-            if missed > 0:
-                total += (shown[i] - clicked[i]) * np.log1p(-both)
-        if sessions > 0:
-            relevance[doc] = relevant / sessions
-    propensity = p.copy()
-    for k in range(len(p)):
-        if shown_at[k] > 0:
-            propensity[k] = seen_at[k] / shown_at[k]
-    return propensity, relevance, total
 
 
 @njit(cache=True, nogil=True)
@@ -324,26 +275,3 @@ def _relevance_kernel(offsets, positions, shown, clicked, p, r):  # type: ignore
             if shown[i] > clicked[i]:
                 total += (shown[i] - clicked[i]) * np.log1p(-both)
     return total
-
-
-@njit(cache=True, nogil=True)
-def _position_kernel(  # type: ignore[no-untyped-def]
-    offsets, positions, shown, clicked, p, r, score, information
-):
-    for doc in range(len(r)):
-        for i in range(offsets[doc], offsets[doc + 1]):
-            k = positions[i] - 1
-            both = min(p[k] * r[doc], 1 - 1e-6)
-            score[k] += (clicked[i] - shown[i] * both) / (1 - both)
-            information[k] += shown[i] * both / (1 - both)
-
-
-@njit(cache=True, nogil=True)
-def _gradient_kernel(  # type: ignore[no-untyped-def]
-    offsets, positions, shown, clicked, p, r, gradient, curvature
-):
-    for doc in range(len(r)):
-        for i in range(offsets[doc], offsets[doc + 1]):
-            both = min(p[positions[i] - 1] * r[doc], 1 - 1e-6)
-            gradient[doc] -= (clicked[i] - shown[i] * both) / (1 - both) * (1 - r[doc])
-            curvature[doc] += shown[i] * both / (1 - both) * (1 - r[doc]) ** 2

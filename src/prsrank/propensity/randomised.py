@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
+from scipy.sparse import csr_array
 
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.pieces import Extent, Pieces
-from prsrank.logs.units import UnitSums, session_keys, units_of
+from prsrank.logs.units import UnitSums, clicks_by_unit, session_keys, units_of
 from prsrank.propensity.bootstrap import (
     CurveOptions,
     RawCurve,
@@ -24,7 +24,8 @@ from prsrank.propensity.identification import (
     depth_of,
     judged,
 )
-from prsrank.types import LogTables, Marks
+from prsrank.ragged import offsets_of
+from prsrank.types import LogTables, Longs, Marks
 
 _NONE = (
     "no session is marked as shuffled; show a share of the sessions in random order "
@@ -112,20 +113,24 @@ def shuffled_clicks(log: ClickLog, *, depth: int) -> UnitSums:
     ranking_reach[~_starts_at_one(log)] = 0
     sessions = np.flatnonzero(ranking_reach[log.session_ranking] > 0)
     keys, unit = units_of(session_keys(log)[sessions])
-    counts = np.zeros((len(keys), 2 * depth))
-    _count_kernel(
-        sessions,
-        unit,
-        log.session_ranking,
-        log.click_offsets,
-        log.clicks,
-        log.ranking_offsets,
-        log.ranking_positions,
-        ranking_reach,
-        counts[:, :depth],
-        counts[:, depth:],
-    )
+    column = log.ranking_positions.astype(np.int64) - 1
+    column[column >= np.repeat(ranking_reach, np.diff(log.ranking_offsets))] = -1
+    here = clicks_by_unit(log, sessions, unit, column, (len(keys), depth))
+    # clicks at 1, once for each position shown with it: (units x rankings) (rankings x depth)
+    shown = _matrix_of_rows(column, log.ranking_offsets, depth)
+    first = np.flatnonzero(log.session_clicks[sessions])
+    first = first[log.clicks[log.click_offsets[sessions[first]]] == 0]
+    cells = (np.ones(len(first)), (unit[first], log.session_ranking[sessions[first]]))
+    at_first = (csr_array(cells, shape=(len(keys), log.rankings)) @ shown).toarray()
+    counts = np.hstack([here, at_first])
     return UnitSums(keys, np.arange(2 * depth), counts)
+
+
+def _matrix_of_rows(column: Longs, offsets: Longs, columns: int) -> csr_array:
+    """Return a matrix with a 1 in each column that a ragged row names; -1 is none."""
+    named = column >= 0
+    ones = np.ones(int(named.sum()))
+    return csr_array((ones, column[named], offsets_of(named)[offsets]), (len(offsets) - 1, columns))
 
 
 def _reach(mark: str) -> int:
@@ -139,34 +144,3 @@ def _starts_at_one(log: ClickLog) -> Marks:
     starts = np.zeros(log.rankings, bool)
     starts[filled] = log.ranking_positions[log.ranking_offsets[:-1][filled]] == 1
     return starts
-
-
-@njit(cache=True, nogil=True)
-def _count_kernel(  # type: ignore[no-untyped-def]
-    sessions,
-    unit,
-    session_ranking,
-    click_offsets,
-    clicks,
-    ranking_offsets,
-    ranking_positions,
-    ranking_reach,
-    here,
-    first,
-):
-    for i in range(len(sessions)):
-        session = sessions[i]
-        ranking = session_ranking[session]
-        start = ranking_offsets[ranking]
-        group = unit[i]
-        for c in range(click_offsets[session], click_offsets[session + 1]):
-            k = ranking_positions[start + clicks[c]]
-            if k > ranking_reach[ranking]:
-                break
-            here[group, k - 1] += 1
-            if k == 1:
-                for slot in range(start, ranking_offsets[ranking + 1]):
-                    shown = ranking_positions[slot]
-                    if shown > ranking_reach[ranking]:
-                        break
-                    first[group, shown - 1] += 1

@@ -21,6 +21,7 @@ from prsrank.propensity.cells import Cells, count_cells, queries_of
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.em_steps import (
     CellLikelihood,
+    cell_scores,
     most_likely_curve,
     propensity_given_relevance,
     relevance_gradient,
@@ -209,14 +210,9 @@ def _telling_cells(log: ClickLog, depth: int) -> Cells:
 def influence_given_relevance(cells: Cells, p: Floats, r: Floats) -> Floats:
     """Return each unit's effect on log(p_k / p_1), r being given (units x positions)."""
     doc, place = cells.cell_docs, cells.positions - 1
-    both = np.minimum(p[place] * r[doc], 1 - 1e-6)
-    information = np.bincount(place, cells.shown * both / (1 - both), cells.depth)
+    surplus, information = cell_scores(cells, p, r)
     keys, unit = units_of(cells.unit_keys(len(queries_of(cells).keys)))
-    scores = np.bincount(
-        unit[doc] * cells.depth + place,
-        (cells.clicked - cells.shown * both) / (1 - both),
-        len(keys) * cells.depth,
-    ).reshape(len(keys), cells.depth)
+    scores = np.bincount(unit[doc] * cells.depth + place, surplus, len(keys) * cells.depth)
     with np.errstate(divide="ignore", invalid="ignore"):
-        moves = scores / information
+        moves = scores.reshape(-1, cells.depth) / np.bincount(place, information, cells.depth)
     return np.asarray(moves - moves[:, :1])

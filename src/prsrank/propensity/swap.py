@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.pieces import Extent, Pieces
-from prsrank.logs.units import UnitSums, session_keys, units_of
+from prsrank.logs.units import UnitSums, clicks_by_unit, session_keys, units_of
 from prsrank.propensity.bootstrap import (
     CurveOptions,
     RawCurve,
@@ -24,6 +23,7 @@ from prsrank.propensity.identification import (
     linked_positions,
 )
 from prsrank.propensity.links import linked_to_first, solve_grounded
+from prsrank.ragged import offsets_of, ragged_rows
 from prsrank.types import Floats, LogTables, Longs
 
 _NONE = (
@@ -151,26 +151,28 @@ def swapped_clicks(log: ClickLog, *, depth: int) -> UnitSums:
     """
     pairs, pair_of_design = swap_pairs(log.designs, depth=depth)
     ranking_pair = pair_of_design[log.ranking_design]
+    column = _swapped_slots(log, pairs, ranking_pair)
     sessions = np.flatnonzero(ranking_pair[log.session_ranking] >= 0)
     keys, unit = units_of(session_keys(log)[sessions])
-    counts = np.zeros((len(keys), len(pairs), 2))
-    _count_kernel(
-        sessions,
-        unit,
-        log.session_ranking,
-        log.click_offsets,
-        log.clicks,
-        log.ranking_offsets,
-        log.ranking_positions,
-        ranking_pair,
-        pairs,
-        counts,
-    )
+    shape = (len(keys), 2 * len(pairs))
+    counts = clicks_by_unit(log, sessions, unit, column, shape).reshape(len(keys), len(pairs), 2)
     columns = ((pairs[:, :1] << _BITS | pairs[:, 1:]) << 1) + np.arange(2)
     order = np.argsort(columns[:, 0])
-    return UnitSums(
-        keys, columns[order].ravel(), counts[:, order].reshape(len(keys), 2 * len(pairs))
-    )
+    return UnitSums(keys, columns[order].ravel(), counts[:, order].reshape(shape))
+
+
+def _swapped_slots(log: ClickLog, pairs: Longs, ranking_pair: Longs) -> Longs:
+    """Return 2 x pair + end of each slot at an end of its ranking's swap; -1 for the others."""
+    column = np.full(len(log.ranking_positions), -1, np.int64)
+    slots, offsets = ragged_rows(log.ranking_offsets, ranking_pair >= 0)
+    pair = np.repeat(ranking_pair[ranking_pair >= 0], np.diff(offsets))
+    at_end = log.ranking_positions[slots][:, None] == pairs[pair]
+    # where a doc was missing at one of the two positions there was nothing to swap
+    ends = np.diff(offsets_of(at_end.any(axis=1))[offsets])
+    swapped = at_end & (np.repeat(ends, np.diff(offsets)) == 2)[:, None]
+    rows, end = np.nonzero(swapped)
+    column[slots[rows]] = 2 * pair[rows] + end
+    return column
 
 
 def swap_pairs(designs: tuple[str, ...], *, depth: int) -> tuple[Longs, Longs]:
@@ -187,37 +189,3 @@ def swap_pairs(designs: tuple[str, ...], *, depth: int) -> tuple[Longs, Longs]:
             if other <= depth:
                 pair_of_design[number] = known.setdefault((one, other), len(known))
     return np.array(list(known), dtype=np.int64).reshape(-1, 2), pair_of_design
-
-
-@njit(cache=True, nogil=True)
-def _count_kernel(  # type: ignore[no-untyped-def]
-    sessions,
-    unit,
-    session_ranking,
-    click_offsets,
-    clicks,
-    ranking_offsets,
-    ranking_positions,
-    ranking_pair,
-    pairs,
-    counts,
-):
-    for i in range(len(sessions)):
-        session = sessions[i]
-        ranking = session_ranking[session]
-        pair = ranking_pair[ranking]
-        start = ranking_offsets[ranking]
-        found = 0
-        for slot in range(start, ranking_offsets[ranking + 1]):
-            k = ranking_positions[slot]
-            if k == pairs[pair, 0] or k == pairs[pair, 1]:
-                found += 1
-            if k >= pairs[pair, 1]:
-                break
-        if found < 2:
-            continue
-        for c in range(click_offsets[session], click_offsets[session + 1]):
-            k = ranking_positions[start + clicks[c]]
-            for end in range(2):
-                if k == pairs[pair, end]:
-                    counts[unit[i], pair, end] += 1

@@ -11,8 +11,6 @@ from prsrank.errors import InputError
 from prsrank.ragged import list_of_row
 from prsrank.rankers.base import Quality
 from prsrank.rankers.net_ranker import FeatureInput
-from prsrank.rankers.neural_batches import ResidentLists, training_lists
-from prsrank.rankers.neural_loss import pair_loss
 from prsrank.rankers.neural_net import ScoreNet
 from prsrank.rankers.torch_library import torch
 from prsrank.types import Longs
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from prsrank.pairs.pair_set import PairSet
 
 _ROWS = 1 << 16
-_LISTS = 256
 
 
 def validation_measure(
@@ -41,46 +38,23 @@ def validation_measure(
         return lambda: None
     if isinstance(validation, RankingDataset):
         relevance, offsets = validation.relevance, validation.offsets
-        return _score_measure(
-            validation, lambda scores: ndcg_at_10(relevance, scores, offsets), net, net_input
-        )
+        validation = validation, lambda scores: ndcg_at_10(relevance, scores, offsets)
     lists, rule = validation
-    if callable(rule):
-        return _score_measure(lists, rule, net, net_input)
-    return _loss_measure(lists, rule, net, net_input)
-
-
-def _score_measure(
-    dataset: RankingDataset, quality: Quality, net: ScoreNet, net_input: FeatureInput
-) -> Callable[[], float]:
+    quality = rule if callable(rule) else _less_loss(rule)
     parts = [
-        torch.from_numpy(net_input(dataset.features[start : start + _ROWS])).to(net.weights.device)
-        for start in range(0, dataset.docs, _ROWS)
+        torch.from_numpy(net_input(lists.features[start : start + _ROWS])).to(net.weights.device)
+        for start in range(0, lists.docs, _ROWS)
     ]
     return lambda: quality(
         np.concatenate([net(part).cpu().numpy() for part in parts]).astype(np.float64)
     )
 
 
-def _loss_measure(
-    dataset: RankingDataset, pairs: "PairSet", net: ScoreNet, net_input: FeatureInput
-) -> Callable[[], float]:
-    cpu = torch.device("cpu")
-    source = training_lists(
-        dataset, pairs, net_input, net_input.columns, device=cpu, dtype=torch.float32, seed=0
-    )
-    assert isinstance(source, ResidentLists)  # noqa: S101 - nothing is streamed to the CPU
-    block, weight = source.block, float(pairs.weights.sum(dtype=np.float64))
+def _less_loss(pairs: "PairSet") -> Quality:
+    from prsrank.losses.logistic import logistic_loss  # numba
 
-    def measure() -> float:
-        total = 0.0
-        for batch in torch.split(torch.arange(block.lists), _LISTS):
-            rows, starts = block.rows(batch)
-            scores = net(block.features[rows].to(net.weights.device)).cpu()
-            total += float(pair_loss(scores, *block.pairs(batch, starts))[0])
-        return -total / weight
-
-    return measure
+    weight = float(pairs.weights.sum(dtype=np.float64))
+    return lambda scores: -logistic_loss(scores, pairs)[0] / weight
 
 
 def ndcg_at_10(relevance: npt.NDArray, scores: npt.NDArray, offsets: Longs) -> float:
