@@ -225,8 +225,9 @@ def test_rows_that_cannot_be_used_are_named_as_on_one_machine(
     spark, log_file, tmp_path, change, value
 ):
     path = tmp_path / "log.parquet"
+    where = "session_id < 50" if change == "weight" else "session_id = 5 AND position = 2"
     duckdb.sql(
-        f"COPY (SELECT * REPLACE (CASE WHEN session_id = 5 AND position = 2 THEN {value} "
+        f"COPY (SELECT * REPLACE (CASE WHEN {where} THEN {value} "
         f"ELSE {change} END AS {change}) FROM (SELECT * REPLACE (click::INT AS click), "
         f"2.5::DOUBLE AS weight FROM '{log_file}')) TO '{path}'"
     )
@@ -246,14 +247,14 @@ def test_a_session_with_a_doc_or_position_twice(spark, log_file, tmp_path, colum
         f"COPY (SELECT * REPLACE (CASE WHEN session_id = 5 THEN 1 ELSE {column} END AS {column}) "
         f"FROM '{log_file}') TO '{path}'"
     )
-    with pytest.raises(InputError, match=f"{what} twice in session 5 of query .* 1 such") as found:
+    with pytest.raises(InputError, match=f"{what} twice in session 5 of query .* .1 such") as found:
         loaded(spark, path)
     assert "\n" not in str(found.value)
 
 
 def test_a_query_with_many_of_all_rows_is_named(spark, log_file, tmp_path):
     path = tmp_path / "skewed.parquet"
-    (query,) = duckdb.sql(f"SELECT min(query_id) FROM '{log_file}'").fetchone()
+    [(query,)] = duckdb.sql(f"SELECT min(query_id) FROM '{log_file}'").fetchall()
     duckdb.sql(
         f"COPY (SELECT * FROM '{log_file}' UNION ALL SELECT * EXCLUDE (copy) "
         f"REPLACE (session_id + 1000000 * copy AS session_id) FROM '{log_file}', "

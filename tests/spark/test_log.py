@@ -14,7 +14,7 @@ from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.fit.engine import Weighed
 from prsrank.fit.local import LocalEngine
-from prsrank.fit.parts import QUERY, Split
+from prsrank.fit.parts import QUERY, RANDOMISED, Split
 from prsrank.logs.mapping import LogMapping
 from prsrank.propensity.curve import PowerLaw
 from prsrank.rankers.base import load_ranker
@@ -136,6 +136,16 @@ def test_evaluated_as_on_the_local_engine(here, there):
     ]
     same_evaluation(*found)
     assert len({(one.part, one.estimator) for one in found[1].evaluation.estimates}) == 9
+
+
+def test_lists_are_those_of_the_whole_log(spark, half_randomised):
+    """Held-out sessions show fewer docs of a query than the log does: all have ranks."""
+    found = []
+    for engine in (LocalEngine(), spark):
+        with engine.open_log(half_randomised, mapping=FEATURES) as source:
+            parts = engine.load(source, mapping=FEATURES).split(Split(RANDOMISED, 1.0))
+            found.append(parts.held_out.evaluate(CURVE, {"random": None}, against=["logged"]))
+    same_evaluation(*found)
 
 
 def test_sessions_without_a_click_count_in_the_divisor(there):

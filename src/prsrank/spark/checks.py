@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.event_source import EVENTS, check_columns, check_rows
+from prsrank.logs.tables import named_errors
 from prsrank.spark.events import SparkEvents
 
 # A query with more than this share of all rows is worth a word.
@@ -21,8 +22,9 @@ def checked(events: SparkEvents) -> SparkEvents:
     """
     if events.checked:
         return events
-    check_columns(events, events.contexts)
-    rows = check_rows(events)
+    with named_errors(events.name):
+        check_columns(events, events.contexts)
+        rows = check_rows(events)
     _check_sessions(events)
     _warn_of_skew(events, rows)
     return replace(events, checked=True)

@@ -141,7 +141,9 @@ class SparkEngine:
         elif data is not None:
             names, frame = data.feature_names, _frame_of(self.session, data)
         else:
-            return SparkLog(self, events, events.features, None).covered()
+            # lists are those of the whole log: a part may show fewer of their docs
+            docs = doc_rows(events.frame, events.features) if events.features else None
+            return SparkLog(self, events, events.features, docs)
         docs = doc_rows(_like(frame, events), names)
         return SparkLog(self, events, names, docs).covered()
 

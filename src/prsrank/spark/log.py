@@ -35,7 +35,6 @@ from prsrank.spark.events import SparkEvents
 from prsrank.spark.linear_sums import fit_linear
 from prsrank.spark.pairs import (
     counted_pairs,
-    doc_rows,
     judged_rows,
     log_rows,
     worker_of,
@@ -69,7 +68,7 @@ class SparkLog:
         engine: whose session it is.
         events: the events, checked.
         features: names of the features.
-        docs: docs with features, as `doc_rows` gives them; None: they are in the events.
+        docs: docs with features, as `doc_rows` gives them; None: there are no features.
         left_out: sessions that show docs without features.
         known: how large the log is, if it was counted.
     """
@@ -111,8 +110,7 @@ class SparkLog:
 
     def covered(self) -> "SparkLog":
         """Return the sessions all of whose docs have features."""
-        if self.docs is None:
-            return self
+        assert self.docs is not None  # noqa: S101
         keys = ["query_id", "session_id"]
         known = self.docs.select("query_id", self.docs["doc"].alias("doc_id"))
         frame = self.events.frame
@@ -282,10 +280,8 @@ class SparkLog:
 
     def _docs(self) -> "DataFrame":
         """Return the docs of the lists of the log's queries."""
-        if not self.features:
-            raise InputError(f"{self.events.name}: no features: name columns of the log or a table")
         if self.docs is None:
-            return doc_rows(self.events.frame, self.features)
+            raise InputError(f"{self.events.name}: no features: name columns of the log or a table")
         queries = self.events.frame.select("query_id").distinct()
         return self.docs.join(queries, on="query_id", how="left_semi")
 
