@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import prsrank.audit
-from prsrank.audit.catalogue import Kind, finds
+from prsrank.audit.catalogue import KINDS, Kind, finds
 from prsrank.audit.findings import Finding
 from prsrank.cli import run
 from prsrank.clicks.models import CLICK_MODELS
@@ -128,7 +128,6 @@ def write_toy(model):
     return f"{model.ranker} of {model.scorer.columns}".encode()
 
 
-@finds({"toy-rows": Kind("note", "play on")})
 def check_toy(tables):
     (rows,) = tables.row("SELECT count(*) FROM {events}")
     yield Finding("toy-rows", f"the toy saw {rows} rows")
@@ -136,6 +135,8 @@ def check_toy(tables):
 
 @pytest.fixture(autouse=True)
 def toys(monkeypatch):
+    monkeypatch.setitem(KINDS, "toy-rows", None)  # so that it is gone after each test
+    finds({"toy-rows": Kind("note", "play on")})(check_toy)
     monkeypatch.setitem(RANKERS, "toy", ToyRanker)
     monkeypatch.setitem(ESTIMATORS, "toy", ToyEstimator())
     monkeypatch.setitem(CLICK_MODELS, "toy", ToyUsers)
@@ -267,9 +268,9 @@ def test_a_fit_with_toys(log, tmp_path, prsrank_run):
 
 def test_help_names_the_toys(prsrank_run):
     for command, words in {
-        "train": ("unbiased_lambdamart or toy.", "labels or toy."),
-        "fit": ("unbiased_lambdamart or toy; not", "labels or toy; not"),
-        "propensity": ("regression-em or toy.",),
+        "train": ("lightgbm_position or toy.", "posterior or toy."),
+        "fit": ("lightgbm_position or toy; not", "posterior or toy; not"),
+        "propensity": ("likelihood or toy.",),
         "simulate": ("trust or toy.",),
         "export": ("onnx or toy.",),
         "evaluate": ("arp_mean_rank or toy.",),

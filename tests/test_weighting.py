@@ -63,7 +63,9 @@ def test_oracle_of_a_doc_that_is_always_clicked():
     assert pns_oracle_weights(1.0, 1.0, relevance=1, noise=0.0) == 0
 
 
-@pytest.mark.parametrize("name", [n for n in WEIGHTINGS if n not in ("naive", "labels")])
+@pytest.mark.parametrize(
+    "name", [n for n in WEIGHTINGS if n not in ("naive", "labels", "posterior")]
+)
 def test_unseen_docs_weigh_nothing(name):
     weights = WEIGHTINGS[name](0.5, [0.0, 0.5], relevance=[0, 0])
     assert weights[0] == 0
@@ -152,6 +154,7 @@ def test_which_need_what():
         "ips_oracle": (True, True),
         "pns_oracle": (True, True),
         "labels": (True, False),
+        "posterior": (False, True),
     }
 
 

@@ -128,7 +128,7 @@ def at(s, position):
     return float(CURVE.at(position))
 
 
-@pytest.mark.parametrize("name", [n for n in WEIGHTINGS if n != "labels"])
+@pytest.mark.parametrize("name", [n for n in WEIGHTINGS if n not in ("labels", "posterior")])
 @settings(max_examples=15)
 @given(rng=rngs, constant=st.sampled_from(list(CONSTANTS)), weighted=st.booleans())
 def test_weights_equal_single_sessions(name, rng, constant, weighted):

@@ -53,7 +53,7 @@ def test_parts_of_a_log_add_up_exactly(log: ClickLog, lists: RankingDataset) -> 
     third = np.arange(log.sessions) % 3
     parts = [count_on_lists(log.select(third == i), lists) for i in (2, 0, 1)]
     whole, merged = count_on_lists(log, lists), merge_cells(parts)
-    for name in ("offsets", "positions", "shown", "clicked", "doc_query"):
+    for name in ("offsets", "positions", "shown", "clicked", "query_key", "doc_key"):
         np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
 
 

@@ -16,9 +16,6 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.families import Family
 from prsrank.files import FileName, atomic_output, read_json, write_json
-from prsrank.pairs.click_sets import ClickSets
-from prsrank.pairs.pair_set import PairSet
-from prsrank.pairs.posterior import posterior_pairs
 from prsrank.types import Floats
 from prsrank.weighting import find_weighting
 
@@ -163,6 +160,11 @@ class Ranker(ABC):
             if propensities is not None:
                 raise InputError(f"{self.name} learns its propensities: give it none")
             return self._folded(log, dataset)
+        # numba, which the nets can do without
+        from prsrank.pairs.click_sets import ClickSets
+        from prsrank.pairs.pair_set import PairSet
+        from prsrank.pairs.posterior import posterior_pairs
+
         chosen, options = weighting or self.default_weighting, self.pair_options
         if find_weighting(chosen).against == "posterior":
             return posterior_pairs(

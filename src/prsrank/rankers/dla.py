@@ -8,7 +8,6 @@ import numpy as np
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.logs.click_log_checks import warn_of_weights
 from prsrank.propensity.curve import learned_curve
 from prsrank.rankers.base import Progress, Validation
 from prsrank.rankers.net_ranker import NetRanker, check_net_parameters, default_batch
@@ -90,6 +89,7 @@ class DLA(NetRanker):
         return "log"
 
     def _folded(self, log: "ClickLog", dataset: RankingDataset) -> "ClickedRankings":
+        from prsrank.logs.click_log_checks import warn_of_weights
         from prsrank.rankers.dla_training import ClickedRankings
 
         warn_of_weights(log, "dla")
