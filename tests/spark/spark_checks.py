@@ -33,8 +33,8 @@ def trees_of(text):
     return [line for line in trees.splitlines() if not line.startswith(estimated)]
 
 
-def close(one, other, atol=1e-12):
-    np.testing.assert_allclose(other, one, rtol=1e-9, atol=atol)
+def close(one, other, what="", atol=1e-12):
+    np.testing.assert_allclose(other, one, rtol=1e-9, atol=atol, err_msg=what)
 
 
 def same_curve(one, other):
@@ -57,7 +57,7 @@ def same_evaluation(one, other):
         for a, b in zip(mine, yours, strict=True):
             for key, value in vars(a).items():
                 if isinstance(value, float):
-                    close(value, getattr(b, key))
+                    close(value, getattr(b, key), f"{name}: {key} of {a}")
                 else:
                     assert getattr(b, key) == value, (a, b)
 

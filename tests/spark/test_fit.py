@@ -62,9 +62,11 @@ def assert_same_fit(here, there):
 @pytest.mark.parametrize("holdout", ["query:0.3", "randomised"])
 def test_linear_on_two_workers(spark, half_randomised, tmp_path, holdout):
     """Features are columns of the log; where shuffled sessions judge, each half has its curve."""
+    method = "randomised" if holdout == "randomised" else "auto"
     here, there = fitted_on_both(
-        spark, half_randomised, tmp_path, ranker="linear", holdout=holdout, workers=2
-    )
+        spark, half_randomised, tmp_path, ranker="linear", holdout=holdout, workers=2,
+        propensity=method,
+    )  # fmt: skip
     assert_same_fit(here, there)
     assert there.propensities.context == (HALF if holdout == "randomised" else None)
     assert there.manifest["engine"] == {"name": "spark", "workers": 2}

@@ -88,6 +88,8 @@ def ratio_intervals(
         return RatioIntervals(nothing, nothing, nothing, nothing)
     values, errors = _ratios(np.ones((1, units)), x, d)
     values, errors = values[0], errors[0]
+    # terms that cancel leave their rounding, whose sign and size depend on the order of the sum
+    values[np.abs(values) <= _ROUNDING * np.abs(x).sum(axis=0) / total] = 0.0
     if units < 2:
         # one query says nothing of how queries differ
         wide = np.where(x[0] == 0, 0.0, np.inf)
