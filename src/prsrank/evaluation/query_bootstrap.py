@@ -77,10 +77,7 @@ def ratio_intervals(
     """
     settings: Sampling = {**SAMPLING, **sampling}
     samples, confidence = settings["samples"], settings["confidence"]
-    if samples < 100:
-        raise InputError(f"samples must be at least 100, not {samples}")
-    if not 0.0 < confidence < 1.0:
-        raise InputError(f"confidence must be between 0 and 1, not {confidence}")
+    _check(samples, confidence)
     x, d = _joined(np.asarray(numerators, np.float64), np.asarray(denominators, np.float64))
     units, total = len(d), d.sum()
     if total == 0:
@@ -106,6 +103,13 @@ def ratio_intervals(
     p_values = np.where(errors > 0, shares, 1 / (1 + samples))
     p_values[values == 0] = 1.0
     return RatioIntervals(values, values - below, values + above, p_values)
+
+
+def _check(samples: int, confidence: float) -> None:
+    if samples < 100:
+        raise InputError(f"samples must be at least 100, not {samples}")
+    if not 0.0 < confidence < 1.0:
+        raise InputError(f"confidence must be between 0 and 1, not {confidence}")
 
 
 def _reaches(steps: Floats, confidence: float) -> tuple[Floats, Floats]:

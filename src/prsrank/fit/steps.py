@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -201,34 +201,41 @@ def _run(
         if recorded is not None:
             check_inputs(recorded["inputs"], inputs, plan)
         with runner.open_log(plan.log, mapping=plan.mapping, memory=plan.memory) as source:
-            found = _audited(source, plan, tell)
-            tell(f"reading {plan.log}")
-            log = _loaded(runner, source, plan)
-            parts = log.split(plan.split)
-            tell("estimating propensities")
-            propensities = find_propensities(plan, found, log, parts)
-            tuned = {
-                weighting: tune(weighting, parts, propensities.curve, plan, tell)
-                for weighting in plan.weightings
-            }
-            tell("evaluating")
-            evaluation = _evaluated(plan, parts, propensities, tuned)
+            result = _fitted(runner, source, plan, folder, tell)
             with atomic_output(folder, folder=True) as draft:
                 tell("writing")
-                write_results(draft, plan, parts, propensities, tuned, evaluation)
-                chosen = chosen_settings(propensities, tuned, parts)
+                write_results(
+                    draft, plan, result.parts, result.propensities, result.tuned, result.evaluation
+                )
+                chosen = chosen_settings(result.propensities, result.tuned, result.parts)
                 where = {"name": runner.name, "workers": runner.workers}
                 manifest = make_manifest(plan, inputs, chosen, where, draft)
                 differs = () if recorded is None else tuple(output_differences(recorded, manifest))
-                result = FitResult(
-                    folder, plan, runner.name, found, parts, log.left_out, propensities, tuned,
-                    evaluation, manifest, differs,
-                )  # fmt: skip
+                result = replace(result, manifest=manifest, differs=differs)
                 _write_report(draft, result, started)
                 write_json(draft / MANIFEST, manifest)
     if differs:
         warn(f"not the same as the fit that was repeated: {', '.join(differs)}")
     return result
+
+
+def _fitted(runner: Engine, source: Any, plan: Plan, folder: Path, tell: Tell) -> FitResult:
+    """Return all that a fit finds, before anything is written."""
+    found = _audited(source, plan, tell)
+    tell(f"reading {plan.log}")
+    log = _loaded(runner, source, plan)
+    parts = log.split(plan.split)
+    tell("estimating propensities")
+    propensities = find_propensities(plan, found, log, parts)
+    tuned = {
+        weighting: tune(weighting, parts, propensities.curve, plan, tell)
+        for weighting in plan.weightings
+    }
+    tell("evaluating")
+    evaluation = _evaluated(plan, parts, propensities, tuned)
+    return FitResult(
+        folder, plan, runner.name, found, parts, log.left_out, propensities, tuned, evaluation, {}
+    )
 
 
 def _audited(source: Any, plan: Plan, tell: Tell) -> Audit:
