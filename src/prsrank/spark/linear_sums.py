@@ -60,10 +60,9 @@ class _LossSums:
     """The weighted mean of the logistic loss over the pairs of all pieces."""
 
     def __init__(self, shards: Pieces[Shard], scaling: FeatureScaling) -> None:
-        self.matrices = shards.map(
-            lambda shard: PairMatrix.build(shard.dataset, shard.pairs, scaling, threads=1)
-        )
-        self.weight = self.matrices.total(lambda matrix: matrix.weight_sum)
+        self.matrices = shards.map(lambda shard: _matrix(shard, scaling))
+        self.columns = scaling.columns
+        self.weight = self.matrices.total(lambda one: 0.0 if one is None else one.weight_sum)
         if not np.isfinite(self.weight):
             raise InputError("the weights of pairs must be finite and at least 0")
         if self.weight == 0:
@@ -78,7 +77,7 @@ class _LossSums:
             loss, by_doc = logistic_loss(matrix.scores(weights), matrix.pairs, threads=1)
             return np.append(matrix.gather(by_doc), loss)
 
-        total = self._mean(of_piece)
+        total = self._mean(of_piece, more=1)
         return float(total[-1]), total[:-1]
 
     def hessian_product(self, weights: Floats, vector: Floats) -> Floats:
@@ -91,8 +90,18 @@ class _LossSums:
 
         return self._mean(of_piece)
 
-    def _mean(self, of_piece: Callable[[PairMatrix], Floats]) -> Floats:
-        return self.matrices.total(of_piece) / self.weight
+    def _mean(self, of_piece: Callable[[PairMatrix], Floats], *, more: int = 0) -> Floats:
+        """Return the mean of what a function says of each piece: a number a column, and more."""
+        nothing = np.zeros(self.columns + more)
+        total = self.matrices.total(lambda one: nothing if one is None else of_piece(one))
+        return total / self.weight
+
+
+def _matrix(shard: Shard, scaling: FeatureScaling) -> PairMatrix | None:
+    """Standardise the docs of a piece; None where it has no pair."""
+    if not shard.pairs.weights.any():
+        return None
+    return PairMatrix.build(shard.dataset, shard.pairs, scaling, threads=1)
 
 
 def _find_scaling(
