@@ -44,7 +44,7 @@ def conclusions(result: "FitResult") -> list[str]:
     names = {result.baseline: _BASELINES[result.baseline]}
     names |= {other: f"{other} training" for other in reversed(others)}
     lines = [
-        _sentence(model.upper(), found.difference(model, METRIC, against=against), name)
+        _sentence(_title(model), found.difference(model, METRIC, against=against), name)
         for against, name in names.items()
     ]
     if result.baseline != LOGGED:
@@ -56,6 +56,11 @@ def conclusions(result: "FitResult") -> list[str]:
 
 
 _BASELINES = {LOGGED: "the logged ranking", "random": "random order"}
+
+
+def _title(weighting: str) -> str:
+    """Return a weighting's name as a sentence begins with it: abbreviations in capitals."""
+    return weighting.upper() if len(weighting) <= 3 else weighting.capitalize()
 
 
 def fit_report(result: "FitResult", *, log: Part, about: Sequence[Sequence[Any]]) -> Part:
@@ -74,7 +79,7 @@ def fit_report(result: "FitResult", *, log: Part, about: Sequence[Sequence[Any]]
         *(_training(result), _evaluation(result)),
     ]
     return page(
-        f"Fit: {plan.weighting.upper()}, {plan.ranker}",
+        f"Fit: {_title(plan.weighting)}, {plan.ranker}",
         plan.log,
         sections,
         lead=conclusions(result),
