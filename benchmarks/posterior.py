@@ -94,7 +94,12 @@ def methods(
         "prs": weighted("prs", {}),
         "symmetric": weighted("symmetric", *({"power": power} for power in (0.25, 0.5, 1.0))),
         "doubly robust": lambda: [
-            (lists, doubly_robust_pairs(log, lists, curve, tau=t, prior=prior, **options))
+            (
+                lists,
+                doubly_robust_pairs(
+                    log, lists, curve, parameters={"tau": t}, prior=prior, **options
+                ),
+            )
             for t in TAUS
         ],
         "posterior": lambda: [(lists, theta()[0].pairs(**options))],

@@ -2,18 +2,19 @@ r"""Weightings: what a pair (clicked doc i, other doc j) of one session weighs.
 
 With p_i and p_j the propensities of the positions at which the two docs were shown:
 
-| name       | weight of the pair (i, j)                   | j is                       |
-| ---------- | ------------------------------------------- | -------------------------- |
-| naive      | 1                                           | non-clicked                |
-| ips        | 1 / max(p_i, tau)                           | non-clicked                |
-| pns        | p_j                                         | non-clicked                |
-| prs        | min(gamma, p_j / max(p_i, tau))             | non-clicked                |
-| symmetric  | min(p_i, p_j) (p_i p_j)^power / p_i         | non-clicked                |
-| ips_all    | 1 / max(p_i, tau)                           | any other doc              |
-| ips_oracle | 1 / max(p_i, tau)                           | any other irrelevant doc   |
-| pns_oracle | p_j (1 - q_j) / (1 - p_j q_j)               | non-clicked                |
-| labels     | 1, i relevant and j irrelevant              | from labels, not clicks    |
-| posterior  | θ_i (1 - θ_j), from all clicks and features | any other doc of the list  |
+| name          | weight of the pair (i, j)                   | j is                      |
+| ------------- | ------------------------------------------- | ------------------------- |
+| naive         | 1                                           | non-clicked               |
+| ips           | 1 / max(p_i, tau)                           | non-clicked               |
+| pns           | p_j                                         | non-clicked               |
+| prs           | min(gamma, p_j / max(p_i, tau))             | non-clicked               |
+| symmetric     | min(p_i, p_j) (p_i p_j)^power / p_i         | non-clicked               |
+| ips_all       | 1 / max(p_i, tau)                           | any other doc             |
+| ips_oracle    | 1 / max(p_i, tau)                           | any other irrelevant doc  |
+| pns_oracle    | p_j (1 - q_j) / (1 - p_j q_j)               | non-clicked               |
+| labels        | 1, i relevant and j irrelevant              | from labels, not clicks   |
+| posterior     | θ_i (1 - θ_j), from all clicks and features | any other doc of the list |
+| doubly_robust | r_i (1 - r_j), from the same                | any other doc of the list |
 
 q_j is the probability of a click on an observed doc: 1 - noise if it is relevant, else noise.
 A weight depends on the logged positions only, never on the scores of the ranker in training.
@@ -34,7 +35,7 @@ from prsrank.families import Family
 from prsrank.types import Floats, Marks
 from prsrank.types import WeightFunction as WeightFunction
 
-Against = Literal["non-clicked", "others", "irrelevant", "labels", "posterior"]
+Against = Literal["non-clicked", "others", "irrelevant", "labels", "posterior", "doubly robust"]
 
 
 def naive_weights(p_clicked: npt.ArrayLike, p_non_clicked: npt.ArrayLike) -> Floats:
@@ -165,9 +166,11 @@ class Weighting:
     Attributes:
         name: as in the table `WEIGHTINGS`.
         function: `function(p_clicked, p_non_clicked, **parameters)`, by broadcasting; None
-            for `labels`, which needs no clicks, and `posterior`, which weighs no single session.
+            for `labels`, which needs no clicks, and for `posterior` and `doubly_robust`, which
+            weigh no single session.
         against: "non-clicked", "others" (clicked or not), "irrelevant" (others whose
-            relevance is 0), "labels", or "posterior" (see `prsrank.pairs.posterior`).
+            relevance is 0), "labels", "posterior" (see `prsrank.pairs.posterior`) or "doubly
+            robust" (`prsrank.pairs.doubly_robust`).
         takes_relevance: the function has a keyword `relevance`, that of the other doc.
         needs_propensities: False if the weights do not depend on propensities.
         parameters: values of the function's keywords.
@@ -288,6 +291,7 @@ WEIGHTINGS: Family[Weighting] = Family(
             ),
             Weighting("labels", None, "labels", needs_propensities=False, chart_style=4),
             Weighting("posterior", None, "posterior", parameters={"temper": 0.0}),
+            Weighting("doubly_robust", None, "doubly robust", parameters=_TAU),
         )
     },
 )

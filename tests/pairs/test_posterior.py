@@ -150,6 +150,8 @@ def test_doubly_robust_relevance_is_unbiased_and_clipped_in_pairs(lists: Ranking
     relevant = lists.relevance > 0
     assert np.mean([v[relevant].mean() for v in values]) == pytest.approx(0.9, abs=0.02)
     assert np.mean([v[~relevant].mean() for v in values]) == pytest.approx(0.1, abs=0.02)
-    pairs = doubly_robust_pairs(logs[0], lists, CURVE, tau=0.1, prior=PRIOR, normalise="arp")
+    pairs = doubly_robust_pairs(
+        logs[0], lists, CURVE, parameters={"tau": 0.1}, prior=PRIOR, normalise="arp"
+    )
     assert pairs.normalise == "arp"
     assert (pairs.losing <= 1).all()

@@ -1,13 +1,20 @@
 """Training: from a shared log and a job's settings to a ranker."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.experiment.jobs import Identity
 from prsrank.experiment.shared_inputs import Parts, SharedInputs, run_seed
 from prsrank.metrics.ranking import average, metric
+from prsrank.pairs.doubly_robust import doubly_robust_relevance
+from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
+from prsrank.pairs.posterior import posterior
+from prsrank.propensity.counted_clicks import CountedClicks
+from prsrank.propensity.tempering import temper, tempered
 from prsrank.rankers.base import RANKERS, Quality, Ranker, ranker_class
 from prsrank.rankers.search import best_of
 from prsrank.weighting import WEIGHTINGS
@@ -101,6 +108,7 @@ def _pairs(
     """Return the lists to train on, and their pairs (or a log's counts), made once per log."""
     weighting, known, options = identity["weighting"], identity["propensity"], ranker.pair_options
     key = [weighting, dict(parameters), known, _plain(options)]
+    make: Callable[[], Any]
     if weighting == "labels":
         make = lambda: PairSet.from_labels(parts.train, threads=1, **options)  # noqa: E731
         return parts.train, inputs.keep("pairs", key, make)
@@ -110,10 +118,8 @@ def _pairs(
         return logged.lists, inputs.keep(f"counts of {ranker.name}", key, make)
     curve = None if known is None else inputs.curve(parts, identity, known)
 
-    if WEIGHTINGS[weighting].against == "posterior":
-        make = lambda: ranker.pairs(  # noqa: E731
-            logged.log, logged.lists, curve, weighting, parameters=dict(parameters)
-        )
+    if WEIGHTINGS[weighting].against in ("posterior", "doubly robust"):
+        make = lambda: _relevance_pairs(inputs, parts, identity, ranker, parameters)  # noqa: E731
         return logged.lists, inputs.keep("pairs", [*key, ranker.prior], make)
 
     def fold() -> PairSet:
@@ -128,6 +134,33 @@ def _pairs(
         )
 
     return logged.lists, inputs.keep("pairs", key, fold)
+
+
+def _relevance_pairs(
+    inputs: SharedInputs,
+    parts: Parts,
+    identity: Identity,
+    ranker: Ranker,
+    parameters: Mapping[str, float],
+) -> OuterPairs:
+    """Make pairs of what clicks and features say of each doc, which methods of a log share."""
+    logged, known = inputs.logged(parts, identity), identity["propensity"]
+    log, lists = logged.log, logged.lists
+    curve, power = inputs.curve(parts, identity, known), 1.0
+    if parameters.get("temper"):
+        judged = inputs.keep("tempering", known, lambda: temper(log, lists, curve, threads=1))
+        power = judged.power if judged.contradicts else 1.0
+    curve = tempered(curve, power)
+    found = inputs.keep(
+        "posterior",
+        [known, power, ranker.prior],
+        lambda: posterior(log, lists, curve, prior=ranker.prior, threads=1),
+    )
+    if identity["weighting"] == "posterior":
+        return found.pairs(**ranker.pair_options)
+    evidence = CountedClicks.of_log(log, lists, curve).evidence()
+    relevance = doubly_robust_relevance(evidence, found.prior, tau=parameters["tau"])
+    return OuterPairs.from_relevance(lists, np.clip(relevance, 0, 1), **ranker.pair_options)
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, str]:

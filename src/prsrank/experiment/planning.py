@@ -14,7 +14,7 @@ _ESTIMATE_VERSION = 3
 """Raised when the same randomised sessions would give other propensities than before."""
 
 _PRODUCTION = ("production_share", "production_ranker")
-_SETTINGS_OF_CLICKS = ("clicks", "eta", "mu", "one_click")
+_SETTINGS_OF_CLICKS = ("clicks", "model", "eta", "mu", "one_click")
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
-from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.models import CLICK_MODELS, click_model
 from prsrank.clicks.production import ProductionRanker, logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.collections import Collection, open_collection, rotation
@@ -175,10 +175,12 @@ def simulated(
     randomised: bool = False,
 ) -> ClickLog:
     """Simulate a log; of one click a session only, if the settings say so."""
+    kind = CLICK_MODELS.find(settings["model"])
+    own = {one.name for one in fields(kind)} & {"eta", "mu"}  # type: ignore[arg-type]
     log = simulate_clicks(
         lists,
         scores,
-        PositionBasedModel(eta=settings["eta"], mu=settings["mu"]),
+        click_model(settings["model"], **{name: settings[name] for name in own}),
         clicks=settings["clicks"],
         seed=seed,
         randomised=1.0 if randomised else 0.0,

@@ -22,6 +22,7 @@ AXES = {
 CLICKS: Values = {
     "clicks": 128_000,
     "clicks_per_query": None,
+    "model": "position-based",
     "eta": 1.0,
     "mu": 0.1,
     "one_click": False,
@@ -32,6 +33,7 @@ CLICKS: Values = {
 """Settings of the clicks and what they are unless said otherwise.
 
 `clicks_per_query`, if given, sets the number of clicks by the training lists of the fold;
+`model` is a name of `CLICK_MODELS`, of which eta and mu are set where it has them;
 `one_click` keeps sessions of exactly one click; `sessions` is the number of sessions that
 are simulated on each list where an experiment is about single lists (bounds)."""
 

@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from prsrank.clicks.models import CLICK_MODELS
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import PRODUCTION_RANKERS
 from prsrank.errors import InputError
@@ -206,6 +207,7 @@ def _metrics(values: Any, kind: str) -> tuple[str, ...]:
 def _clicks(values: Mapping[str, Any]) -> Mapping[str, Any]:
     check_keys(values, CLICKS, "key of clicks")
     PositionBasedModel(eta=values.get("eta", 1.0), mu=values.get("mu", 0.1))
+    one_of(values.get("model", "position-based"), CLICK_MODELS, "click model")
     one_of(values.get("production_ranker", "linear"), PRODUCTION_RANKERS, "production ranker")
     return values
 

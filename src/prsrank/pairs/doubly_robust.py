@@ -1,6 +1,7 @@
 """Doubly robust pairs: the prior plus the importance-weighted rest, as a rival of the posterior."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.relevance.prior import PriorModel, cross_fitted_prior
 from prsrank.relevance.priors import find_prior
 from prsrank.types import Floats
+from prsrank.weighting import find_weighting
 
 if TYPE_CHECKING:
     from prsrank.pairs.log_on_lists import PropensitySource
@@ -53,11 +55,11 @@ def doubly_robust_pairs(
     lists: RankingDataset,
     propensities: "PropensitySource" = None,
     *,
-    tau: float = 0.0,
+    parameters: Mapping[str, float] | None = None,
     model: ClickLikelihood | None = None,
     prior: str | PriorModel = "trees",
     seed: int = 0,
-    **options: object,
+    **options: Any,
 ) -> OuterPairs:
     r"""Return $W_{ij} = k_q r_i (1 - r_j)$ with doubly robust r, clipped to [0, 1].
 
@@ -69,7 +71,7 @@ def doubly_robust_pairs(
         log: this and the others as in `prsrank.pairs.posterior.posterior`.
         lists: the data set.
         propensities: a curve, one value per slot of the log, or None for the log's own.
-        tau: see `doubly_robust_relevance`.
+        parameters: "tau"; see `doubly_robust_relevance`.
         model: the click model.
         prior: "trees", "linear" or a PriorModel.
         seed: of the prior.
@@ -79,7 +81,8 @@ def doubly_robust_pairs(
         Oosterhuis: Doubly robust estimation for correcting position bias in click feedback for
         unbiased learning to rank. TOIS 2023.
     """
+    tau = find_weighting("doubly_robust", parameters).parameters["tau"]
     evidence = CountedClicks.of_log(log, lists, propensities).evidence(model)
     mu = cross_fitted_prior(lists, evidence, find_prior(prior), seed=seed).q
     relevance = np.clip(doubly_robust_relevance(evidence, mu, tau=tau), 0.0, 1.0)
-    return OuterPairs.from_relevance(lists, relevance, **options)  # type: ignore[arg-type]
+    return OuterPairs.from_relevance(lists, relevance, **options)

@@ -162,12 +162,15 @@ class Ranker(ABC):
             return self._folded(log, dataset)
         # numba, which the nets can do without
         from prsrank.pairs.click_sets import ClickSets
+        from prsrank.pairs.doubly_robust import doubly_robust_pairs
         from prsrank.pairs.pair_set import PairSet
         from prsrank.pairs.posterior import posterior_pairs
 
         chosen, options = weighting or self.default_weighting, self.pair_options
-        if find_weighting(chosen).against == "posterior":
-            return posterior_pairs(
+        made = {"posterior": posterior_pairs, "doubly robust": doubly_robust_pairs}
+        against = find_weighting(chosen).against
+        if against in made:
+            return made[against](
                 log, dataset, propensities, prior=self.prior, parameters=parameters, **options
             )
         if self.takes == "click sets":
