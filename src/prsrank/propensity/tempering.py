@@ -7,8 +7,9 @@ well as the curve does, no s is better than another, and nothing is decided.
 
 What a power is found from is relevance by features. A ranker that knew more of relevance than the
 features do put better docs on top than they say, and the curve looks steeper than it is: a power
-below 1 cannot come from that, but one above 1 can. The clicks themselves cannot tell the two
-apart where each doc was shown at one position only; a randomised share of sessions can.
+below 1 cannot come from that, but one above 1 can. Docs that were shown at several positions tell
+the two apart, since a doc is compared with itself there: given a doc's clicks, how they fall on
+its positions does not depend on relevance.
 """
 
 from collections.abc import Mapping
@@ -33,6 +34,9 @@ ETAS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 _NEAR = 0.25
 # An interval of eta wider than this does not tell one curve from another.
 WIDEST_INTERVAL = 0.6
+# Hidden knowledge of the logged ranker (label + noise as its score, eta .5 and 1, four collections)
+# made right curves look like powers up to 1.45. Beyond this, the curve is too flat in any case.
+STEEPER = 1.5
 # Less than this share of the information left by the features is the prior's form, not the curve.
 LEAST_SHARE = 0.055
 _ASIDE = 0.5
@@ -45,6 +49,7 @@ _JUDGE_PARTS = 3
 _DOCS_FOR_JUDGING = 30_000
 _REPLICATES = 500
 _SUBSET_SEED = 1
+_ANY = (0.0, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +63,8 @@ class Tempering:
         decides: whether the likelihood is clear; if not, leave the curve alone.
         share: information about the power that features leave, as a share of what there would
             be if relevance were known: 0 where features explain the positions.
-        one_position: whether no doc was shown at two positions, so that only features tell
-            relevance from position.
+        within: 95 % interval of the power by docs shown at several positions alone, each
+            compared with itself, without features; 0 to infinity where there are none.
         powers: the powers that were tried, rising.
         log_likelihood: of held-out clicks at each of them.
     """
@@ -69,7 +74,7 @@ class Tempering:
     high: float
     decides: bool
     share: float
-    one_position: bool
+    within: tuple[float, float]
     powers: Floats
     log_likelihood: Floats
 
@@ -77,6 +82,20 @@ class Tempering:
     def contradicts(self) -> bool:
         """Whether the clicks clearly prefer another power than 1."""
         return self.decides and not self.low <= 1 <= self.high
+
+    @property
+    def followed(self) -> float:
+        """The power to use; 1 where the curve is better left as it is.
+
+        A power below 1 is safe to follow. One above 1 may be hidden knowledge of the ranker
+        that was logged: it is followed if it is larger than that makes it, or if docs shown at
+        several positions are above 1 too, and no further than they allow.
+        """
+        if not self.contradicts or self.power < 1:
+            return self.power if self.contradicts else 1.0
+        if self.low <= STEEPER and self.within[0] <= 1:
+            return 1.0
+        return max(1.0, min(self.power, self.within[1]))
 
     @property
     def sentence(self) -> str:
@@ -87,12 +106,17 @@ class Tempering:
                 "the clicks cannot judge this curve: features explain them about as well with any "
                 f"of its powers from {self.low:.2f} to {self.high:.2f}; it is left as it is"
             )
-        if self.contradicts:
-            said = f"the clicks contradict this curve: they look like its power {interval}"
-            if self.low > 1 and self.one_position:
-                said += ", unless the ranker that was logged knew more than the features do"
-            return said
-        return f"the clicks agree with this curve: they look like its power {interval}"
+        if not self.contradicts:
+            return f"the clicks agree with this curve: they look like its power {interval}"
+        said = f"the clicks contradict this curve: they look like its power {interval}"
+        if self.followed == 1:
+            return (
+                f"{said}, but a logged ranker that knew more than the features do has the same "
+                "look; it is left as it is"
+            )
+        if self.followed < self.power:
+            return f"{said}, docs shown at several positions like {self.followed:.2f} at most"
+        return said
 
 
 def temper(
@@ -134,22 +158,23 @@ def temper_counts(
         return np.bincount(owner, fitted.log_likelihood, some.lists).astype(np.float64)
 
     steepness, information = _steepness(counted), _information(counted, docs)
-    one = bool((np.diff(counted.cells.offsets) < 2).all())
     if steepness < _FLATTEST:
         height = np.array([heights(1.0).sum()])
-        return Tempering(1.0, 0.0, np.inf, False, 0.0, one, np.ones(1), height)
+        return Tempering(1.0, 0.0, np.inf, False, 0.0, _ANY, np.ones(1), height)
     first = [eta / steepness for eta in ETAS]
     # the curve as it is takes the place of the nearest power
     first[int(np.argmin(np.abs(np.array(first[1:]) - 1))) + 1] = 1.0
     tried = {power: heights(power) for power in first}
     best = max(tried, key=lambda power: tried[power].sum())
-    for power in (best - _NEAR / steepness, best + _NEAR / steepness):
-        if 0 < power < max(first):
+    near = _NEAR / steepness
+    for power in (best - near, best + near):
+        # a spline through two powers that are all but the same is wild between the others
+        if 0 < power < max(first) and min(abs(power - other) for other in tried) > near / 2:
             tried[power] = heights(power)
     powers = np.array(sorted(tried))
     values = np.array([tried[power] for power in powers])
     found = _verdict(powers, values, steepness, information, seed)
-    return replace(found, one_position=one)
+    return replace(found, within=_within(counted, powers, seed))
 
 
 def _steepness(counted: CountedClicks) -> float:
@@ -166,6 +191,32 @@ def _information(counted: CountedClicks, docs: Marks) -> float:
     cells = docs[counted.cells.cell_docs] & (counted.cells.clicked > 0)
     logs = np.log(counted.propensity[cells])
     return float((counted.cells.clicked[cells] * logs**2).sum())
+
+
+def _within(counted: CountedClicks, powers: Floats, seed: int) -> tuple[float, float]:
+    r"""Return the interval of the power by docs shown at several positions.
+
+    Given its clicks, those of a doc fall on its positions as $N_k p_k^s$ over the sum of these,
+    whatever its relevance: a likelihood of the power without features. With clicks of 0 or 1 it
+    is not exact, but the expectation of its derivative is 0 at the right power.
+    """
+    cells = counted.cells
+    several = np.diff(cells.offsets) > 1
+    some, p = cells.keep_docs(several), counted.propensity[several[cells.cell_docs]]
+    if not some.clicked.any() or np.ptp(p) == 0:
+        return _ANY
+    clicks = np.bincount(some.cell_docs, some.clicked, some.docs)
+    units, unit = np.unique(some.query_key, return_inverse=True)
+
+    def heights(power: float) -> Floats:
+        with np.errstate(divide="ignore"):
+            own = np.where(some.clicked > 0, some.clicked * power * np.log(p), 0.0)
+            other = np.log(np.bincount(some.cell_docs, some.shown * p**power))
+        of_doc = np.bincount(some.cell_docs, own) - np.where(clicks > 0, clicks * other, 0.0)
+        return np.asarray(np.bincount(unit, of_doc, len(units)), np.float64)
+
+    _, replicates, _ = _peaks(powers, np.array([heights(power) for power in powers]), seed)
+    return tuple(np.quantile(replicates, [0.025, 0.975]).tolist())
 
 
 def _some_lists(lists: RankingDataset, counted: CountedClicks) -> Marks:
@@ -192,21 +243,9 @@ def _of_docs(evidence: ClickEvidence, docs: Marks) -> ClickEvidence:
 def _verdict(
     powers: Floats, by_list: Floats, steepness: float, information: float, seed: int
 ) -> Tempering:
-    """Find the best power, and by drawing the lists again how sure that is.
-
-    The likelihood between the powers tried is a cubic spline. A spline is linear in the values
-    that it goes through, so that a replicate costs one product.
-    """
-    from scipy.interpolate import CubicSpline
-
-    fine = np.linspace(powers[0], powers[-1], 601)
-    between = np.asarray(CubicSpline(powers, np.eye(len(powers)))(fine))
-    total = by_list.sum(axis=1)
-    rng, lists = np.random.default_rng(seed), by_list.shape[1]
-    drawn = rng.multinomial(lists, np.full(lists, 1 / lists), size=_REPLICATES)
-    replicates = fine[np.argmax(drawn @ by_list.T @ between.T, axis=1)]
+    """Find the best power, and by drawing the lists again how sure that is."""
+    fine, replicates, profile = _peaks(powers, by_list, seed)
     low, high = np.quantile(replicates, [0.025, 0.975])
-    profile = between @ total
     best = int(np.argmax(profile))
     # how far the likelihood falls on either side, on the side where it falls less
     aside = _ASIDE / steepness
@@ -219,9 +258,26 @@ def _verdict(
         and fine[best] < powers[-1]
         and share >= LEAST_SHARE
     )
+    total = by_list.sum(axis=1)
     return Tempering(
-        float(fine[best]), float(low), float(high), decides, share, True, powers, total
+        float(fine[best]), float(low), float(high), decides, share, _ANY, powers, total
     )
+
+
+def _peaks(powers: Floats, by_list: Floats, seed: int) -> tuple[Floats, Floats, Floats]:
+    """Return a fine grid of powers, the best of it in each replicate, and the likelihood on it.
+
+    The likelihood between the powers tried is a cubic spline. A spline is linear in the values
+    that it goes through, so that a replicate costs one product.
+    """
+    from scipy.interpolate import CubicSpline
+
+    fine = np.linspace(powers[0], powers[-1], 601)
+    between = np.asarray(CubicSpline(powers, np.eye(len(powers)))(fine))
+    rng, lists = np.random.default_rng(seed), by_list.shape[1]
+    drawn = rng.multinomial(lists, np.full(lists, 1 / lists), size=_REPLICATES)
+    replicates = fine[np.argmax(drawn @ by_list.T @ between.T, axis=1)]
+    return fine, replicates, between @ by_list.sum(axis=1)
 
 
 def tempered(curve: Any, power: float) -> Any:
