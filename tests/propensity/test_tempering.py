@@ -85,6 +85,15 @@ def test_a_flat_curve_has_no_power(log: ClickLog, lists: RankingDataset) -> None
     assert found.power == 1.0
 
 
+def test_a_handful_of_lists_decides_nothing() -> None:
+    few = lists_of(lists=6)
+    log = simulate_clicks(few, few.features[:, 0], PositionBasedModel(eta=1), clicks=500, seed=2)
+    found = temper(log, few, PowerLaw(2.0), prior=PRIOR)
+    assert not found.decides
+    assert found.followed == 1
+    assert "too few lists" in found.sentence
+
+
 def test_tempered_curves() -> None:
     assert tempered(PowerLaw(2.0), 0.5) == PowerLaw(1.0)
     part = Propensities([1, 0.25], [1, 0.16], [1, 0.36], [9, 4], "identified", "known")
@@ -98,9 +107,13 @@ def test_tempered_curves() -> None:
 
 
 def judged(
-    power: float, low: float, high: float, within: tuple[float, float] = (0, np.inf)
+    power: float,
+    low: float,
+    high: float,
+    within: tuple[float, float] = (0, np.inf),
+    steepness: float = 1.0,
 ) -> Tempering:
-    return Tempering(power, low, high, True, 0.3, within, np.ones(1), np.ones(1))
+    return Tempering(power, low, high, True, 0.3, within, steepness, np.ones(1), np.ones(1))
 
 
 def test_the_sentence_names_the_interval() -> None:
@@ -129,7 +142,10 @@ HIDDEN = (
         (judged(1.3, 1.2, 1.4, (1.05, 1.5)), 1.3),  # docs at several positions say it too
         (judged(1.3, 1.2, 1.4, (0.9, 1.5)), 1.0),
         (judged(1.9, 1.7, 2.1), 1.9),  # more than hidden knowledge does
+        (judged(1.9, 1.55, 2.1, steepness=0.5), 1.0),  # which adds to eta, whatever that is
+        (judged(1.9, 1.8, 2.1, steepness=0.5), 1.9),
         (judged(1.9, 1.7, 2.1, (1.1, 1.4)), 1.4),
+        (judged(0.6, 0.5, 0.7, (0.4, 0.55)), 0.55),
         (judged(1.9, 1.7, 2.1, (0.7, 0.9)), 1.0),
     ],
 )

@@ -22,9 +22,11 @@ import numpy.typing as npt
 from prsrank.clicks.likelihood import ClickEvidence, ClickLikelihood
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
+from prsrank.propensity.cells import ENOUGH_QUERIES
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw, Propensities, PropensityCurve
-from prsrank.relevance.prior import PriorModel, cross_fitted_prior, query_parts
+from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING, sampled_queries
+from prsrank.relevance.prior import PriorModel, cross_fitted_prior
 from prsrank.relevance.priors import find_prior
 from prsrank.relevance.tree_prior import TreePrior
 from prsrank.types import Floats, Marks
@@ -34,21 +36,20 @@ ETAS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 _NEAR = 0.25
 # An interval of eta wider than this does not tell one curve from another.
 WIDEST_INTERVAL = 0.6
-# Hidden knowledge of the logged ranker (label + noise as its score, eta .5 and 1, four collections)
-# made right curves look like powers up to 1.45. Beyond this, the curve is too flat in any case.
-STEEPER = 1.5
-# Less than this share of the information left by the features is the prior's form, not the curve.
-LEAST_SHARE = 0.055
+# A ranker whose score is label + noise, which no feature tells, makes any curve look steeper: as if
+# eta were larger by .10 to .18 (noise of 2), .16 to .25 (1) or .25 to .36 (.5: it all but knows).
+HIDDEN = 0.3
+# With the log of the position as the only feature, nothing but the form of the prior tells powers
+# apart: it left a share of .03 to .04 and a power of 2.4 where 1 is right. Features of docs left
+# .10 and more.
+LEAST_SHARE = 0.05
 _ASIDE = 0.5
 # A curve flatter than this has no shape that a power could change.
 _FLATTEST = 0.02
 # Few, quick trees: powers are compared with one another, not with a better prior.
 JUDGE = TreePrior(trees=60, learning_rate=0.2, patience=5)
 _JUDGE_PARTS = 3
-# So many docs judge a curve to a few hundredths.
-_DOCS_FOR_JUDGING = 30_000
 _REPLICATES = 500
-_SUBSET_SEED = 1
 _ANY = (0.0, np.inf)
 
 
@@ -65,6 +66,7 @@ class Tempering:
             be if relevance were known: 0 where features explain the positions.
         within: 95 % interval of the power by docs shown at several positions alone, each
             compared with itself, without features; 0 to infinity where there are none.
+        steepness: the eta of the (1/k)^eta that the curve is most like.
         powers: the powers that were tried, rising.
         log_likelihood: of held-out clicks at each of them.
     """
@@ -75,6 +77,7 @@ class Tempering:
     decides: bool
     share: float
     within: tuple[float, float]
+    steepness: float
     powers: Floats
     log_likelihood: Floats
 
@@ -88,24 +91,38 @@ class Tempering:
         """The power to use; 1 where the curve is better left as it is.
 
         A power below 1 is safe to follow. One above 1 may be hidden knowledge of the ranker
-        that was logged: it is followed if it is larger than that makes it, or if docs shown at
-        several positions are above 1 too, and no further than they allow.
+        that was logged: it is followed if that cannot explain it, or if docs shown at several
+        positions say so too. It is never larger than these allow.
         """
-        if not self.contradicts or self.power < 1:
-            return self.power if self.contradicts else 1.0
-        if self.low <= STEEPER and self.within[0] <= 1:
+        if not self.contradicts:
             return 1.0
-        return max(1.0, min(self.power, self.within[1]))
+        power = min(self.power, self.within[1])
+        if self.power < 1:
+            return power
+        safe = (self.low - 1) * self.steepness > HIDDEN or self.within[0] > 1
+        return max(1.0, power) if safe else 1.0
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """Return the finding as plain data; an end that is infinite becomes None."""
+        ends = {"low": self.low, "high": self.high}
+        return {
+            "power": self.power,
+            **{name: end if np.isfinite(end) else None for name, end in ends.items()},
+            "decides": self.decides,
+            "contradicts": self.contradicts,
+            "followed": self.followed,
+            "sentence": self.sentence,
+        }
 
     @property
     def sentence(self) -> str:
         """The finding in plain words."""
         interval = f"{self.power:.2f} (95 % interval {self.low:.2f} to {self.high:.2f})"
         if not self.decides:
-            return (
-                "the clicks cannot judge this curve: features explain them about as well with any "
-                f"of its powers from {self.low:.2f} to {self.high:.2f}; it is left as it is"
-            )
+            why = f"features explain them with powers from {self.low:.2f} to {self.high:.2f} alike"
+            if np.isinf(self.high):
+                why = "it is flat, or too few lists have clicks"
+            return f"the clicks cannot judge this curve: {why}; it is left as it is"
         if not self.contradicts:
             return f"the clicks agree with this curve: they look like its power {interval}"
         said = f"the clicks contradict this curve: they look like its power {interval}"
@@ -158,9 +175,10 @@ def temper_counts(
         return np.bincount(owner, fitted.log_likelihood, some.lists).astype(np.float64)
 
     steepness, information = _steepness(counted), _information(counted, docs)
-    if steepness < _FLATTEST:
-        height = np.array([heights(1.0).sum()])
-        return Tempering(1.0, 0.0, np.inf, False, 0.0, _ANY, np.ones(1), height)
+    # the spread between a handful of lists cannot be seen
+    if steepness < _FLATTEST or some.lists < ENOUGH_QUERIES:
+        unknown = np.full(1, np.nan)
+        return Tempering(1.0, 0.0, np.inf, False, 0.0, _ANY, steepness, np.ones(1), unknown)
     first = [eta / steepness for eta in ETAS]
     # the curve as it is takes the place of the nearest power
     first[int(np.argmin(np.abs(np.array(first[1:]) - 1))) + 1] = 1.0
@@ -174,7 +192,7 @@ def temper_counts(
     powers = np.array(sorted(tried))
     values = np.array([tried[power] for power in powers])
     found = _verdict(powers, values, steepness, information, seed)
-    return replace(found, within=_within(counted, powers, seed))
+    return replace(found, within=_within(counted, lists, powers, seed))
 
 
 def _steepness(counted: CountedClicks) -> float:
@@ -193,7 +211,9 @@ def _information(counted: CountedClicks, docs: Marks) -> float:
     return float((counted.cells.clicked[cells] * logs**2).sum())
 
 
-def _within(counted: CountedClicks, powers: Floats, seed: int) -> tuple[float, float]:
+def _within(
+    counted: CountedClicks, lists: RankingDataset, powers: Floats, seed: int
+) -> tuple[float, float]:
     r"""Return the interval of the power by docs shown at several positions.
 
     Given its clicks, those of a doc fall on its positions as $N_k p_k^s$ over the sum of these,
@@ -203,13 +223,14 @@ def _within(counted: CountedClicks, powers: Floats, seed: int) -> tuple[float, f
     cells = counted.cells
     several = np.diff(cells.offsets) > 1
     some, p = cells.keep_docs(several), counted.propensity[several[cells.cell_docs]]
-    if not some.clicked.any() or np.ptp(p) == 0:
+    owner = np.repeat(np.arange(lists.lists), lists.list_lengths)[several]
+    units, unit = np.unique(owner, return_inverse=True)
+    if len(units) < ENOUGH_QUERIES or not some.clicked.any() or np.ptp(p) == 0:
         return _ANY
     clicks = np.bincount(some.cell_docs, some.clicked, some.docs)
-    units, unit = np.unique(some.query_key, return_inverse=True)
 
     def heights(power: float) -> Floats:
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             own = np.where(some.clicked > 0, some.clicked * power * np.log(p), 0.0)
             other = np.log(np.bincount(some.cell_docs, some.shown * p**power))
         of_doc = np.bincount(some.cell_docs, own) - np.where(clicks > 0, clicks * other, 0.0)
@@ -225,10 +246,9 @@ def _some_lists(lists: RankingDataset, counted: CountedClicks) -> Marks:
     owner = np.repeat(np.arange(lists.lists), lists.list_lengths)
     used = np.bincount(owner, shown, lists.lists) > 0
     docs = int(lists.list_lengths[used].sum())
-    if docs <= _DOCS_FOR_JUDGING:
+    if docs <= DOCS_FOR_JUDGING:
         return used
-    part = query_parts(lists.query_ids, 1000, seed=_SUBSET_SEED)
-    return np.asarray(used & (part < 1000 * _DOCS_FOR_JUDGING / docs))
+    return used & sampled_queries(lists.query_ids, DOCS_FOR_JUDGING / docs)
 
 
 def _of_docs(evidence: ClickEvidence, docs: Marks) -> ClickEvidence:
@@ -258,10 +278,8 @@ def _verdict(
         and fine[best] < powers[-1]
         and share >= LEAST_SHARE
     )
-    total = by_list.sum(axis=1)
-    return Tempering(
-        float(fine[best]), float(low), float(high), decides, share, _ANY, powers, total
-    )
+    ends, total = (float(low), float(high)), by_list.sum(axis=1)
+    return Tempering(float(fine[best]), *ends, decides, share, _ANY, steepness, powers, total)
 
 
 def _peaks(powers: Floats, by_list: Floats, seed: int) -> tuple[Floats, Floats, Floats]:
