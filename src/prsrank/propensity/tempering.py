@@ -38,7 +38,10 @@ _NEAR = 0.25
 WIDEST_INTERVAL = 0.6
 # A ranker whose score is label + noise, which no feature tells, makes any curve look steeper: as if
 # eta were larger by .10 to .18 (noise of 2), .16 to .25 (1) or .25 to .36 (.5: it all but knows).
+# So a power above 1 must be beyond this addition to eta, and half as steep again: a curve twice too
+# flat ((1/k)^.5 for 1/k) still is.
 HIDDEN = 0.3
+HALF_AS_STEEP_AGAIN = 0.5
 # With the log of the position as the only feature, nothing but the form of the prior tells powers
 # apart: it left a share of .03 to .04 and a power of 2.4 where 1 is right. Features of docs left
 # .10 and more.
@@ -99,7 +102,8 @@ class Tempering:
         power = min(self.power, self.within[1])
         if self.power < 1:
             return power
-        safe = (self.low - 1) * self.steepness > HIDDEN or self.within[0] > 1
+        beyond = self.low > 1 + max(HALF_AS_STEEP_AGAIN, HIDDEN / self.steepness)
+        safe = beyond or self.within[0] > 1
         return max(1.0, power) if safe else 1.0
 
     def to_json_dict(self) -> dict[str, Any]:
