@@ -10,10 +10,10 @@ from prsrank.logs.coverage import lists_of_queries
 from prsrank.propensity.cells import Cells
 from prsrank.propensity.cells_on_lists import count_on_lists
 from prsrank.propensity.counted_clicks import CountedClicks
-from prsrank.propensity.curve import PropensityCurve
-from prsrank.ragged import offsets_of, ragged_rows
+from prsrank.propensity.curve import Propensities
+from prsrank.ragged import list_of_row, offsets_of, ragged_rows
 from prsrank.relevance.prior import query_parts
-from prsrank.types import IdArray, Marks
+from prsrank.types import IdArray, Longs, Marks
 
 DOCS_FOR_JUDGING = 30_000
 """So many docs judge a curve to a few hundredths."""
@@ -52,31 +52,39 @@ class SampledClicks:
         """Return those of both."""
         return SampledClicks(self.parts + other.parts)
 
-    def on_curve(self, curve: PropensityCurve) -> tuple[RankingDataset, CountedClicks]:
+    def on_curve(self, curve: Propensities) -> tuple[RankingDataset, CountedClicks]:
         """Return all lists in the order of their ids, docs too, and their counts with a curve.
 
         The order is that of the ids because sums of floats depend on it: pieces come in any.
+        Counts at positions that the curve does not know are left out.
         """
         lists = concatenate([replace(one, doc_ids=one.doc_names) for one, _ in self.parts])
         queries = lists.query_ids.astype(np.str_)
-        order = np.lexsort(
+        by_query = np.argsort(queries)
+        by_doc = np.lexsort(
             (lists.doc_names.astype(np.str_), np.repeat(queries, lists.list_lengths))
         )
-        by_query = np.argsort(queries)
+        ordered = RankingDataset(
+            lists.features[by_doc],
+            offsets_of(lists.list_lengths[by_query]),
+            query_ids=lists.query_ids[by_query],
+            doc_ids=lists.doc_names[by_doc],
+            feature_names=lists.feature_names,
+        )
+        cells = self._cells(by_doc, np.flatnonzero(curve.propensity > 0) + 1)
+        return ordered, CountedClicks(cells, cells.positions, curve.at(cells.positions))
+
+    def _cells(self, order: Longs, known: Longs) -> Cells:
+        """Return the counts at some positions, of all docs in an order."""
         starts = offsets_of(np.concatenate([np.diff(cells.offsets) for _, cells in self.parts]))
         rows, offsets = ragged_rows(starts, order)
-        columns = {
+        joined = {
             name: np.concatenate([getattr(cells, name) for _, cells in self.parts])[chosen]
             for names, chosen in ((_OF_CELLS, rows), (_OF_DOCS, order))
             for name in names
         }
+        there = np.isin(joined["positions"], known)
+        lengths = np.bincount(list_of_row(offsets)[there], minlength=len(order))
+        joined |= {name: joined[name][there] for name in _OF_CELLS}
         depth = max(cells.depth for _, cells in self.parts)
-        cells = Cells(offsets=offsets, depth=depth, **columns)
-        ordered = RankingDataset(
-            lists.features[order],
-            offsets_of(lists.list_lengths[by_query]),
-            query_ids=lists.query_ids[by_query],
-            doc_ids=lists.doc_names[order],
-            feature_names=lists.feature_names,
-        )
-        return ordered, CountedClicks(cells, cells.positions, curve.at(cells.positions))
+        return Cells(offsets=offsets_of(lengths), depth=depth, **joined)

@@ -119,17 +119,21 @@ class Tempering:
         }
 
     @property
+    def interval(self) -> str:
+        """The power and its interval as text."""
+        return f"{self.power:.2f} (95 % interval {self.low:.2f} to {self.high:.2f})"
+
+    @property
     def sentence(self) -> str:
         """The finding in plain words."""
-        interval = f"{self.power:.2f} (95 % interval {self.low:.2f} to {self.high:.2f})"
         if not self.decides:
             why = f"features explain them with powers from {self.low:.2f} to {self.high:.2f} alike"
             if np.isinf(self.high):
                 why = "it is flat, or too few lists have clicks"
             return f"the clicks cannot judge this curve: {why}; it is left as it is"
         if not self.contradicts:
-            return f"the clicks agree with this curve: they look like its power {interval}"
-        said = f"the clicks contradict this curve: they look like its power {interval}"
+            return f"the clicks agree with this curve: they look like its power {self.interval}"
+        said = f"the clicks contradict this curve: they look like its power {self.interval}"
         if self.followed == 1:
             return (
                 f"{said}, but a logged ranker that knew more than the features do has the same "
