@@ -3,6 +3,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import duckdb
@@ -15,7 +16,7 @@ from prsrank.data.storage import read_stored
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.evaluation.counterfactual import evaluate_counterfactual
-from prsrank.fit import fit_log, repeat_fit
+from prsrank.fit import fit_log, propensities, repeat_fit
 from prsrank.fit.propensities import covering
 from prsrank.logs import stored_pieces
 from prsrank.logs.click_log_files import write_events
@@ -24,6 +25,7 @@ from prsrank.logs.mapping import LogMapping
 from prsrank.logs.reading import read_click_log
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.propensity.randomised import RandomisedEstimator
+from prsrank.propensity.tempering import Tempering
 from prsrank.rankers.base import load_ranker
 
 DATA = "synthetic:mq2007:60:2"
@@ -245,6 +247,53 @@ def test_features_tell_relevance_from_position_only_on_demand(tmp_path):
     p = made.propensities.curve.propensity
     assert p[0] == 1
     assert (np.diff(p) <= 0).all()
+
+
+def test_a_given_curve_that_the_clicks_contradict_is_tempered(log, tmp_path, monkeypatch):
+    options = {"data": DATA, "propensity": "power:2", **QUICK}
+    made = fit_log(log, out=tmp_path / "out", **options)
+    power = made.propensities.power
+    k = np.arange(1, made.propensities.curve.positions + 1)
+    assert 0.35 < power < 0.7  # eta 1 is true
+    np.testing.assert_allclose(made.propensities.curve.propensity, (1 / k) ** (2 * power))
+    check = made.manifest["chosen"]["curve_check"]
+    assert check["used"] == check["followed"] == power
+    said = f"its power {power:.2f} is used"
+    assert made.propensities.check.endswith(said)
+    assert said in (tmp_path / "out" / "report.html").read_text()
+    saved = Propensities.load(tmp_path / "out" / "propensity.json")
+    np.testing.assert_array_equal(saved.propensity, made.propensities.curve.propensity)
+    assert f"raised to the power {power:.2f}" in saved.verdict
+    # the same judge where the log does not fit the memory given
+    monkeypatch.setattr(stored_pieces, "BYTES_PER_EVENT", 3_000_000)
+    cut = fit_log(log, out=tmp_path / "cut", memory="1GB", **options)
+    assert len(list(cut.parts.learning.pieces)) > 3
+    assert cut.propensities.judged.to_json_dict() == made.propensities.judged.to_json_dict()
+    as_given = fit_log(log, out=tmp_path / "given", temper=False, **options)
+    np.testing.assert_allclose(as_given.propensities.curve.propensity, (1 / k) ** 2)
+    assert as_given.manifest["chosen"]["curve_check"] is None
+
+
+def test_a_curve_of_an_experiment_is_judged_but_left_as_it_is(fitted, monkeypatch):
+    assert fitted.propensities.firm
+    assert fitted.propensities.judged is not None
+    flatter = Tempering(0.5, 0.4, 0.6, True, 0.3, (0, np.inf), 1.0, np.ones(1), np.ones(1))
+    monkeypatch.setattr(propensities, "temper_counts", lambda *given, **options: flatter)
+    judged = fitted.propensities.judge(fitted.parts.learning, 0)
+    assert judged.power == 1
+    assert judged.curve is fitted.propensities.curve
+    assert judged.warning.endswith("left as it is, for it does not rest on features")
+    weak = replace(judged, firm=False, judged=None).judge(fitted.parts.learning, 0)
+    np.testing.assert_allclose(weak.curve.propensity, judged.curve.propensity**0.5)
+    assert weak.warning == ""
+
+
+def test_a_curve_by_the_likelihood(log, tmp_path):
+    made = fit_log(log, data=DATA, out=tmp_path / "out", propensity="likelihood", **QUICK)
+    assert made.propensities.how.startswith("likelihood, from the")
+    assert not made.propensities.firm
+    p = made.propensities.curve.propensity
+    np.testing.assert_allclose(p[:5], 1 / np.arange(1, 6), atol=0.15)
 
 
 @pytest.mark.parametrize("step", ["tune", "write_results"])

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ def log(lists: RankingDataset) -> ClickLog:
     return log_of(lists)
 
 
-@pytest.mark.parametrize("assumed", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("assumed", [0.5, 0.75, 1.0, 2.0])
 def test_the_power_that_makes_the_curve_right_is_found(
     log: ClickLog, lists: RankingDataset, assumed: float
 ) -> None:
@@ -49,6 +51,10 @@ def test_the_power_that_makes_the_curve_right_is_found(
     assert found.contradicts == (assumed != 1.0)
     words = "agree with" if assumed == 1.0 else "contradict"
     assert words in found.sentence
+    # 0.75 is too close for one ranking a query: what the ranker knew could look like it
+    right = {0.5: 2.0, 0.75: 1.0, 1.0: 1.0, 2.0: 0.5}
+    assert found.followed == pytest.approx(right[assumed], abs=0.3)
+    assert (found.followed == 1) == (assumed in (0.75, 1.0))
 
 
 def test_clicks_without_bias_flatten_a_curve(lists: RankingDataset) -> None:
@@ -79,6 +85,15 @@ def test_a_flat_curve_has_no_power(log: ClickLog, lists: RankingDataset) -> None
     assert found.power == 1.0
 
 
+def test_a_handful_of_lists_decides_nothing() -> None:
+    few = lists_of(lists=6)
+    log = simulate_clicks(few, few.features[:, 0], PositionBasedModel(eta=1), clicks=500, seed=2)
+    found = temper(log, few, PowerLaw(2.0), prior=PRIOR)
+    assert not found.decides
+    assert found.followed == 1
+    assert "too few lists" in found.sentence
+
+
 def test_tempered_curves() -> None:
     assert tempered(PowerLaw(2.0), 0.5) == PowerLaw(1.0)
     part = Propensities([1, 0.25], [1, 0.16], [1, 0.36], [9, 4], "identified", "known")
@@ -91,12 +106,66 @@ def test_tempered_curves() -> None:
     np.testing.assert_allclose(tempered([0.25, 1.0], 0.5), [0.5, 1.0])
 
 
+def judged(
+    power: float,
+    low: float,
+    high: float,
+    within: tuple[float, float] = (0, np.inf),
+    steepness: float = 1.0,
+) -> Tempering:
+    return Tempering(power, low, high, True, 0.3, within, steepness, np.ones(1), np.ones(1))
+
+
 def test_the_sentence_names_the_interval() -> None:
-    said = Tempering(0.5, 0.45, 0.56, True, 0.3, True, np.ones(1), np.ones(1)).sentence
-    assert said == (
+    assert judged(0.5, 0.45, 0.56).sentence == (
         "the clicks contradict this curve: they look like its power 0.50 "
         "(95 % interval 0.45 to 0.56)"
     )
+    assert judged(1.3, 1.2, 1.4).sentence.endswith("1.40), but " + HIDDEN)
+    assert judged(1.9, 1.7, 2.1, (1.1, 1.4)).sentence.endswith(
+        "docs shown at several positions like 1.40 at most"
+    )
+
+
+HIDDEN = (
+    "a logged ranker that knew more than the features do has the same look; it is left as it is"
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "followed"),
+    [
+        (judged(0.5, 0.4, 0.6), 0.5),  # no hidden knowledge makes a curve look flatter
+        (replace(judged(0.5, 0.4, 0.6), decides=False), 1.0),
+        (judged(0.9, 0.8, 1.1), 1.0),
+        (judged(1.3, 1.2, 1.4), 1.0),  # as hidden knowledge does
+        (judged(1.3, 1.2, 1.4, (1.05, 1.5)), 1.3),  # docs at several positions say it too
+        (judged(1.3, 1.2, 1.4, (0.9, 1.5)), 1.0),
+        (judged(1.9, 1.7, 2.1), 1.9),  # more than hidden knowledge does
+        (judged(1.9, 1.55, 2.1, steepness=0.5), 1.0),  # which adds to eta, whatever that is
+        (judged(1.9, 1.8, 2.1, steepness=0.5), 1.9),
+        (judged(1.9, 1.7, 2.1, (1.1, 1.4)), 1.4),
+        (judged(0.6, 0.5, 0.7, (0.4, 0.55)), 0.55),
+        (judged(1.9, 1.7, 2.1, (0.7, 0.9)), 1.0),
+    ],
+)
+def test_the_power_to_follow(found: Tempering, followed: float) -> None:
+    assert found.followed == followed
+
+
+@pytest.mark.parametrize("assumed", [0.75, 1.0])
+def test_docs_at_several_positions_tell_hidden_knowledge_from_the_curve(
+    lists: RankingDataset, assumed: float
+) -> None:
+    # two rankers that know labels, and differ
+    noise = np.random.default_rng(1).normal(size=(2, lists.docs))
+    scores = list(2.0 * lists.relevance + 2 * noise)
+    clicks = PositionBasedModel(eta=1, mu=0.1)
+    log = simulate_clicks(lists, scores, clicks, clicks=6000, seed=2)
+    found = temper(log, lists, PowerLaw(assumed), prior=PRIOR)
+    assert found.low > 1 / assumed
+    assert found.within[0] < 1 / assumed < found.within[1]
+    assert (found.followed > 1) == (assumed == 0.75)
 
 
 def test_what_the_ranker_knew_and_the_features_do_not_looks_like_a_steeper_curve(
@@ -106,7 +175,9 @@ def test_what_the_ranker_knew_and_the_features_do_not_looks_like_a_steeper_curve
     log = simulate_clicks(lists, scores, PositionBasedModel(eta=1, mu=0.1), clicks=3000, seed=2)
     found = temper(log, lists, PowerLaw(1.0), prior=PRIOR)
     assert found.power > 1.1
-    assert "unless the ranker that was logged knew more" in found.sentence
+    assert found.within == (0, np.inf)
+    assert found.followed == 1
+    assert found.sentence.endswith(HIDDEN)
 
 
 def test_estimated_power_law(log: ClickLog, lists: RankingDataset) -> None:

@@ -9,6 +9,7 @@ import pytest
 from spark_checks import same_curve
 
 from prsrank.audit import audit
+from prsrank.audit.checks_curve import with_curve
 from prsrank.audit.event_tables import open_tables
 from prsrank.audit.feature_table import with_feature_table
 from prsrank.audit.identification import identify
@@ -82,9 +83,9 @@ def test_the_audit_is_the_same(spark, request, name):
         request.getfixturevalue("interpreted")
     mapping = LogMapping(contexts=("device",), features=("f*",))
     with open_events(path, mapping=mapping) as here:
-        expected = audit(here).to_dict()
+        expected = with_curve(audit(here), here, mapping=mapping).to_dict()
     with spark.open_log(path, mapping=mapping) as there:
-        found = audit(there).to_dict()
+        found = with_curve(audit(there), there, mapping=mapping).to_dict()
     assert found == expected
     codes = {finding["code"] for finding in expected["findings"]}
     assert len(codes) > (15 if name == "broken" else 5)

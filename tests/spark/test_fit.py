@@ -43,6 +43,9 @@ def assert_same_fit(here, there):
         assert sessions_of(getattr(here.parts, part)) == sessions_of(getattr(there.parts, part))
     assert here.propensities.how == there.propensities.how
     assert here.propensities.context == there.propensities.context
+    mine, yours = (one.propensities.judged.to_json_dict() for one in (here, there))
+    assert mine.pop("sentence") == yours.pop("sentence")
+    assert mine == pytest.approx(yours, rel=1e-9)
     if here.propensities.curve is None:
         assert there.propensities.curve is None
     else:

@@ -87,6 +87,10 @@ KINDS: dict[str, Kind] = {
     "ids-nearly-equal": Kind("warning", "write ids in one spelling"),
     "id-placeholder": Kind("warning", "drop these rows, or fill in the id"),
     "propensity-above-one": Kind("warning", "check the logged propensities"),
+    "propensity-contradicted": Kind(
+        "warning", "check how they were made; 'prsrank propensity' estimates a curve"
+    ),
+    "position-bias": Kind("note", "nothing: 'prsrank propensity' judges a curve by it"),
     "gap-consistent": Kind("note", "nothing, if another kind of result stands there"),
     "clicks-weighted": Kind(
         "note", "nothing, if the weights are meant; else rename the column, or map one action"

@@ -27,14 +27,19 @@ def with_feature_table(
     Raises:
         InputError: if the table cannot be read.
     """
+    tables = open_feature_table(source, table, mapping)
+    found = [f for f in check_features(tables) if f.code != "feature-changes"]
+    found += [*_disagreements(tables), *_missing_docs(source, tables.source)]
+    return replace(audit, findings=worst_first([*audit.findings, *found]))
+
+
+def open_feature_table(source: EventSource, table: FileName, mapping: LogMapping) -> EventTables:
+    """Open a table of features beside a log as events that nobody saw."""
     rows, features = keyed_table(source, table, mapping)
     columns = [f"{key}::VARCHAR AS {key}" for key in ("query_id", "doc_id")]
     columns += ["0 AS session_id", 'NULL::INTEGER AS "position"', "NULL::BOOLEAN AS click"]
     rows = rows.select(", ".join([*columns, *map(quoted_name, features)]))
-    tables = EventTables(rows, features=features)
-    found = [f for f in check_features(tables) if f.code != "feature-changes"]
-    found += [*_disagreements(tables), *_missing_docs(source, rows)]
-    return replace(audit, findings=worst_first([*audit.findings, *found]))
+    return EventTables(rows, features=features)
 
 
 def _disagreements(tables: EventTables) -> Iterator[Finding]:

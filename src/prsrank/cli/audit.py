@@ -7,6 +7,7 @@ import typer
 
 from prsrank.audit import Audit
 from prsrank.audit import audit as look_over
+from prsrank.audit.checks_curve import with_curve
 from prsrank.audit.feature_table import with_feature_table
 from prsrank.audit.text import as_text
 from prsrank.cli.arguments import Json, print_json, working
@@ -65,6 +66,6 @@ def _audited(log: str, source: Any, mapping: LogMapping, features: str | None) -
     table = features if features is not None else mapping.feature_table
     with working(f"auditing {log}"):
         found = look_over(source)
-        if table is None:
-            return found
-        return with_feature_table(found, source, table, mapping=mapping)
+        if table is not None:
+            found = with_feature_table(found, source, table, mapping=mapping)
+        return with_curve(found, source, table=table, mapping=mapping)

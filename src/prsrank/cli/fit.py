@@ -59,6 +59,11 @@ class _Settings:
         help="The propensities: those in the log, else the best method that the log "
         "identifies (auto, the default); one method; or given ones.",
     )
+    temper: bool = typer.Option(
+        True,
+        help="Where the clicks contradict a curve that no experiment supports, use the power of "
+        "it that they look like.",
+    )
     holdout: str = typer.Option(
         "query:0.2",
         metavar="HOW",
@@ -195,6 +200,8 @@ def _found(result: FitResult) -> Iterator[str]:
     if curve is not None:
         shown = ", ".join(f"{p:.2f}" for p in curve.propensity[:8])
         yield f"  {shown}{' ...' if curve.positions > 8 else ''} ({curve.verdict})"
+    if result.propensities.check:
+        yield f"  {'warning: ' if result.propensities.warning else ''}{result.propensities.check}"
     yield from _settings(result)
     yield ""
     yield from _estimates(result)

@@ -7,12 +7,17 @@ from typing import Annotated, Any
 import typer
 
 from prsrank.cli.arguments import Fold, Json, RelevantFrom, Seed, print_json, working
-from prsrank.cli.log_options import Spark, find_runner
+from prsrank.cli.log_options import Features, Spark, find_runner
 from prsrank.cli.option_groups import DataOptions, LogOptions
 from prsrank.errors import InputError
+from prsrank.fit.engine import EngineLog
+from prsrank.fit.local import LocalLog
+from prsrank.logs.pieces import LocalPieces
 from prsrank.propensity.context import estimate_by_context
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.estimators import estimator
+from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
+from prsrank.propensity.tempering import Tempering, temper_counts
 from prsrank.report.propensity_figure import plot_propensities
 from prsrank.types import Estimator
 
@@ -52,11 +57,12 @@ class _Curve:
 
 @dataclass(frozen=True)
 class _Features:
-    """Features, for methods that use them."""
+    """Features, for methods that use them, and to check curves by."""
 
     data: str | None = typer.Option(
-        None, metavar="DATA", help="Features, for methods that use them."
+        None, metavar="DATA", help="Features, for methods that use them, and to check curves by."
     )
+    features: Features = None
     fold: Fold = 1
     relevant_from: RelevantFrom = None
 
@@ -81,63 +87,95 @@ def propensity(
 ) -> None:
     r"""Estimate the observation propensity of each position from a click log.
 
+    With features (--data, --features, or columns that the mapping names) the clicks then judge
+    each curve: which power of it they look like.
+
     \b
     Examples:
       prsrank propensity log.parquet --method randomised --out propensity.json
       prsrank propensity log.parquet --method harvest --method regression-em --plot curves.png
+      prsrank propensity log.parquet --method known --eta 2 --features features.parquet
     """
     estimators = {name: curve.estimator(name) for name in curve.method}
     lists = features.lists()
     if lists is None and curve.context is None:
-        curves = _estimated(log, estimators, spark, seed)
+        found = _estimated(log, features.features, estimators, spark, seed)
     elif spark is not None:
         raise InputError("--data and --context do not run on Spark")
     else:
-        curves = _in_memory(log, estimators, lists, curve.context, seed)
-    result = curves[curve.method[0]]
+        found = _in_memory(log, estimators, lists, curve.context, seed)
+    curves = {name: one for name, (one, _) in found.items()}
+    result, check = found[curve.method[0]]
     if out is not None:
         result.save(out)
     if plot is not None:
         plot_propensities(curves, plot)
     if json:
-        print_json(result.to_json_dict())
+        judged = {} if check is None else {"check": check.to_json_dict()}
+        print_json(result.to_json_dict() | judged)
     else:
-        for name, found in curves.items():
-            _show(name, found)
+        for name, one in found.items():
+            _show(name, *one)
+
+
+_Found = dict[str, tuple[Propensities, Tempering | None]]
 
 
 def _estimated(
-    log: LogOptions, estimators: "dict[str, Estimator]", spark: str | None, seed: int
-) -> "dict[str, Propensities]":
+    log: LogOptions,
+    table: str | None,
+    estimators: "dict[str, Estimator]",
+    spark: str | None,
+    seed: int,
+) -> _Found:
     """Estimate from sessions alone, wherever and in however many pieces they lie."""
+    meaning = log.meaning()
+    table = table or meaning.feature_table
     with (
         find_runner(spark) as runner,
-        runner.open_log(log.log, mapping=log.meaning(), memory=log.memory) as source,
+        runner.open_log(log.log, mapping=meaning, memory=log.memory) as source,
     ):
         with working(f"reading {log.log}"):
             pieces = runner.sessions(source)
         with working(f"estimating: {', '.join(estimators)}"):
-            return {n: one.estimate_pieces(pieces, seed=seed) for n, one in estimators.items()}
+            curves = {n: one.estimate_pieces(pieces, seed=seed) for n, one in estimators.items()}
+        if table is None and (not source.features or spark is not None):
+            return {name: (curve, None) for name, curve in curves.items()}
+        with working("checking by the clicks"):
+            # features of a doc may change between sessions, which then have lists of their own
+            how = "query" if table is not None else "session"
+            loaded = runner.load(source, mapping=meaning, table=table, lists=how)
+            return {name: (curve, _checked(curve, loaded, seed)) for name, curve in curves.items()}
 
 
 def _in_memory(
     log: LogOptions, estimators: "dict[str, Estimator]", lists: Any, context: str | None, seed: int
-) -> "dict[str, Propensities]":
+) -> _Found:
     """Estimate from one log and its lists."""
     clicks = log.clicks(None if context is None else [context])
-    curves = {}
+    found: _Found = {}
     for name, chosen in estimators.items():
         with working(f"estimating: {name}"):
-            if context is None:
-                curves[name] = chosen.estimate(clicks, dataset=lists, seed=seed)
-            else:
-                curves[name] = estimate_by_context(
-                    clicks, chosen, context, dataset=lists, seed=seed
-                )
-    return curves
+            if context is not None:
+                curve = estimate_by_context(clicks, chosen, context, dataset=lists, seed=seed)
+                found[name] = curve, None
+                continue
+            curve = chosen.estimate(clicks, dataset=lists, seed=seed)
+            known = LocalLog(LocalPieces([clicks]), lists).covered()
+            found[name] = curve, _checked(curve, known, seed)
+    return found
 
 
-def _show(name: str, curve: "Propensities") -> None:
+def _checked(curve: Propensities, log: EngineLog, seed: int) -> Tempering | None:
+    """Let the clicks judge a curve, if it is one."""
+    sampled = log.counted(DOCS_FOR_JUDGING)
+    if curve.verdict.startswith("not identified") or not sampled.parts:
+        return None
+    lists, counted = sampled.on_curve(curve)
+    return temper_counts(counted, lists, seed=seed)
+
+
+def _show(name: str, curve: "Propensities", check: Tempering | None) -> None:
     typer.echo(f"{name}: {curve.verdict}")
     typer.echo("position  propensity        95 % interval      clicks")
     for k in range(min(curve.positions, _SHOWN)):
@@ -147,3 +185,5 @@ def _show(name: str, curve: "Propensities") -> None:
         )
     if curve.positions > _SHOWN:
         typer.echo(f"     ... and {curve.positions - _SHOWN} more (--json shows all)")
+    if check is not None:
+        typer.echo(f"{name}: {check.sentence}")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prsrank.logs.mapping import LogMapping
     from prsrank.pairs.pair_set import PairDiagnostics
     from prsrank.propensity.curve import PropensityCurve
+    from prsrank.propensity.sampled_clicks import SampledClicks
     from prsrank.rankers.base import Progress, Ranker
 
 METRIC = "dcg@10"
@@ -117,6 +118,10 @@ class EngineLog(Protocol):
             context: context whose values are judged apart, and may have curves of their own.
             seed: of the bootstrap.
         """
+        ...
+
+    def counted(self, docs: int) -> "SampledClicks":
+        """Return about so many docs, whole lists of them, with the counts of their clicks."""
         ...
 
     def in_memory(self) -> "tuple[ClickLog, RankingDataset] | None":

@@ -39,6 +39,7 @@ from prsrank.logs.split import RANDOMISED, Split
 from prsrank.logs.stored_pieces import read_in_pieces
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PropensityCurve
+from prsrank.propensity.sampled_clicks import SampledClicks
 from prsrank.rankers.base import Progress, Ranker
 from prsrank.rankers.lambdamart import ndcg_of
 from prsrank.types import Floats, Marks
@@ -240,6 +241,11 @@ class LocalLog:
             lambda log: Sums((sums(log, 0.0), sums(log, DEFAULT_TAU)))
         )
         return evaluation_of(free, clipped, curve, against=against, seed=seed)
+
+    def counted(self, docs: int) -> SampledClicks:
+        """Return about so many docs, whole lists of them, with the counts of their clicks."""
+        share = docs / max(self.lists.docs, 1)
+        return self.pieces.total(lambda log: SampledClicks.of(log, self.lists, share))
 
     def in_memory(self) -> tuple[ClickLog, RankingDataset]:
         """Return the sessions as one log, and their lists."""

@@ -17,8 +17,10 @@ def chosen_settings(
     propensities: FitCurves, tuned: Mapping[str, Tuned], parts: LogParts
 ) -> dict[str, Any]:
     """Return what a fit chose, and all that it tried, for the manifest."""
+    judged = propensities.judged
     return {
         "propensities": propensities.how,
+        "curve_check": judged and {**judged.to_json_dict(), "used": propensities.power},
         "parts": parts.counts(),
         "rankers": {
             name: {

@@ -37,6 +37,7 @@ class Plan:
     mapping: LogMapping = field(default_factory=LogMapping)
     memory: str | None = None
     propensity: str = "auto"
+    temper: bool = True
     holdout: str = "query:0.2"
     ranker: str = "lambdamart"
     weighting: str = "prs"

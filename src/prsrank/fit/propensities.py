@@ -14,6 +14,8 @@ from prsrank.fit.plan import Plan
 from prsrank.propensity.curve import PowerLaw, Propensities, parse_propensity
 from prsrank.propensity.estimators import ESTIMATORS, estimator
 from prsrank.propensity.known import KnownPropensity
+from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
+from prsrank.propensity.tempering import Tempering, temper_counts, tempered
 from prsrank.propensity.verdict import in_words
 from prsrank.types import Longs
 
@@ -31,19 +33,65 @@ class FitCurves:
         curve: for training and validation; None: the propensities in the log.
         judging: for the held-out part; the same, or one for each half of it.
         how: where they come from, in a sentence.
+        firm: whether they rest on better evidence than features, and are never changed.
+        judged: what the clicks say of the curve as it was found; None where nobody asked.
     """
 
     curve: Propensities | None
     judging: Propensities | None
     how: str
+    firm: bool = False
+    judged: Tempering | None = None
 
     @property
     def context(self) -> str | None:
         """The context with the halves of the held-out part that have curves of their own."""
         return HALF if self.judging is not None and self.judging.contexts else None
 
+    @property
+    def power(self) -> float:
+        """The power that the curve was raised to because of the clicks; 1 if it was not."""
+        return 1.0 if self.judged is None or self.firm else self.judged.followed
+
+    @property
+    def check(self) -> str:
+        """What the clicks say of the curve, and what came of it."""
+        if self.judged is None:
+            return ""
+        said = self.judged.sentence
+        if self.firm and self.judged.followed != 1:
+            return f"{said}; it is left as it is, for it does not rest on features"
+        return said if self.power == 1 else f"{said}; its power {self.power:.2f} is used"
+
+    @property
+    def warning(self) -> str:
+        """The check, if the clicks contradict a curve that is used all the same."""
+        contradicted = self.judged is not None and self.judged.contradicts
+        return self.check if contradicted and self.power == 1 else ""
+
+    def judge(self, log: "EngineLog", seed: int) -> "FitCurves":
+        """Let the clicks of a log judge the curve, and change it where they clearly say so."""
+        if self.curve is None:
+            return self
+        sampled = log.counted(DOCS_FOR_JUDGING)
+        if not sampled.parts:
+            return self
+        lists, counted = sampled.on_curve(self.curve)
+        found = replace(self, judged=temper_counts(counted, lists, seed=seed))
+        if found.power == 1:
+            return found
+        verdict = f"{self.curve.verdict}; raised to the power {found.power:.2f}, as the clicks are"
+        changed = replace(tempered(self.curve, found.power), verdict=verdict)
+        return replace(found, curve=changed, judging=changed)
+
 
 def find_propensities(plan: Plan, audit: Audit, log: "EngineLog", parts: LogParts) -> FitCurves:
+    """Return the propensities of a fit, judged by the clicks that are not held out."""
+    found = _found_propensities(plan, audit, log, parts)
+    return found.judge(parts.learning, plan.seed) if plan.temper else found
+
+
+def _found_propensities(plan: Plan, audit: Audit, log: "EngineLog", parts: LogParts) -> FitCurves:
     """Return the propensities that the plan names, or estimate them.
 
     Estimates come from the sessions that are not held out. Where the randomised sessions are
@@ -72,8 +120,16 @@ def find_propensities(plan: Plan, audit: Audit, log: "EngineLog", parts: LogPart
         found = monotone_curve(method, source, plan)
         if found is not None:
             found = covering(found, depth)
-            return _halved(found, parts, plan) if held_out else _whole(found, parts)
+            curves = _halved(found, parts, plan) if held_out else _whole(found, parts)
+            return replace(curves, firm=_is_firm(found))
     raise InputError(f"{plan.log}: {_nothing(plan, audit, methods)}")
+
+
+def _is_firm(curve: Propensities) -> bool:
+    """Tell whether a curve comes from an experiment, or clearly from docs at several positions."""
+    chosen = estimator(curve.method)
+    identified = curve.verdict.startswith("identified") and not chosen.uses_features
+    return chosen.only_randomised or identified
 
 
 def _is_method(text: str) -> bool:

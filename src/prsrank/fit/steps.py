@@ -90,6 +90,7 @@ def fit_log(
     lists: str = "query",
     memory: str | None = None,
     propensity: str = "auto",
+    temper: bool = True,
     holdout: str = "query:0.2",
     ranker: str = "lambdamart",
     weighting: str = "prs",
@@ -117,6 +118,8 @@ def fit_log(
         memory: how much to hold while reading, such as "4GB".
         propensity: "auto": those in the log, else the best method that the log identifies;
             the name of a method; "log"; "power:ETA" or a file that `prsrank propensity` wrote.
+        temper: where the clicks contradict a curve that no experiment supports, use the power of
+            it that they look like; see `prsrank.temper`.
         holdout: "query:SHARE", "time:SHARE" or "randomised".
         ranker: name of a ranker that takes weighted pairs, such as "lambdamart" or "linear".
         weighting: of the pairs that the model learns from.
@@ -138,6 +141,7 @@ def fit_log(
         mapping=mapping or LogMapping(),
         memory=memory,
         propensity=propensity,
+        temper=temper,
         holdout=holdout,
         ranker=ranker,
         weighting=weighting,

@@ -161,9 +161,7 @@ def posterior_pairs(
     """
     given = find_weighting("posterior", parameters).parameters
     if given["temper"] and hasattr(propensities, "at"):
-        judged = temper(log, lists, propensities)
-        if judged.contradicts:
-            propensities = tempered(propensities, judged.power)
+        propensities = tempered(propensities, temper(log, lists, propensities).followed)
     return posterior(log, lists, propensities, prior=prior).pairs(**options)
 
 

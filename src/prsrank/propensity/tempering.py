@@ -7,8 +7,9 @@ well as the curve does, no s is better than another, and nothing is decided.
 
 What a power is found from is relevance by features. A ranker that knew more of relevance than the
 features do put better docs on top than they say, and the curve looks steeper than it is: a power
-below 1 cannot come from that, but one above 1 can. The clicks themselves cannot tell the two
-apart where each doc was shown at one position only; a randomised share of sessions can.
+below 1 cannot come from that, but one above 1 can. Docs that were shown at several positions tell
+the two apart, since a doc is compared with itself there: given a doc's clicks, how they fall on
+its positions does not depend on relevance.
 """
 
 from collections.abc import Mapping
@@ -21,9 +22,11 @@ import numpy.typing as npt
 from prsrank.clicks.likelihood import ClickEvidence, ClickLikelihood
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
+from prsrank.propensity.cells import ENOUGH_QUERIES
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw, Propensities, PropensityCurve
-from prsrank.relevance.prior import PriorModel, cross_fitted_prior, query_parts
+from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING, sampled_queries
+from prsrank.relevance.prior import PriorModel, cross_fitted_prior
 from prsrank.relevance.priors import find_prior
 from prsrank.relevance.tree_prior import TreePrior
 from prsrank.types import Floats, Marks
@@ -33,18 +36,24 @@ ETAS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 _NEAR = 0.25
 # An interval of eta wider than this does not tell one curve from another.
 WIDEST_INTERVAL = 0.6
-# Less than this share of the information left by the features is the prior's form, not the curve.
-LEAST_SHARE = 0.055
+# A ranker whose score is label + noise, which no feature tells, makes any curve look steeper: as if
+# eta were larger by .10 to .18 (noise of 2), .16 to .25 (1) or .25 to .36 (.5: it all but knows).
+# So a power above 1 must be beyond this addition to eta, and half as steep again: a curve twice too
+# flat ((1/k)^.5 for 1/k) still is.
+HIDDEN = 0.3
+HALF_AS_STEEP_AGAIN = 0.5
+# With the log of the position as the only feature, nothing but the form of the prior tells powers
+# apart: it left a share of .03 to .04 and a power of 2.4 where 1 is right. Features of docs left
+# .10 and more.
+LEAST_SHARE = 0.05
 _ASIDE = 0.5
 # A curve flatter than this has no shape that a power could change.
 _FLATTEST = 0.02
 # Few, quick trees: powers are compared with one another, not with a better prior.
 JUDGE = TreePrior(trees=60, learning_rate=0.2, patience=5)
 _JUDGE_PARTS = 3
-# So many docs judge a curve to a few hundredths.
-_DOCS_FOR_JUDGING = 30_000
 _REPLICATES = 500
-_SUBSET_SEED = 1
+_ANY = (0.0, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +67,9 @@ class Tempering:
         decides: whether the likelihood is clear; if not, leave the curve alone.
         share: information about the power that features leave, as a share of what there would
             be if relevance were known: 0 where features explain the positions.
-        one_position: whether no doc was shown at two positions, so that only features tell
-            relevance from position.
+        within: 95 % interval of the power by docs shown at several positions alone, each
+            compared with itself, without features; 0 to infinity where there are none.
+        steepness: the eta of the (1/k)^eta that the curve is most like.
         powers: the powers that were tried, rising.
         log_likelihood: of held-out clicks at each of them.
     """
@@ -69,7 +79,8 @@ class Tempering:
     high: float
     decides: bool
     share: float
-    one_position: bool
+    within: tuple[float, float]
+    steepness: float
     powers: Floats
     log_likelihood: Floats
 
@@ -79,20 +90,58 @@ class Tempering:
         return self.decides and not self.low <= 1 <= self.high
 
     @property
+    def followed(self) -> float:
+        """The power to use; 1 where the curve is better left as it is.
+
+        A power below 1 is safe to follow. One above 1 may be hidden knowledge of the ranker
+        that was logged: it is followed if that cannot explain it, or if docs shown at several
+        positions say so too. It is never larger than these allow.
+        """
+        if not self.contradicts:
+            return 1.0
+        power = min(self.power, self.within[1])
+        if self.power < 1:
+            return power
+        beyond = self.low > 1 + max(HALF_AS_STEEP_AGAIN, HIDDEN / self.steepness)
+        safe = beyond or self.within[0] > 1
+        return max(1.0, power) if safe else 1.0
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """Return the finding as plain data; an end that is infinite becomes None."""
+        ends = {"low": self.low, "high": self.high}
+        return {
+            "power": self.power,
+            **{name: end if np.isfinite(end) else None for name, end in ends.items()},
+            "decides": self.decides,
+            "contradicts": self.contradicts,
+            "followed": self.followed,
+            "sentence": self.sentence,
+        }
+
+    @property
+    def interval(self) -> str:
+        """The power and its interval as text."""
+        return f"{self.power:.2f} (95 % interval {self.low:.2f} to {self.high:.2f})"
+
+    @property
     def sentence(self) -> str:
         """The finding in plain words."""
-        interval = f"{self.power:.2f} (95 % interval {self.low:.2f} to {self.high:.2f})"
         if not self.decides:
+            why = f"features explain them with powers from {self.low:.2f} to {self.high:.2f} alike"
+            if np.isinf(self.high):
+                why = "it is flat, or too few lists have clicks"
+            return f"the clicks cannot judge this curve: {why}; it is left as it is"
+        if not self.contradicts:
+            return f"the clicks agree with this curve: they look like its power {self.interval}"
+        said = f"the clicks contradict this curve: they look like its power {self.interval}"
+        if self.followed == 1:
             return (
-                "the clicks cannot judge this curve: features explain them about as well with any "
-                f"of its powers from {self.low:.2f} to {self.high:.2f}; it is left as it is"
+                f"{said}, but a logged ranker that knew more than the features do has the same "
+                "look; it is left as it is"
             )
-        if self.contradicts:
-            said = f"the clicks contradict this curve: they look like its power {interval}"
-            if self.low > 1 and self.one_position:
-                said += ", unless the ranker that was logged knew more than the features do"
-            return said
-        return f"the clicks agree with this curve: they look like its power {interval}"
+        if self.followed < self.power:
+            return f"{said}, docs shown at several positions like {self.followed:.2f} at most"
+        return said
 
 
 def temper(
@@ -134,22 +183,24 @@ def temper_counts(
         return np.bincount(owner, fitted.log_likelihood, some.lists).astype(np.float64)
 
     steepness, information = _steepness(counted), _information(counted, docs)
-    one = bool((np.diff(counted.cells.offsets) < 2).all())
-    if steepness < _FLATTEST:
-        height = np.array([heights(1.0).sum()])
-        return Tempering(1.0, 0.0, np.inf, False, 0.0, one, np.ones(1), height)
+    # the spread between a handful of lists cannot be seen
+    if steepness < _FLATTEST or some.lists < ENOUGH_QUERIES:
+        unknown = np.full(1, np.nan)
+        return Tempering(1.0, 0.0, np.inf, False, 0.0, _ANY, steepness, np.ones(1), unknown)
     first = [eta / steepness for eta in ETAS]
     # the curve as it is takes the place of the nearest power
     first[int(np.argmin(np.abs(np.array(first[1:]) - 1))) + 1] = 1.0
     tried = {power: heights(power) for power in first}
     best = max(tried, key=lambda power: tried[power].sum())
-    for power in (best - _NEAR / steepness, best + _NEAR / steepness):
-        if 0 < power < max(first):
+    near = _NEAR / steepness
+    for power in (best - near, best + near):
+        # a spline through two powers that are all but the same is wild between the others
+        if 0 < power < max(first) and min(abs(power - other) for other in tried) > near / 2:
             tried[power] = heights(power)
     powers = np.array(sorted(tried))
     values = np.array([tried[power] for power in powers])
     found = _verdict(powers, values, steepness, information, seed)
-    return replace(found, one_position=one)
+    return replace(found, within=_within(counted, lists, powers, seed))
 
 
 def _steepness(counted: CountedClicks) -> float:
@@ -168,16 +219,44 @@ def _information(counted: CountedClicks, docs: Marks) -> float:
     return float((counted.cells.clicked[cells] * logs**2).sum())
 
 
+def _within(
+    counted: CountedClicks, lists: RankingDataset, powers: Floats, seed: int
+) -> tuple[float, float]:
+    r"""Return the interval of the power by docs shown at several positions.
+
+    Given its clicks, those of a doc fall on its positions as $N_k p_k^s$ over the sum of these,
+    whatever its relevance: a likelihood of the power without features. With clicks of 0 or 1 it
+    is not exact, but the expectation of its derivative is 0 at the right power.
+    """
+    cells = counted.cells
+    several = np.diff(cells.offsets) > 1
+    some, p = cells.keep_docs(several), counted.propensity[several[cells.cell_docs]]
+    owner = np.repeat(np.arange(lists.lists), lists.list_lengths)[several]
+    units, unit = np.unique(owner, return_inverse=True)
+    if len(units) < ENOUGH_QUERIES or not some.clicked.any() or np.ptp(p) == 0:
+        return _ANY
+    clicks = np.bincount(some.cell_docs, some.clicked, some.docs)
+
+    def heights(power: float) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = np.where(some.clicked > 0, some.clicked * power * np.log(p), 0.0)
+            other = np.log(np.bincount(some.cell_docs, some.shown * p**power))
+        of_doc = np.bincount(some.cell_docs, own) - np.where(clicks > 0, clicks * other, 0.0)
+        return np.asarray(np.bincount(unit, of_doc, len(units)), np.float64)
+
+    _, replicates, _ = _peaks(powers, np.array([heights(power) for power in powers]), seed)
+    return tuple(np.quantile(replicates, [0.025, 0.975]).tolist())
+
+
 def _some_lists(lists: RankingDataset, counted: CountedClicks) -> Marks:
     """Choose lists with impressions, whole hash parts of them, up to a number of docs."""
     shown = np.diff(counted.cells.offsets) > 0
     owner = np.repeat(np.arange(lists.lists), lists.list_lengths)
     used = np.bincount(owner, shown, lists.lists) > 0
     docs = int(lists.list_lengths[used].sum())
-    if docs <= _DOCS_FOR_JUDGING:
+    if docs <= DOCS_FOR_JUDGING:
         return used
-    part = query_parts(lists.query_ids, 1000, seed=_SUBSET_SEED)
-    return np.asarray(used & (part < 1000 * _DOCS_FOR_JUDGING / docs))
+    return used & sampled_queries(lists.query_ids, DOCS_FOR_JUDGING / docs)
 
 
 def _of_docs(evidence: ClickEvidence, docs: Marks) -> ClickEvidence:
@@ -192,21 +271,9 @@ def _of_docs(evidence: ClickEvidence, docs: Marks) -> ClickEvidence:
 def _verdict(
     powers: Floats, by_list: Floats, steepness: float, information: float, seed: int
 ) -> Tempering:
-    """Find the best power, and by drawing the lists again how sure that is.
-
-    The likelihood between the powers tried is a cubic spline. A spline is linear in the values
-    that it goes through, so that a replicate costs one product.
-    """
-    from scipy.interpolate import CubicSpline
-
-    fine = np.linspace(powers[0], powers[-1], 601)
-    between = np.asarray(CubicSpline(powers, np.eye(len(powers)))(fine))
-    total = by_list.sum(axis=1)
-    rng, lists = np.random.default_rng(seed), by_list.shape[1]
-    drawn = rng.multinomial(lists, np.full(lists, 1 / lists), size=_REPLICATES)
-    replicates = fine[np.argmax(drawn @ by_list.T @ between.T, axis=1)]
+    """Find the best power, and by drawing the lists again how sure that is."""
+    fine, replicates, profile = _peaks(powers, by_list, seed)
     low, high = np.quantile(replicates, [0.025, 0.975])
-    profile = between @ total
     best = int(np.argmax(profile))
     # how far the likelihood falls on either side, on the side where it falls less
     aside = _ASIDE / steepness
@@ -219,9 +286,24 @@ def _verdict(
         and fine[best] < powers[-1]
         and share >= LEAST_SHARE
     )
-    return Tempering(
-        float(fine[best]), float(low), float(high), decides, share, True, powers, total
-    )
+    ends, total = (float(low), float(high)), by_list.sum(axis=1)
+    return Tempering(float(fine[best]), *ends, decides, share, _ANY, steepness, powers, total)
+
+
+def _peaks(powers: Floats, by_list: Floats, seed: int) -> tuple[Floats, Floats, Floats]:
+    """Return a fine grid of powers, the best of it in each replicate, and the likelihood on it.
+
+    The likelihood between the powers tried is a cubic spline. A spline is linear in the values
+    that it goes through, so that a replicate costs one product.
+    """
+    from scipy.interpolate import CubicSpline
+
+    fine = np.linspace(powers[0], powers[-1], 601)
+    between = np.asarray(CubicSpline(powers, np.eye(len(powers)))(fine))
+    rng, lists = np.random.default_rng(seed), by_list.shape[1]
+    drawn = rng.multinomial(lists, np.full(lists, 1 / lists), size=_REPLICATES)
+    replicates = fine[np.argmax(drawn @ by_list.T @ between.T, axis=1)]
+    return fine, replicates, between @ by_list.sum(axis=1)
 
 
 def tempered(curve: Any, power: float) -> Any:

@@ -132,6 +132,8 @@ def _propensities(result: "FitResult") -> Part:
     if used.judging is not None:
         curves |= {f"for half {name}": c for name, c in used.judging.contexts.items()}
     text.append(f"Verdict on the estimate: {used.curve.verdict}.")
+    if used.check:
+        text.append(f"{'Warning: ' if used.warning else 'Checked by the clicks: '}{used.check}.")
     return section(
         "propensities", "Propensities", text=text,
         figures=[propensity_figure(curves, positions=_POSITIONS)],

@@ -29,6 +29,7 @@ from prsrank.fit.parts import (
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.pieces import Extent, Sums
 from prsrank.propensity.curve import PropensityCurve
+from prsrank.propensity.sampled_clicks import SampledClicks
 from prsrank.rankers.base import Ranker, ranker_class
 from prsrank.spark.barrier import stage_errors, train_in_barrier
 from prsrank.spark.events import SparkEvents
@@ -101,6 +102,11 @@ class SparkLog:
         if self.known is not None:
             return self.known
         return next(iter(extents(self.events.frame, self.events).values()), _EMPTY)
+
+    def counted(self, docs: int) -> SampledClicks:
+        """Return about so many docs, whole lists of them, with the counts of their clicks."""
+        share = docs / max(self._docs().count(), 1)
+        return self._judged(()).total(lambda one: SampledClicks.of(one.log, one.lists, share))
 
     def in_memory(self) -> None:
         """Return nothing: the log stays where it is."""
@@ -211,11 +217,6 @@ class SparkLog:
     ) -> Sequence[ClickSums]:
         threads = self.engine.task_cores
         saved = {name: one and _saved(one, threads) for name, one in rankers.items()}
-        contexts = () if context is None else (context,)
-        names = self.features
-        rows = judged_rows(self.events, self._docs(), contexts)
-        placed = rows.repartition(self._partitions(len(names)), "query_id")
-        ordered = placed.sortWithinPartitions("query_id", "kind", "doc", "session_id")
 
         def sums(judged: Judged) -> Sums:
             log = judged.log if context is None else _with_halves(judged.log)
@@ -228,10 +229,17 @@ class SparkLog:
                 for tau in taus
             )  # fmt: skip
 
-        pieces = SparkPieces(
+        return self._judged(() if context is None else (context,)).total(sums)
+
+    def _judged(self, contexts: tuple[str, ...]) -> SparkPieces[Judged]:
+        """Return the sessions with their lists, in pieces."""
+        names = self.features
+        rows = judged_rows(self.events, self._docs(), contexts)
+        placed = rows.repartition(self._partitions(len(names)), "query_id")
+        ordered = placed.sortWithinPartitions("query_id", "kind", "doc", "session_id")
+        return SparkPieces(
             ordered, lambda batches: judged_of_rows(batches, names, contexts), self.engine.kept
         )
-        return pieces.total(sums)
 
     def _shards(
         self, ranker: Ranker, how: Weighed, validation: "SparkLog | None"
