@@ -1,7 +1,9 @@
 """Sets of pairs against sums over single sessions, pair by pair."""
 
 import math
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.losses.click_set_lambdas import ClickSetObjective
-from prsrank.losses.lambdas import LambdaObjective, current_ranks, lambda_definition, tie_order
+from prsrank.losses.lambdas import LambdaObjective, tie_order
 from prsrank.losses.logistic import logistic_loss
 from prsrank.pairs import log_on_lists as shown_lists
 from prsrank.pairs.click_counts import ClickCounts
@@ -20,6 +22,9 @@ from prsrank.pairs.click_sets import ClickSets
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 from prsrank.weighting import WEIGHTINGS, find_weighting
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "losses"))
+from definitions import current_ranks, lambda_definition
 
 CURVE = PowerLaw(1.0)
 

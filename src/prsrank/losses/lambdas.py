@@ -14,7 +14,6 @@ $|D(r_i) - D(r_j)|$ with $D(r) = 1 / \log_2(1 + r)$ for NDCG and $D(r) = r$ for 
 
 from collections.abc import Callable
 from hashlib import blake2b
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -118,36 +117,6 @@ def top_ranks(truncation: int | None, longest: int) -> int:
     return longest if truncation is None else truncation
 
 
-def lambda_definition(
-    scores: npt.ArrayLike,
-    pairs: "PairSet",
-    *,
-    metric: str = "ndcg",
-    sigma: float = 1.0,
-    truncation: int | None = None,
-    seed: int = 0,
-) -> tuple[Floats, Floats]:
-    """Return what a LambdaObjective returns, by its formula in plain NumPy, in float64."""
-    s = np.asarray(scores, np.float64)
-    gradient, hessian = np.zeros(pairs.docs), np.zeros(pairs.docs)
-    ranks = current_ranks(s, pairs.offsets, tie_order(pairs.offsets, pairs.query_ids, seed))
-    discounts = DISCOUNTS[metric](ranks.astype(np.float64))
-    for v in range(pairs.winners):
-        begin, end = pairs.offsets[pairs.winner_list[v] :][:2]
-        i = begin + pairs.winner_row[v]
-        margin = sigma * (s[i] - s[begin:end])
-        change = np.abs(discounts[i] - discounts[begin:end])
-        if truncation is not None:
-            change *= np.minimum(ranks[i], ranks[begin:end]) <= truncation
-        rho, rest = np.exp(-np.logaddexp(0, margin)), np.exp(-np.logaddexp(0, -margin))
-        pull = sigma * pairs.row(v) * change * rho
-        gradient[i] -= pull.sum()
-        gradient[begin:end] += pull
-        hessian[i] += (sigma * pull * rest).sum()
-        hessian[begin:end] += sigma * pull * rest
-    return gradient, hessian
-
-
 def tie_order(offsets: Longs, query_ids: "IdArray", seed: int) -> Ints:
     """Return the rows of each list in the order in which docs of equal score rank.
 
@@ -176,17 +145,6 @@ def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(z ^ (z >> np.uint64(31)))
-
-
-def current_ranks(scores: npt.ArrayLike, offsets: Longs, ties: Ints) -> Ints:
-    """Return the 1-based rank of each doc in its list; `ties` as from `tie_order`."""
-    values = np.asarray(scores, np.float64)
-    ranks = np.empty(len(values), np.int32)
-    for begin, end in pairwise(offsets):
-        order = ties[begin:end]
-        order = order[np.argsort(-values[begin:end][order], kind="stable")]
-        ranks[begin:end][order] = np.arange(1, end - begin + 1)
-    return ranks
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

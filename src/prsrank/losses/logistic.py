@@ -84,22 +84,6 @@ def logistic_hessian_product(
     return product
 
 
-def logistic_loss_definition(
-    scores: npt.ArrayLike, pairs: "PairSet", *, sigma: float = 1.0
-) -> tuple[float, Floats]:
-    """Return what `logistic_loss` returns, by its formula in plain NumPy."""
-    s = np.asarray(scores, np.float64)
-    loss, gradient = 0.0, np.zeros(pairs.docs)
-    for v in range(pairs.winners):
-        begin, end = pairs.offsets[pairs.winner_list[v] :][:2]
-        margin = sigma * (s[begin + pairs.winner_row[v]] - s[begin:end])
-        pull = sigma * pairs.row(v) * np.exp(-np.logaddexp(0, margin))
-        loss += float(pairs.row(v) @ np.logaddexp(0, -margin))
-        gradient[begin + pairs.winner_row[v]] -= pull.sum()
-        gradient[begin:end] += pull
-    return loss, gradient
-
-
 def checked_scores(scores: npt.ArrayLike, docs: int, sigma: float) -> Floats:
     """Return scores as contiguous float64 after checking their number and range."""
     values = np.ascontiguousarray(scores, np.float64)
