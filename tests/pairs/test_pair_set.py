@@ -313,14 +313,14 @@ def test_click_sets_fold_equal_sessions():
         for s, _, _, _, c in single_sessions(data, log)
         if c.any()
     }
-    assert len(sets.set_counts) == len(distinct)
-    assert sets.set_counts.sum() == (log.session_clicks > 0).sum()
+    assert len(sets.arrays.set_counts) == len(distinct)
+    assert sets.arrays.set_counts.sum() == (log.session_clicks > 0).sum()
 
 
 def test_click_sets_of_labels_are_one_session():
     data = RankingDataset(np.zeros((5, 1)), [0, 3, 5], labels=[1, 0, 1, 0, 0])
     sets = ClickSets.from_labels(data)
-    assert sets.set_slots.tolist() == [0, 2]
+    assert sets.arrays.set_slots.tolist() == [0, 2]
     gradient, _ = ClickSetObjective(sets, metric="mrr")(np.array([1.0, 3.0, 2.0, 0, 0]))
     # doc 2 of rank 2 or doc 0 of rank 3 to the top: 1 - 1/2 each
     rho = 1 / (1 + np.exp([1.0 - 3.0, 2.0 - 3.0]))

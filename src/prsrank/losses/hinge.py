@@ -20,7 +20,7 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.losses.logistic import REORDER, checked_scores
-from prsrank.losses.pair_rows import PairRows, run_over_lists
+from prsrank.pairs.pair_rows import PairRows, run_over_lists
 from prsrank.sorting import sort_with_index
 from prsrank.types import Floats, Ints, Marks
 

@@ -14,7 +14,7 @@ $|D(r_i) - D(r_j)|$ with $D(r) = 1 / \log_2(1 + r)$ for NDCG and $D(r) = r$ for 
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.losses.logistic import FUSE, checked_scores, exponentials, plus
-from prsrank.losses.pair_rows import PairRows, run_over_lists
+from prsrank.pairs.pair_rows import PairRows, run_over_lists
 from prsrank.ragged import list_of_row, row_in_list
 from prsrank.sorting import sort_with_index
 from prsrank.types import Floats, IdArray, Ints, Longs, Reals
@@ -100,14 +100,12 @@ class LambdaObjective:
         The two arrays are written anew by the next call: copy what you keep.
         """
         values = checked_scores(scores, self.pairs.docs, self.sigma)
-        run_over_lists(
-            _lambda_kernel,
-            self.pairs,
-            *(values, self.sigma, self._top, self._discounts, self._ties),
-            *(self._gradient, self._hessian),
-            threads=self.threads,
-        )
+        how = self.sigma, self._top, self._discounts, self._ties
+        self._write(values, *how, self._gradient, self._hessian)
         return self._gradient, self._hessian
+
+    def _write(self, *arguments: Any) -> None:
+        run_over_lists(_lambda_kernel, self.pairs, *arguments, threads=self.threads)
 
 
 def top_ranks(truncation: int | None, longest: int) -> int:
@@ -263,7 +261,8 @@ def _far_row(
     row: Reals, i: int, s: Floats, d: Reals, sigma: float, pull: Reals, curve: Reals
 ) -> None:
     for j in range(len(row)):
-        _add_pair(row[j], i, j, s, d, sigma, pull, curve)
+        rho, rest = logistic_parts(sigma * (s[i] - s[j]))
+        _add_parts(row[j], i, j, rho, rest, d, pull, curve)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -284,22 +283,8 @@ def _leader_pairs(
             inverse = np.float32(1) / (e[i] + e[j])
             _add_parts(row[j], i, j, e[j] * inverse, e[i] * inverse, d, pull, curve)
         else:
-            _add_pair(row[j], i, j, s, d, sigma, pull, curve)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _add_pair(
-    weight: float,
-    i: int,
-    j: int,
-    s: Floats,
-    d: Reals,
-    sigma: float,
-    pull: Reals,
-    curve: Reals,
-) -> None:
-    rho, rest = logistic_parts(sigma * (s[i] - s[j]))
-    _add_parts(weight, i, j, rho, rest, d, pull, curve)
+            rho, rest = logistic_parts(sigma * (s[i] - s[j]))
+            _add_parts(row[j], i, j, rho, rest, d, pull, curve)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from numba import njit
 
 from prsrank.errors import InputError
-from prsrank.losses.pair_rows import PairRows, run_over_lists
-from prsrank.types import Floats, Longs
+from prsrank.pairs.pair_rows import PairRows, run_over_lists
+from prsrank.sorting import longest_list
+from prsrank.types import Floats
 
 if TYPE_CHECKING:
     from prsrank.pairs.pair_set import PairSet
@@ -122,7 +123,7 @@ def _loss_kernel(
     gradient: Floats,
 ) -> None:
     offsets, winner_offsets, winner_row, weight_starts, weights = rows
-    e = np.empty(_longest(first, last, offsets))
+    e = np.empty(longest_list(first, last, offsets))
     for q in range(first, last):
         if winner_offsets[q] == winner_offsets[q + 1]:
             continue
@@ -207,7 +208,7 @@ def _hessian_kernel(
     product: Floats,
 ) -> None:
     offsets, winner_offsets, winner_row, weight_starts, weights = rows
-    e = np.empty(_longest(first, last, offsets))
+    e = np.empty(longest_list(first, last, offsets))
     square = sigma * sigma
     for q in range(first, last):
         if winner_offsets[q] == winner_offsets[q + 1]:
@@ -236,11 +237,3 @@ def _hessian_kernel(
                     own += h
                     out[j] -= h
             out[i] += own
-
-
-@njit(cache=True, nogil=True)
-def _longest(first: int, last: int, offsets: Longs) -> int:
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    return longest

@@ -129,16 +129,6 @@ class UnbiasedObjective:
         self._work = counts.pair_rows
         self._slot_losses = np.zeros((2, len(self._bins)))
 
-    @property
-    def offsets(self) -> Longs:
-        """Offsets of the data set's lists."""
-        return self.counts.offsets
-
-    @property
-    def normalise(self) -> str | None:
-        """The session constant of the counts."""
-        return self.counts.normalise
-
     def __call__(self, scores: npt.ArrayLike) -> Gradients:
         """Return gradient and second derivative by the score of each doc; re-estimate the t."""
         gradient, hessian, plus, minus = self.exact(scores)
@@ -153,26 +143,12 @@ class UnbiasedObjective:
         values = checked_scores(scores, self.counts.docs, self.sigma)
         gradient, hessian = np.zeros(self.counts.docs), np.zeros(self.counts.docs)
         plus, minus = self._slot_losses
-        inverse_plus, inverse_minus = 1 / self.click_biases, 1 / self.non_click_biases
+        how = self.sigma, self._top, self._discounts, self._ties
+        clicks = self.counts.offsets, self.counts.shown, self._bins
+        inverse = 1 / self.click_biases, 1 / self.non_click_biases
+        out = gradient, hessian, plus, minus
         for_each_piece(
-            lambda a, b: _unbiased_kernel(
-                a,
-                b,
-                values,
-                self.sigma,
-                self._top,
-                self._discounts,
-                self._ties,
-                self.counts.offsets,
-                self.counts.shown,
-                self._bins,
-                inverse_plus,
-                inverse_minus,
-                gradient,
-                hessian,
-                plus,
-                minus,
-            ),
+            lambda a, b: _unbiased_kernel(a, b, values, *how, *clicks, *inverse, *out),
             self._work,
             threads=self.threads,
         )
