@@ -109,32 +109,6 @@ def expected_pair_weights(
     return weights
 
 
-def order_preserved(expected_weights: npt.ArrayLike, click_given_observed: npt.ArrayLike) -> Marks:
-    r"""Return for each pair whether the doc of greater q wins: W_ij > W_ji wherever q_i > q_j.
-
-    For `prs` at gamma 1 that is so exactly where $q_i - q_j > q_i q_j (p_j - p_i)$. With
-    q of 1 - noise and noise it holds for any propensities if the noise is below
-    $(3 - \sqrt 5) / 2 = 0.382$, and may fail above. Pairs of equal q count as preserved.
-
-    Args:
-        expected_weights: $W$, as from `expected_pair_weights`.
-        click_given_observed: $q$ of each doc.
-
-    >>> p, q = [0.5, 0.1], [0.7, 0.3]
-    >>> bool(order_preserved(expected_pair_weights(p, q), q).all())
-    True
-    >>> unclipped = expected_pair_weights(p, q, parameters={"gamma": 5.0})
-    >>> bool(order_preserved(unclipped, q).all())
-    False
-    """
-    weights = np.asarray(expected_weights, np.float64)
-    q = np.asarray(click_given_observed, np.float64)
-    better = q[:, None] > q[None, :]
-    worse = better.T
-    won = weights > weights.T
-    return np.asarray(np.where(better, won, np.where(worse, won.T, True)))
-
-
 def bound_terms(
     pair_losses: npt.ArrayLike,
     propensities: npt.ArrayLike,
