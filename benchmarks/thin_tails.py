@@ -52,7 +52,8 @@ def judge(shape: str, clicks: int, share: float, seed: int) -> dict[str, tuple[f
     from prsrank.clicks.position_based import PositionBasedModel
     from prsrank.clicks.simulate import simulate_clicks
     from prsrank.data.synthetic import synthetic_dataset
-    from prsrank.evaluation.counterfactual import evaluate_counterfactual
+    from prsrank.evaluation.click_sums import sum_clicks
+    from prsrank.evaluation.counterfactual import evaluation_of_sums
     from prsrank.fit.propensities import covering
     from prsrank.logs.held_out import hold_out
     from prsrank.propensity.curve import PowerLaw
@@ -75,15 +76,8 @@ def judge(shape: str, clicks: int, share: float, seed: int) -> dict[str, tuple[f
     )
     found = {}
     for name, curve in zip(CURVES, curves, strict=True):
-        result = evaluate_counterfactual(
-            parts.held_out,
-            data,
-            curve,
-            {"new": better},
-            metrics=["dcg@10"],
-            estimators=["ips"],
-            samples=200,
-        )
+        sums = sum_clicks(parts.held_out, data, curve, {"new": better}, metrics=["dcg@10"])
+        result = evaluation_of_sums(sums, estimators=["ips"], samples=200)
         difference = result.difference("new", "dcg@10")
         held = difference.low <= new - logged <= difference.high
         found[name] = (difference.relative - (new / logged - 1), held, new / logged - 1)

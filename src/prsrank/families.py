@@ -22,8 +22,8 @@ class Family(UserDict[str, T]):
             it is then imported when it is first asked for.
 
     >>> shapes = Family("shape", {"round": "math:pi", "square_cut": 4})
-    >>> shapes["round"] > 3, shapes["square-cut"], shapes.names
-    (True, 4, 'round or square_cut')
+    >>> shapes["round"] > 3, shapes["square-cut"]
+    (True, 4)
     >>> shapes.find("oval")
     Traceback (most recent call last):
     prsrank.errors.InputError: there is no shape 'oval'; there are: round, square_cut
@@ -32,12 +32,6 @@ class Family(UserDict[str, T]):
     def __init__(self, what: str, members: Mapping[str, Any]) -> None:
         super().__init__(members)
         self.what = what
-
-    @property
-    def names(self) -> str:
-        """All names, as a sentence lists them."""
-        *first, last = self
-        return f"{', '.join(first)} or {last}" if first else last
 
     def find(self, name: str) -> T:
         """Return a member; an InputError that names all of them if there is none."""

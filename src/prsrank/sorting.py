@@ -1,4 +1,4 @@
-"""Sorting inside kernels.
+"""Sorting and grouping inside kernels.
 
 Cached kernels may not call `np.sort` or `np.argsort`: numba gives the inner functions of both the
 same symbols when they are first compiled in different processes, and a process that then loads
@@ -47,6 +47,15 @@ def sort_with_index(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Longs]:
         index, other_index = other_index, index
         width *= 2
     return keys, index
+
+
+@njit(cache=True, nogil=True)
+def longest_list(first: int, last: int, offsets: Longs) -> int:
+    """Return the length of the longest of lists first to last - 1, at least 1."""
+    longest = 1
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    return longest
 
 
 @njit(cache=True, nogil=True)

@@ -109,74 +109,6 @@ def expected_pair_weights(
     return weights
 
 
-def order_preserved(expected_weights: npt.ArrayLike, click_given_observed: npt.ArrayLike) -> Marks:
-    r"""Return for each pair whether the doc of greater q wins: W_ij > W_ji wherever q_i > q_j.
-
-    For `prs` at gamma 1 that is so exactly where $q_i - q_j > q_i q_j (p_j - p_i)$. With
-    q of 1 - noise and noise it holds for any propensities if the noise is below
-    $(3 - \sqrt 5) / 2 = 0.382$, and may fail above. Pairs of equal q count as preserved.
-
-    Args:
-        expected_weights: $W$, as from `expected_pair_weights`.
-        click_given_observed: $q$ of each doc.
-
-    >>> p, q = [0.5, 0.1], [0.7, 0.3]
-    >>> bool(order_preserved(expected_pair_weights(p, q), q).all())
-    True
-    >>> unclipped = expected_pair_weights(p, q, parameters={"gamma": 5.0})
-    >>> bool(order_preserved(unclipped, q).all())
-    False
-    """
-    weights = np.asarray(expected_weights, np.float64)
-    q = np.asarray(click_given_observed, np.float64)
-    better = q[:, None] > q[None, :]
-    worse = better.T
-    won = weights > weights.T
-    return np.asarray(np.where(better, won, np.where(worse, won.T, True)))
-
-
-def expected_ips_loss(
-    pair_losses: npt.ArrayLike, propensities: npt.ArrayLike, relevance: npt.ArrayLike
-) -> float:
-    r"""Return E[IPS] without noise and clips.
-
-    $$\sum_{i \in R} \Big( \sum_{j \in I} \delta_{ij}
-    + \sum_{j \in R, j \ne i} (1 - p_j) \delta_{ij} \Big)$$
-
-    Args:
-        pair_losses: $\delta$ (docs x docs).
-        propensities: $p$ of each doc, above 0.
-        relevance: 1 for docs in R, 0 for those in I.
-    """
-    p = np.asarray(propensities, np.float64)
-    r = np.asarray(relevance) > 0
-    return _expectation(pair_losses, r, np.where(r, 1 - p, 1.0))
-
-
-def expected_prs_loss(
-    pair_losses: npt.ArrayLike, propensities: npt.ArrayLike, relevance: npt.ArrayLike
-) -> float:
-    r"""Return E[PRS] without noise and clips.
-
-    $$\sum_{i \in R} \Big( \sum_{j \in I} p_j \delta_{ij}
-    + \sum_{j \in R, j \ne i} p_j (1 - p_j) \delta_{ij} \Big)$$
-
-    Args:
-        pair_losses: $\delta$ (docs x docs).
-        propensities: $p$ of each doc, above 0.
-        relevance: 1 for docs in R, 0 for those in I.
-    """
-    p = np.asarray(propensities, np.float64)
-    r = np.asarray(relevance) > 0
-    return _expectation(pair_losses, r, np.where(r, p * (1 - p), p))
-
-
-def _expectation(pair_losses: npt.ArrayLike, relevant: Marks, factor: Floats) -> float:
-    losses = np.array(pair_losses, np.float64)
-    np.fill_diagonal(losses, 0)
-    return float((losses[relevant] @ factor).sum())
-
-
 def bound_terms(
     pair_losses: npt.ArrayLike,
     propensities: npt.ArrayLike,
@@ -221,12 +153,6 @@ def tail_bound(terms: npt.ArrayLike, *, xi: float = 0.05) -> float:
     if not 0 < xi < 1:
         raise InputError(f"xi must be between 0 and 1, not {xi}")
     return math.sqrt(math.log(2 / xi) / 2 * float(np.sum(np.square(terms))))
-
-
-def part_variance(terms: npt.ArrayLike, propensities: npt.ArrayLike) -> float:
-    r"""Return the variance of the relevant-irrelevant part: $\sum_i p_i (1 - p_i) \rho_i^2$."""
-    p = np.asarray(propensities, np.float64)
-    return float(np.sum(p * (1 - p) * np.square(terms)))
 
 
 def click_outcomes(

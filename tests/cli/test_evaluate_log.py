@@ -1,6 +1,8 @@
 """`prsrank evaluate --log`: estimates from held-out clicks on the command line."""
 
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,14 +12,17 @@ from prsrank.cli import run
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.collections import open_collection
-from prsrank.evaluation.counterfactual import evaluate_counterfactual
 from prsrank.evaluation.log_evaluation import evaluate_on_log
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_events
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.rankers.base import load_ranker
-from prsrank.report.checks import check_report
 from prsrank.report.evaluation_section import report_section
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "evaluation"))
+from estimates import evaluate_counterfactual
+from report_checks import check_report
 
 DATA = "synthetic:mq2007:80:3"
 

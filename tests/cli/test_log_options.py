@@ -14,12 +14,13 @@ from prsrank.cli.log_options import (
     Lists,
     MappingFile,
     Memory,
-    load_log,
+    log_mapping,
     open_log,
     with_spark_value,
 )
 from prsrank.errors import InputError
 from prsrank.fit.local import LocalEngine
+from prsrank.logs.reading import read_log
 
 app = typer.Typer()
 
@@ -35,8 +36,8 @@ def count(
 ) -> None:
     with open_log(log, column=column, mapping=mapping, memory=memory) as source:
         rows = source.total("count(*)")[0]
-    options = {"column": column, "mapping": mapping, "memory": memory}
-    clicks, data = load_log(log, features=features, lists=lists, **options)
+    known = log_mapping(column, mapping)
+    clicks, data = read_log(log, mapping=known, features=features, lists=lists, memory=memory)
     docs = None if data is None else data.docs
     typer.echo(json.dumps({"rows": rows, "sessions": clicks.sessions, "docs": docs}))
 

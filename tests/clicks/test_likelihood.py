@@ -1,15 +1,22 @@
 import numpy as np
 import pytest
 
-from prsrank.clicks.likelihood import (
-    ClickEvidence,
-    PositionClicks,
-    TrustClicks,
-    click_evidence_definition,
-)
+from prsrank.clicks.likelihood import ClickEvidence, PositionClicks, TrustClicks
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.trust import TrustBiasModel
 from prsrank.errors import InputError
+
+
+def click_evidence_definition(evidence: ClickEvidence, logit: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return log L, and what `gradient` returns, by their formulas in plain NumPy."""
+    theta = (1 / (1 + np.exp(-logit)))[evidence.cell_docs]
+    n, shown = evidence.clicked, evidence.shown
+    p = np.clip(evidence.floor + evidence.gain * theta, 1e-12, 1 - 1e-12)
+    slope = evidence.gain * theta * (1 - theta)
+    height = n * np.log(p) + (shown - n) * np.log(1 - p)
+    first = -(n - shown * p) * slope / (p * (1 - p))
+    second = shown * slope**2 / (p * (1 - p))
+    return evidence.sums(height), evidence.sums(first), evidence.sums(second)
 
 
 def evidence_of(model: object, *, docs: int = 40, seed: int = 0) -> ClickEvidence:

@@ -61,13 +61,6 @@ def test_trust_formula_and_its_limit():
     np.testing.assert_allclose(none.click_probabilities(RELEVANCE, POSITIONS), plain)
 
 
-def test_trust_with_given_noise():
-    model = TrustBiasModel(eta=0, eps_relevant=[0.9, 0.8], eps_irrelevant=[0.6, 0.3])
-    assert model.click_probabilities([1, 0], [1, 2]) == pytest.approx([0.9, 0.3])
-    with pytest.raises(InputError, match="noise covers 2 positions"):
-        model.click_probabilities([1], [3])
-
-
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
@@ -86,7 +79,6 @@ def test_trust_with_given_noise():
         ("cascade", {"eta": 1}),
         ("cascade", {"satisfaction": (0.1,)}),
         ("trust", {"trust": 2}),
-        ("trust", {"eps_relevant": [2]}),
         ("nobody", {}),
     ],
 )

@@ -3,7 +3,9 @@
 import itertools
 import json
 import math
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,11 +19,14 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.evaluation import click_statistics
-from prsrank.evaluation.counterfactual import CounterfactualMetric, evaluate_counterfactual
+from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.evaluation.rank_values import COUNTERFACTUAL_METRICS
 from prsrank.logs.click_log import ClickLog
 from prsrank.metrics import ranking
 from prsrank.propensity.curve import PowerLaw, Propensities
+
+sys.path.insert(0, str(Path(__file__).parent))
+from estimates import evaluate_counterfactual
 
 METRICS = ("dcg@2", "dcg", "wmrr", "arp", "arp_mean_rank")
 

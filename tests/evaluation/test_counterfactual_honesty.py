@@ -3,7 +3,9 @@
 Every log has lists of its own; the truth is that of a large sample of other lists.
 """
 
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +16,11 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.clicks.trust import TrustBiasModel
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.evaluation.assumptions import Assumption
-from prsrank.evaluation.counterfactual import evaluate_counterfactual
 from prsrank.evaluation.sensitivity import study_sensitivity
 from prsrank.propensity.curve import PowerLaw
+
+sys.path.insert(0, str(Path(__file__).parent))
+from estimates import evaluate_counterfactual
 
 TRAINING, TRUTH, LOGS, LISTS, SESSIONS = 600, 8000, 100, 100, 300
 NOISE = 0.2

@@ -1,3 +1,6 @@
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,9 @@ from prsrank.experiment.planning import Planner
 from prsrank.experiment.reproduction import small
 from prsrank.experiment.shared_inputs import SharedInputs, lengthened, read_source
 from prsrank.experiment.spec_files import load_spec
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "evaluation"))
+from estimates import evaluate_counterfactual
 
 
 def planned(name, data, cell):
@@ -18,7 +24,7 @@ def planned(name, data, cell):
 
 
 def test_the_mean_over_queries_is_the_wmrr_of_the_clicks():
-    from prsrank.evaluation.counterfactual import CounterfactualMetric, evaluate_counterfactual
+    from prsrank.evaluation.counterfactual import CounterfactualMetric
     from prsrank.experiment.methods import trained
 
     data = "synthetic:personal:100"

@@ -8,11 +8,15 @@ import scipy.stats
 
 from prsrank.errors import InputError
 from prsrank.experiment.statistics import (
-    compare,
     compare_queries,
+    per_query,
     relative_change,
     run_mean,
 )
+
+
+def compare(first, second, **options):
+    return compare_queries(per_query(first), per_query(second), **options)
 
 
 def tables(seed=0, runs=3, queries=40, shift=0.05):
@@ -54,7 +58,7 @@ def test_queries_are_averaged_over_runs_then_tested_as_scipy_does():
     assert (ours.low, ours.high) == pytest.approx((low, high))
     assert ours.difference == pytest.approx(differences.mean())
     assert ours.effect_size == pytest.approx(differences.mean() / differences.std(ddof=1))
-    assert (ours.count, ours.reason) == (40, "")
+    assert (ours.queries, ours.reason) == (40, "")
 
 
 def test_runs_are_not_taken_for_independent():
@@ -71,14 +75,14 @@ def test_queries_without_a_value_on_either_side_are_dropped_from_both():
     kept = np.setdiff1d(np.arange(40), [4, 9])
     ours, expected = compare(first, second), compare(first[:, kept], second[:, kept])
     assert ours.p_value == expected.p_value
-    assert (ours.count, ours.skipped) == (38, 2)
+    assert (ours.queries, ours.skipped) == (38, 2)
 
 
 @pytest.mark.parametrize("queries", [40, 1])
 def test_more_runs_of_the_same_queries_are_no_more_evidence(queries):
     first, second = (table[:, :queries] for table in tables())
     again = compare(np.tile(first, (9, 1)), np.tile(second, (9, 1)))
-    assert again.count == queries
+    assert again.queries == queries
     np.testing.assert_allclose(again.p_value, compare(first, second).p_value)
 
 

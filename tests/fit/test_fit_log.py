@@ -3,8 +3,10 @@
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -15,7 +17,6 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.storage import read_stored
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
-from prsrank.evaluation.counterfactual import evaluate_counterfactual
 from prsrank.fit import fit_log, propensities, repeat_fit
 from prsrank.fit.propensities import covering
 from prsrank.logs import stored_pieces
@@ -27,6 +28,9 @@ from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.propensity.randomised import RandomisedEstimator
 from prsrank.propensity.tempering import Tempering
 from prsrank.rankers.base import load_ranker
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "evaluation"))
+from estimates import evaluate_counterfactual
 
 DATA = "synthetic:mq2007:60:2"
 QUICK = {"trials": 1, "trees": 15}

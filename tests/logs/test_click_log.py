@@ -11,7 +11,7 @@ from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_checks import check_fit
 from prsrank.logs.click_log_parts import canonical, merge
 from prsrank.logs.distinct import code_pairs, code_rankings, doc_table, group_rows
-from prsrank.logs.events import event_columns
+from prsrank.logs.events import event_blocks
 
 
 def random_log(seed, *, sessions=300, rankings=12, queries=5, strings=False):
@@ -50,7 +50,7 @@ def random_log(seed, *, sessions=300, rankings=12, queries=5, strings=False):
 
 
 def rows_of(log):
-    return pd.DataFrame(event_columns(log))
+    return pd.concat([pd.DataFrame(b) for b in event_blocks(log)], ignore_index=True)
 
 
 def test_slot_statistics_against_counting_sessions_one_by_one():

@@ -12,7 +12,7 @@ import pytest
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_checks import check_design
-from prsrank.logs.events import event_blocks, event_columns
+from prsrank.logs.events import event_blocks
 
 
 def events(**columns):
@@ -61,7 +61,7 @@ def random_events(rng, *, sessions=200, strings=False):
 
 
 def rows_of(log):
-    return pd.DataFrame(event_columns(log))
+    return pd.concat([pd.DataFrame(b) for b in event_blocks(log)], ignore_index=True)
 
 
 def test_log_of_a_small_frame():

@@ -1,4 +1,6 @@
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,8 +9,11 @@ from hypothesis import strategies as st
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.losses.hinge import HingeLoss, hinge_loss_definition
+from prsrank.losses.hinge import HingeLoss
 from prsrank.pairs.pair_set import PairSet
+
+sys.path.insert(0, str(Path(__file__).parent))
+from definitions import hinge_loss_definition
 
 
 def pairs_of(rng, lists=6, longest=9, constant=True, hidden=0.0):

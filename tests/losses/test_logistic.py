@@ -1,5 +1,8 @@
 """Kernels against their plain-NumPy definitions, extreme scores included."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,13 +11,12 @@ from scipy.special import expit
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.losses.lambdas import LambdaObjective, current_ranks, lambda_definition, tie_order
-from prsrank.losses.logistic import (
-    logistic_hessian_product,
-    logistic_loss,
-    logistic_loss_definition,
-)
+from prsrank.losses.lambdas import LambdaObjective, tie_order
+from prsrank.losses.logistic import logistic_hessian_product, logistic_loss
 from prsrank.pairs.pair_set import PairSet
+
+sys.path.insert(0, str(Path(__file__).parent))
+from definitions import current_ranks, lambda_definition, logistic_loss_definition
 
 rngs = st.integers(0, 2**32).map(np.random.default_rng)
 SCALES = [0.0, 1e-300, 1e-30, 1.0, 30.0, 79.9, 160.0, 700.0, 1e4, 1e8, 1e300]

@@ -1,14 +1,12 @@
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.losses.lambdas import lambda_definition
-from prsrank.losses.logistic import (
-    logistic_hessian_product,
-    logistic_loss,
-    logistic_loss_definition,
-)
+from prsrank.losses.logistic import logistic_hessian_product, logistic_loss
 from prsrank.losses.outer import (
     OuterLambdaObjective,
     outer_logistic_hessian_product,
@@ -18,6 +16,9 @@ from prsrank.pairs.fold import SessionConstant
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.rankers.linear import LinearRanker
+
+sys.path.insert(0, str(Path(__file__).parent))
+from definitions import lambda_definition, logistic_loss_definition
 
 
 @pytest.fixture(scope="module")

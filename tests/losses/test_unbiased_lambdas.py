@@ -1,5 +1,8 @@
 """Tests of the objective of Unbiased LambdaMART."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,10 +13,13 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.losses.lambdas import LambdaObjective, lambda_definition
-from prsrank.losses.unbiased_lambdas import LEAST_BIAS, UnbiasedObjective, unbiased_definition
+from prsrank.losses.lambdas import LambdaObjective
+from prsrank.losses.unbiased_lambdas import LEAST_BIAS, UnbiasedObjective
 from prsrank.pairs.click_counts import ClickCounts
 from prsrank.pairs.pair_set import PairSet
+
+sys.path.insert(0, str(Path(__file__).parent))
+from definitions import lambda_definition, unbiased_definition
 
 
 def collection(seed, *, lists=8, longest=15):

@@ -13,7 +13,7 @@ from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_compact, write_events
-from prsrank.logs.events import event_columns
+from prsrank.logs.events import event_blocks
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.reading import read_log
 from prsrank.pairs.counted import pairs_of_counts, read_pairs
@@ -88,7 +88,7 @@ def sorted_rows(counts: dict[str, np.ndarray]) -> np.ndarray:
 
 def test_counts_are_those_of_a_loop_over_sessions(simulated):
     log, _ = simulated
-    columns = event_columns(log)
+    (columns,) = event_blocks(log)
     expected: dict[tuple, int] = {}
     order = np.lexsort((columns["position"], columns["session_id"], columns["query_id"]))
     rows = np.stack(
@@ -116,7 +116,7 @@ def test_counts_are_those_of_a_loop_over_sessions(simulated):
     "options", [{}, {"key": None}, {"against": "others"}, {"count_clicks": True}]
 )
 def test_engines_count_the_same(simulated, options):
-    columns = event_columns(simulated[0])
+    (columns,) = event_blocks(simulated[0])
     first = sorted_rows(counted(columns, "duckdb", **options))
     for engine in ("polars", "pyarrow"):
         np.testing.assert_array_equal(sorted_rows(counted(columns, engine, **options)), first)
@@ -132,7 +132,7 @@ def test_pairs_equal_those_of_the_click_log(simulated, engine, weighting, normal
     log, data = simulated
     chosen = WEIGHTINGS[weighting]
     counts = counted(
-        event_columns(log),
+        next(event_blocks(log)),
         engine,
         key="position" if chosen.needs_propensities else None,
         against="non-clicked" if chosen.against == "non-clicked" else "others",

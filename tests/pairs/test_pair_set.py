@@ -1,7 +1,9 @@
 """Sets of pairs against sums over single sessions, pair by pair."""
 
 import math
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.losses.click_set_lambdas import ClickSetObjective
-from prsrank.losses.lambdas import LambdaObjective, current_ranks, lambda_definition, tie_order
+from prsrank.losses.lambdas import LambdaObjective, tie_order
 from prsrank.losses.logistic import logistic_loss
 from prsrank.pairs import log_on_lists as shown_lists
 from prsrank.pairs.click_counts import ClickCounts
@@ -20,6 +22,9 @@ from prsrank.pairs.click_sets import ClickSets
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 from prsrank.weighting import WEIGHTINGS, find_weighting
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "losses"))
+from definitions import current_ranks, lambda_definition
 
 CURVE = PowerLaw(1.0)
 
@@ -308,14 +313,14 @@ def test_click_sets_fold_equal_sessions():
         for s, _, _, _, c in single_sessions(data, log)
         if c.any()
     }
-    assert len(sets.set_counts) == len(distinct)
-    assert sets.set_counts.sum() == (log.session_clicks > 0).sum()
+    assert len(sets.arrays.set_counts) == len(distinct)
+    assert sets.arrays.set_counts.sum() == (log.session_clicks > 0).sum()
 
 
 def test_click_sets_of_labels_are_one_session():
     data = RankingDataset(np.zeros((5, 1)), [0, 3, 5], labels=[1, 0, 1, 0, 0])
     sets = ClickSets.from_labels(data)
-    assert sets.set_slots.tolist() == [0, 2]
+    assert sets.arrays.set_slots.tolist() == [0, 2]
     gradient, _ = ClickSetObjective(sets, metric="mrr")(np.array([1.0, 3.0, 2.0, 0, 0]))
     # doc 2 of rank 2 or doc 0 of rank 3 to the top: 1 - 1/2 each
     rho = 1 / (1 + np.exp([1.0 - 3.0, 2.0 - 3.0]))

@@ -52,21 +52,11 @@ def test_unknown_method():
 
 def test_known_curves(simulated_log):
     log = simulated_log(TRUTH, sessions=50)
-    assert KnownPropensity(eta=2).estimate(log).propensity.tolist() == [1, 1 / 4, 1 / 9, 1 / 16]
-    given = KnownPropensity(curve=[0.5, 0.25, 0.125, 0, 0]).estimate(log)
-    assert given.propensity.tolist() == given.low.tolist() == [1, 0.5, 0.25, 0]
+    given = KnownPropensity(eta=2).estimate(log)
+    assert given.propensity.tolist() == given.low.tolist() == [1, 1 / 4, 1 / 9, 1 / 16]
     assert given.verdict == "identified"
-    with pytest.raises(InputError, match="ends at position 2, but 4 are shown"):
-        KnownPropensity(curve=[1, 0.5]).estimate(log)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"eta": -1}, {"curve": []}, {"curve": [0, 1]}, {"curve": [1, -1]}, {"curve": [1, np.nan]}],
-)
-def test_bad_known_curves(options):
-    with pytest.raises(InputError):
-        KnownPropensity(**options)
+    with pytest.raises(InputError, match="eta must be finite"):
+        KnownPropensity(eta=-1)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
 import base64
-import copy
 import hashlib
 import json
 import re
@@ -147,55 +146,9 @@ def test_a_report_of_bare_bones(tmp_path):
     assert [p.name for p in path.parent.iterdir()] == ["r.html"]
 
 
-def places(value, path=()):
-    """Yield the path to each dict of a report whose keys are fixed."""
-    if isinstance(value, dict):
-        if "mark" not in value:
-            yield path
-        for key, part in value.items():
-            yield from places(part, (*path, key))
-    elif isinstance(value, list):
-        for number, part in enumerate(value):
-            yield from places(part, (*path, number))
-
-
-def test_whatever_is_missing_is_named(report, tmp_path):
-    tried = 0
-    for path in places(report):
-        part = report
-        for step in path:
-            part = part[step]
-        for key in part:
-            broken = copy.deepcopy(report)
-            part_of_it = broken
-            for step in path:
-                part_of_it = part_of_it[step]
-            del part_of_it[key]
-            with pytest.raises(InputError, match=f"'{key}'"):
-                write_report(broken, tmp_path / "r.html")
-            tried += 1
-    assert tried > 100
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda r: r["verdicts"][0].update(label="won"), "label is 'won'"),
-        (lambda r: r["verdicts"][0].update(section="nowhere"), "section is 'nowhere'"),
-        (lambda r: r["sections"][1].update(id="fig1"), "two sections have the id 'fig1'"),
-        (lambda r: r["sections"][1]["figures"][0].update(id="fig1"), "two figures have the id"),
-        (lambda r: r["sections"][0]["tables"][0]["rows"][1].pop(), "row 2 has 4 cells, not 5"),
-        (lambda r: r["sections"][0]["figures"][0].update(kind="pie"), "kind is 'pie'"),
-        (lambda r: series(r)["y"].pop(), "6 values of y for 7 of x"),
-        (lambda r: series(r)["low"].pop(), "6 values of low for 7 of x"),
-        (lambda r: series(r)["x"].__setitem__(0, 0), "a log scale takes values above 0"),
-        (lambda r: series(r)["x"].__setitem__(0, "few"), "an ordinal scale"),
-    ],
-)
-def test_what_does_not_fit_is_named(report, change, message):
-    change(report)
-    with pytest.raises(InputError, match=message):
+def test_a_log_scale_from_zero_is_refused(report):
+    series(report)["x"][0] = 0
+    with pytest.raises(InputError, match="a log scale takes values above 0"):
         report_html(report)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from prsrank.errors import InputError
 from prsrank.propensity.curve import Propensities
-from prsrank.report.propensity_figure import chart_rows, plot_propensities
+from prsrank.report.propensity_figure import plot_propensities, propensity_figure
 
 
 @pytest.fixture
@@ -19,13 +19,12 @@ def curves():
 
 
 def test_rows_are_the_known_positions(curves):
-    rows = chart_rows(curves)
-    assert [(row["method"], row["position"]) for row in rows] == [
-        ("swap", 1), ("swap", 2), ("harvest", 1), ("harvest", 2)
-    ]  # fmt: skip
-    assert rows[1]["high"] == 0.7
-    assert rows[3]["high"] is None
-    assert len(chart_rows(curves, positions=1)) == 2
+    swap, harvest = propensity_figure(curves)["panels"][0]["series"]
+    assert (swap["name"], swap["x"], swap["y"]) == ("swap", [1, 2], [1.0, 0.5])
+    assert (harvest["name"], harvest["x"]) == ("harvest", [1, 2])
+    assert (swap["high"], harvest["high"]) == ([1.0, 0.7], [1.0, None])
+    drawn = propensity_figure(curves, positions=1)["panels"][0]["series"]
+    assert [one["x"] for one in drawn] == [[1], [1]]
 
 
 @pytest.mark.parametrize(("kind", "start"), [("html", b"<"), ("png", b"\x89PNG"), ("svg", b"<svg")])

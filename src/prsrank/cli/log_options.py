@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from prsrank.cli.arguments import working
-
 if TYPE_CHECKING:
-    from prsrank.data.dataset import RankingDataset
     from prsrank.fit.engine import Engine
-    from prsrank.logs.click_log import ClickLog
     from prsrank.logs.event_source import EventSource
     from prsrank.logs.mapping import LogMapping
 
@@ -128,43 +124,3 @@ def open_log(
         return
     with find_runner(spark) as engine, engine.open_log(log, mapping=known) as events:
         yield events
-
-
-def load_clicks(
-    log: str,
-    *,
-    column: Sequence[str] | None = None,
-    mapping: Path | None = None,
-    memory: str | None = None,
-    contexts: Sequence[str] | None = None,
-) -> "ClickLog":
-    """Read the sessions of a log, as the shared options describe it, without features."""
-    from prsrank.logs.reading import read_click_log
-
-    known = log_mapping(column, mapping)
-    if contexts is not None:
-        contexts = list(dict.fromkeys([*known.contexts, *contexts]))
-    with working(f"reading {log}"):
-        return read_click_log(log, mapping=known, contexts=contexts, memory=memory)
-
-
-def load_log(
-    log: str,
-    *,
-    column: Sequence[str] | None = None,
-    mapping: Path | None = None,
-    features: str | None = None,
-    lists: str = "query",
-    memory: str | None = None,
-) -> tuple["ClickLog", "RankingDataset | None"]:
-    """Read a log and its lists (None if no features are named), as the shared options say."""
-    from prsrank.logs.reading import read_log
-
-    with working(f"reading {log}"):
-        return read_log(
-            log,
-            mapping=log_mapping(column, mapping),
-            features=features,
-            lists=lists,
-            memory=memory,
-        )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from typer.core import TyperCommand
 
 from prsrank.cli.arguments import Data, Fold, NamedData, RelevantFrom, working
-from prsrank.cli.log_options import AnyLog, Column, MappingFile, Memory, load_clicks, log_mapping
+from prsrank.cli.log_options import AnyLog, Column, MappingFile, Memory, log_mapping
 
 if TYPE_CHECKING:
     from prsrank.data.collections import Collection
@@ -46,8 +46,13 @@ class LogOptions:
 
     def clicks(self, contexts: Sequence[str] | None = None) -> "ClickLog":
         """Read the sessions."""
-        given = {"column": self.column, "mapping": self.mapping, "memory": self.memory}
-        return load_clicks(self.log, contexts=contexts, **given)  # type: ignore[arg-type]
+        from prsrank.logs.reading import read_click_log
+
+        known = self.meaning()
+        if contexts is not None:
+            contexts = list(dict.fromkeys([*known.contexts, *contexts]))
+        with working(f"reading {self.log}"):
+            return read_click_log(self.log, mapping=known, contexts=contexts, memory=self.memory)
 
     def meaning(self) -> "LogMapping":
         """Return what its columns mean."""

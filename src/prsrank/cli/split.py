@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from prsrank.cli.arguments import Json, Seed, print_json, working
-from prsrank.cli.log_options import AnyLog, Column, MappingFile, Memory, load_clicks
+from prsrank.cli.option_groups import LogOptions
 from prsrank.errors import InputError
 from prsrank.files import atomic_output
 from prsrank.logs.click_log_files import write_events
@@ -17,7 +17,7 @@ _PARTS = ("training.parquet", "held_out.parquet")
 
 
 def split(
-    log: AnyLog,
+    log: LogOptions,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write the two parts to.")],
     holdout: Annotated[
         str,
@@ -27,9 +27,6 @@ def split(
             "sessions.",
         ),
     ] = "query:0.2",
-    column: Column = None,
-    mapping: MappingFile = None,
-    memory: Memory = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -47,8 +44,7 @@ def split(
     """
     by, share = parse_hold_out(holdout)
     _check_free(out)
-    clicks = load_clicks(log, column=column, mapping=mapping, memory=memory)
-    parts = hold_out(clicks, by=by, share=share, seed=seed)
+    parts = hold_out(log.clicks(), by=by, share=share, seed=seed)
     with working(f"writing {out}"), atomic_output(out, folder=True) as draft:
         for name, part in zip(_PARTS, (parts.training, parts.held_out), strict=True):
             write_events(part, draft / name)

@@ -201,20 +201,6 @@ class ClickEvidence:
         return out
 
 
-def click_evidence_definition(
-    evidence: ClickEvidence, logit: npt.ArrayLike
-) -> tuple[Floats, Floats, Floats]:
-    """Return log L, and what `gradient` returns, by their formulas in plain NumPy."""
-    theta = (1 / (1 + np.exp(-np.asarray(logit, np.float64))))[evidence.cell_docs]
-    n, shown = evidence.clicked, evidence.shown
-    p = np.clip(evidence.floor + evidence.gain * theta, _LEAST, 1 - _LEAST)
-    slope = evidence.gain * theta * (1 - theta)
-    height = n * np.log(p) + (shown - n) * np.log(1 - p)
-    first = -(n - shown * p) * slope / (p * (1 - p))
-    second = shown * slope**2 / (p * (1 - p))
-    return evidence.sums(height), evidence.sums(first), evidence.sums(second)
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _value_kernel(first, last, offsets, shown, clicked, gain, floor, theta, out):  # type: ignore[no-untyped-def]
     for doc in range(first, last):

@@ -72,10 +72,6 @@ class Assumption:
             p * (self.noise + (1 - self.noise) * trusting),
         )
 
-    def trains_as(self, other: "Assumption") -> bool:
-        """Tell whether prs learns the same from both: noise leaves all ratios of slopes alone."""
-        return replace(self, noise=0.0) == replace(other, noise=0.0)
-
 
 def alternatives(
     kind: str, values: Sequence[float], *, base: Assumption | None = None

@@ -9,6 +9,7 @@ of a pool, and scoring costs as much for a billion sessions as for one of each p
 
 import warnings
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +29,10 @@ from prsrank.weighting import WEIGHTINGS, ips_weights
 _FEW_CLICKED = 256
 
 
-@dataclass(frozen=True, eq=False)
-class Pools:
+class Pools(NamedTuple):
     """Sets of docs that were shown together, and those of them that were clicked.
+
+    Kernels take it as it is.
 
     Attributes:
         docs: number of docs that a ranker scores.
@@ -74,17 +76,7 @@ class Pools:
         sums = np.concatenate([[0.0], np.cumsum(rank_values)])
         out = np.empty(len(self.clicked))
         for_each_piece(
-            lambda first, last: _expected_kernel(
-                values,
-                self.offsets,
-                self.rows,
-                self.clicked_offsets,
-                self.clicked,
-                sums,
-                first,
-                last,
-                out,
-            ),
+            lambda first, last: _expected_kernel(first, last, self, values, sums, out),
             self.offsets,
             threads=threads,
         )
@@ -294,16 +286,9 @@ def _pool_kernel(offsets: Longs, rows: Longs, order: Longs, docs: int, entries: 
 
 @njit(cache=True, nogil=True)
 def _expected_kernel(
-    scores: Floats,
-    offsets: Longs,
-    rows: Longs,
-    clicked_offsets: Longs,
-    clicked: Longs,
-    sums: Floats,
-    first: int,
-    last: int,
-    out: Floats,
+    first: int, last: int, pools: Pools, scores: Floats, sums: Floats, out: Floats
 ) -> None:
+    _, offsets, rows, clicked_offsets, clicked = pools
     local = np.empty(np.max(offsets[first + 1 : last + 1] - offsets[first:last]))
     for pool in range(first, last):
         start, length = offsets[pool], offsets[pool + 1] - offsets[pool]

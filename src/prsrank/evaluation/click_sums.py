@@ -118,8 +118,20 @@ def sum_clicks(
 ) -> ClickSums:
     """Sum up the clicks of a log by query; many queries are joined by a hash of their ids.
 
-    The arguments are those of `prsrank.evaluation.counterfactual.evaluate_counterfactual`, but for
-    the threads (default: all cores), which the sums do not depend on.
+    Args:
+        log: held-out sessions.
+        dataset: as for `CounterfactualMetric`, like `propensities`, `tau` and `context`.
+        propensities: where clicks were likely.
+        rankers: scores of each ranker, by name.
+        metrics: names of the table of `prsrank.evaluation.counterfactual`.
+        tau: clip of the weights.
+        context: context column whose values have propensity curves of their own.
+        by: context column to make parts of.
+        threads: default: all cores. The sums do not depend on it.
+
+    Raises:
+        InputError: if queries or docs of the log are not in the data set, a click has
+            propensity 0, or scores are missing or NaN.
     """
     statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
     forms = [find_rank_value(metric) for metric in metrics]

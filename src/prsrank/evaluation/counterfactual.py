@@ -28,7 +28,7 @@ self-normalised by definition.
 Docs of equal score count by the expectation over all their orders.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -38,7 +38,7 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.evaluation.click_statistics import ClickStatistics
-from prsrank.evaluation.click_sums import ClickSums, sum_clicks
+from prsrank.evaluation.click_sums import ClickSums
 from prsrank.evaluation.query_bootstrap import SAMPLING, RatioIntervals, Sampling, ratio_intervals
 from prsrank.evaluation.rank_values import RankValue, find_rank_value
 from prsrank.evaluation.results import (
@@ -131,18 +131,11 @@ class CounterfactualMetric:
         return float((self._weights * values).sum()), self._total
 
 
-def evaluate_counterfactual(
-    log: ClickLog,
-    dataset: RankingDataset | None,
-    propensities: PropensitySource,
-    rankers: Mapping[str, npt.ArrayLike],
+def evaluation_of_sums(
+    sums: ClickSums,
     *,
     against: str | Sequence[str] = LOGGED,
-    metrics: Sequence[str] = ("dcg@10", "wmrr", "arp"),
     estimators: Sequence[str] = ESTIMATORS,
-    tau: float = 0.0,
-    context: str | None = None,
-    by: str | None = None,
     **sampling: Unpack[Sampling],
 ) -> CounterfactualEvaluation:
     """Estimate metrics of new rankers and of the logged ranking, and compare them.
@@ -152,54 +145,27 @@ def evaluate_counterfactual(
     Intervals are bootstrapped over queries (see `prsrank.evaluation.query_bootstrap`).
 
     Args:
-        log: held-out sessions.
-        dataset: as for `CounterfactualMetric`, like `propensities`, `tau` and `context`.
-        propensities: where clicks were likely.
-        rankers: scores of each ranker, by name.
+        sums: what `sum_clicks` made of held-out sessions, whoever summed up.
         against: with which to compare each ranker: "logged", another's name, or several.
-        metrics: names of the module's table.
         estimators: "ips", "snips" or both.
-        tau: clip of the weights.
-        context: context column whose values have propensity curves of their own.
-        by: context column to make parts of.
         sampling: how intervals are bootstrapped.
 
     Raises:
-        InputError: if queries or docs of the log are not in the data set, a click has
-            propensity 0, scores are missing or NaN, or there are no clicks.
+        InputError: if there are no clicks, or no such ranker or estimator.
 
+    >>> from prsrank.evaluation.click_sums import sum_clicks
     >>> from prsrank.propensity.curve import PowerLaw
     >>> log = ClickLog.from_frame({
     ...     "query_id": np.repeat(np.arange(50), 2), "session_id": np.repeat(np.arange(50), 2),
     ...     "doc_id": np.tile([3, 4], 50), "position": np.tile([1, 2], 50),
     ...     "click": np.tile([False, True, True, False, False, True], 17)[:100]})
-    >>> result = evaluate_counterfactual(log, None, PowerLaw(1), {"new": np.tile([0, 1], 50)})
-    >>> gain = result.difference("new", "dcg@10")
+    >>> rankers = {"new": np.tile([0, 1], 50)}
+    >>> result = evaluation_of_sums(sum_clicks(log, None, PowerLaw(1), rankers, metrics=["dcg"]))
+    >>> gain = result.difference("new", "dcg")
     >>> round(gain.difference, 3), gain.p_value < 0.01  # (33 * 2 - 17) (1 - 1 / log2(3)) / 50
     (0.362, True)
     """
-    comparison = _Comparison.of(list(rankers), against, metrics, estimators)
-    sums = sum_clicks(
-        log, dataset, propensities, rankers, metrics=metrics, tau=tau, context=context, by=by
-    )
-    return _evaluation(comparison, sums, sampling)
-
-
-def evaluation_of_sums(
-    sums: ClickSums,
-    *,
-    against: str | Sequence[str] = LOGGED,
-    estimators: Sequence[str] = ESTIMATORS,
-    **sampling: Unpack[Sampling],
-) -> CounterfactualEvaluation:
-    """Return what `evaluate_counterfactual` does, from sums, whoever summed up."""
     comparison = _Comparison.of(list(sums.rankers[1:]), against, sums.metrics, estimators)
-    return _evaluation(comparison, sums, sampling)
-
-
-def _evaluation(
-    comparison: "_Comparison", sums: ClickSums, sampling: Sampling
-) -> CounterfactualEvaluation:
     _check_clicks(int(sums.position_clicks.sum()), sums.sessions)
     settings: Sampling = {**SAMPLING, **sampling}
     estimates: list[Estimate] = []

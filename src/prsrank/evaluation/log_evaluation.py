@@ -61,7 +61,7 @@ def evaluate_on_log(
 ) -> LogEvaluation:
     """Estimate metrics of rankers by all estimators, and say whether to trust them.
 
-    "ips" and "snips" as in `evaluate_counterfactual`, without clip; "clipped" is "ips" (for
+    "ips" and "snips" as in `evaluation_of_sums`, without clip; "clipped" is "ips" (for
     wmrr "snips") with propensities raised to at least `tau`: less variance, some bias.
     Sessions that show docs which the data set lacks are left out and counted.
 
@@ -71,7 +71,7 @@ def evaluate_on_log(
         propensities: a curve, or None for the propensities in the log.
         rankers: scores of each doc of the data set, by ranker.
         against: with which to compare each ranker: "logged", another's name, or several.
-        metrics: as for `evaluate_counterfactual`.
+        metrics: as for `sum_clicks`.
         tau: clip of the clipped estimates; 0 leaves them out.
         context: context column: its values are parts, and may have curves of their own.
         trained_on: name of a ranker that was trained on this log, for the warning.

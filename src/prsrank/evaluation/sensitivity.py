@@ -20,7 +20,6 @@ from prsrank.evaluation.query_bootstrap import SAMPLING, Sampling
 from prsrank.evaluation.results import plain_json
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import PropensityCurve
-from prsrank.types import Floats
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,8 @@ def study_sensitivity(
         curve: the propensities, or None for those in the log.
         scores: the model's score of each doc of the data set.
         train: trains a ranker under an assumption and returns its scores of the data set's
-            docs; None judges the model only.
+            docs, such as `trainer` gives; None judges the model only. Noise changes nothing of
+            what prs learns, and it is asked without.
         base: what the model itself was trained with.
         options: what is tried and measured, and how intervals are bootstrapped.
     """
@@ -120,14 +120,14 @@ def study_sensitivity(
     propensities = slot_propensities(held_out, curve)
     judge = AffineJudge(held_out, dataset, propensities, metric=metric, **sampling)
     start, model = base or Assumption(), np.asarray(scores, np.float64)
-    retrained = _once(train)
     points = []
     for kind, chosen in values.items():
         for value, assumption in alternatives(kind, chosen, base=start):
             judged = judge(model, assumption)
             point = Point(kind, value, assumption == start, judged.value, judged.gain)
-            other = retrained(assumption)
-            if other is not None:
+            if train is not None:
+                # noise leaves all ratios of slopes alone, so that prs learns the same
+                other = np.asarray(train(replace(assumption, noise=0.0)), np.float64)
                 point = replace(
                     point,
                     gain_retrained=judge(other, assumption).gain,
@@ -137,21 +137,3 @@ def study_sensitivity(
                 )
             points.append(point)
     return Sensitivity(metric, sampling["confidence"], tuple(points))
-
-
-def _once(
-    train: Callable[[Assumption], npt.ArrayLike] | None,
-) -> Callable[[Assumption], Floats | None]:
-    """Train once for all assumptions that prs learns the same from."""
-    trained: list[tuple[Assumption, Floats]] = []
-
-    def retrained(assumption: Assumption) -> Floats | None:
-        for known, found in trained:
-            if known.trains_as(assumption):
-                return found
-        if train is None:
-            return None
-        trained.append((assumption, np.asarray(train(assumption), np.float64)))
-        return trained[-1][1]
-
-    return retrained

@@ -10,8 +10,8 @@ import numpy as np
 from prsrank.experiment.claims import ClaimTest, same_point
 from prsrank.experiment.results import Results
 from prsrank.experiment.spec import Point
-from prsrank.experiment.statistics import Comparison, compare_queries, per_query
-from prsrank.metrics.significance import holm
+from prsrank.experiment.statistics import compare_queries, per_query
+from prsrank.metrics.significance import PairedTest, holm
 from prsrank.types import Floats
 
 SIGNIFICANT = 0.05
@@ -38,7 +38,7 @@ class Judged:
     metric: str
     panel: str
     point: Point
-    comparison: Comparison | None = None
+    comparison: PairedTest | None = None
     corrected: float = math.nan
     outcome: str = NOT_RUN
 

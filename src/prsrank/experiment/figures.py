@@ -8,7 +8,7 @@ from prsrank.experiment.metric_names import has_direction, lower_is_better, metr
 from prsrank.experiment.shown_results import ShownResults
 from prsrank.experiment.statistics import run_mean
 from prsrank.report.numbers import plain_number
-from prsrank.report.parts import Part
+from prsrank.report.parts import Part, series
 
 
 def metric_figure(shown: ShownResults, metric: str) -> Part:
@@ -55,14 +55,8 @@ def propensity_figure(name: str, curves: Mapping[str, Mapping[str, Any]]) -> Par
         name: id of the experiment.
         curves: `positions` and `values` of each, by name.
     """
-    series = [
-        {
-            "name": name,
-            "x": curve["positions"],
-            "y": [plain_number(value) for value in curve["values"]],
-            "low": None,
-            "high": None,
-        }
+    drawn = [
+        series(name, curve["positions"], map(plain_number, curve["values"]))
         for name, curve in curves.items()
     ]
     return {
@@ -73,7 +67,7 @@ def propensity_figure(name: str, curves: Mapping[str, Mapping[str, Any]]) -> Par
         "x": {"title": "position", "scale": "linear"},
         "y": {"title": "propensity", "zero": True},
         "kind": "lines",
-        "panels": [{"title": "", "series": series}],
+        "panels": [{"title": "", "series": drawn}],
     }
 
 
@@ -93,13 +87,8 @@ def _series(shown: ShownResults, panel: str, method: str, name: str, metric: str
     kept = [one for one in found if not math.isnan(one[1])]
     x, y, low, high = (list(column) for column in zip(*kept, strict=True)) if kept else [[]] * 4
     spread = bool(kept) and not any(math.isnan(value) for value in low)
-    return {
-        "name": name,
-        "x": x if shown.has_axis else [name] * len(x),
-        "y": y,
-        "low": low if spread else None,
-        "high": high if spread else None,
-    }
+    points = x if shown.has_axis else [name] * len(x)
+    return series(name, points, y, *((low, high) if spread else ()))
 
 
 def _runs(shown: ShownResults, metric: str) -> str:

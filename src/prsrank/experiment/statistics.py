@@ -6,19 +6,19 @@ are compared.
 
 >>> prs = [[0.9, 0.6, 0.7, 0.8], [0.9, 0.8, 0.7, 0.8]]
 >>> ips = [[0.8, 0.5, 0.7, 0.6], [0.8, 0.5, 0.7, 0.6]]
->>> result = compare(prs, ips)
->>> round(result.difference, 3), round(result.p_value, 3), result.count
+>>> result = compare_queries(per_query(prs), per_query(ips))
+>>> round(result.difference, 3), round(result.p_value, 3), result.queries
 (0.125, 0.08, 4)
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.metrics.significance import average_runs, paired_t_test
+from prsrank.metrics.significance import PairedTest, average_runs, paired_t_test
 from prsrank.types import Floats, Marks
 
 CONFIDENCE = 0.95
@@ -48,36 +48,11 @@ def run_mean(values: npt.ArrayLike) -> RunMean:
     >>> run_mean([[0.25, 0.75, float("nan")], [0.5, 1.0, float("nan")]])
     RunMean(mean=0.625, sd=0.1767..., runs=2)
     """
-    per_run = average_runs(_table(values).T)
+    per_run = average_runs(np.asarray(values).T)
     per_run = per_run[~np.isnan(per_run)]
     mean = float(per_run.mean()) if len(per_run) else math.nan
     sd = float(per_run.std(ddof=1)) if len(per_run) > 1 else math.nan
     return RunMean(mean, sd, len(per_run))
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A paired comparison: the first method's value - the second's.
-
-    Attributes:
-        difference: its mean; NaN where there is nothing to compare.
-        low: lower end of its 95 % interval; NaN where it cannot be tested.
-        high: upper end.
-        p_value: two-sided; NaN where it cannot be tested.
-        effect_size: Cohen's d of the paired differences.
-        count: how many queries count.
-        skipped: how many do not, being NaN on either side.
-        reason: why it cannot be tested; empty if it can.
-    """
-
-    difference: float
-    low: float
-    high: float
-    p_value: float
-    effect_size: float
-    count: int
-    skipped: int
-    reason: str = ""
 
 
 def per_query(values: npt.ArrayLike) -> Floats:
@@ -86,36 +61,7 @@ def per_query(values: npt.ArrayLike) -> Floats:
     >>> per_query([[0.25, 0.5], [0.75, 0.5]]).tolist()
     [0.5, 0.5]
     """
-    return average_runs(_table(values))
-
-
-def compare(
-    first: npt.ArrayLike,
-    second: npt.ArrayLike,
-    *,
-    lower_is_better: bool = False,
-    margin: float = 0.0,
-) -> Comparison:
-    r"""Compare two methods over the same queries by Student's paired t-test.
-
-    Args:
-        first: runs x queries.
-        second: runs x queries, the queries in the same order.
-        lower_is_better: of the metric; matters to the margin only.
-        margin: the null hypothesis is that `first` is worse than `second` by just this much;
-            0 for no difference. Difference, interval and effect size are of first - second
-            whatever the margin.
-
-    Returns:
-        The comparison; without a test, and with the reason, where fewer than two queries have
-        both values.
-    """
-    return compare_queries(
-        per_query(first),
-        per_query(second),
-        lower_is_better=lower_is_better,
-        margin=margin,
-    )
+    return average_runs(values)
 
 
 def compare_queries(
@@ -124,8 +70,20 @@ def compare_queries(
     *,
     lower_is_better: bool = False,
     margin: float = 0.0,
-) -> Comparison:
-    """Compare two methods by one value per query; see `compare`.
+) -> PairedTest:
+    """Compare two methods over the same queries by Student's paired t-test.
+
+    Args:
+        first: one value per query, see `per_query`.
+        second: the same of the other method, the queries in the same order.
+        lower_is_better: of the metric; matters to the margin only.
+        margin: the null hypothesis is that `first` is worse than `second` by just this much;
+            0 for no difference. Difference, interval and effect size are of first - second
+            whatever the margin.
+
+    Returns:
+        The comparison; without a test, and with the reason, where fewer than two queries have
+        both values.
 
     >>> compare_queries(np.array([0.5]), np.array([0.25])).reason
     '1 of 1 queries can be compared; a test needs 2'
@@ -136,13 +94,13 @@ def compare_queries(
         mean = float((first - second)[both].mean()) if count else math.nan
         reason = f"{count} of {queries} queries can be compared; a test needs 2"
         nan = math.nan
-        return Comparison(mean, nan, nan, nan, nan, count, queries - count, reason)
+        return PairedTest(mean, nan, nan, nan, nan, count, queries - count, reason)
     found = paired_t_test(first, second)
     # shifting the winner by the margin moves the null hypothesis to "worse by the margin"
     allowance = -margin if lower_is_better else margin
-    p_value = paired_t_test(first + allowance, second).p_value if margin else found.p_value
-    interval = (found.difference, found.low, found.high)
-    return Comparison(*interval, p_value, found.effect_size, count, found.skipped)
+    if margin:
+        return replace(found, p_value=paired_t_test(first + allowance, second).p_value)
+    return found
 
 
 @dataclass(frozen=True)
@@ -190,10 +148,3 @@ def _both_known(first: Floats, second: Floats) -> Marks:
             f"methods were measured on different queries: {len(first)} and {len(second)}"
         )
     return np.asarray(~(np.isnan(first) | np.isnan(second)))
-
-
-def _table(values: npt.ArrayLike) -> Floats:
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2:
-        raise InputError(f"values must be runs x queries, not of shape {table.shape}")
-    return table

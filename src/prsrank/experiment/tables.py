@@ -14,9 +14,9 @@ from prsrank.experiment.number_texts import number_text, p_text, signed_text
 from prsrank.experiment.results import Key
 from prsrank.experiment.shown_results import ShownResults
 from prsrank.experiment.spec import Point, Spec
-from prsrank.experiment.statistics import Comparison, RelativeChange, RunMean, compare
+from prsrank.experiment.statistics import RelativeChange, RunMean, compare_queries, per_query
 from prsrank.experiment.verdicts import Verdict
-from prsrank.metrics.significance import holm
+from prsrank.metrics.significance import PairedTest, holm
 from prsrank.report.numbers import plain_number, point_text
 from prsrank.report.parts import Part
 
@@ -38,7 +38,7 @@ class _Cell:
     mean: RunMean
     change: RelativeChange
     reference: tuple[str, Point] = ("", "")
-    comparison: Comparison | None = None
+    comparison: PairedTest | None = None
     corrected: float = math.nan
 
 
@@ -149,7 +149,8 @@ def _cell(shown: ShownResults, key: Key) -> _Cell:
     other = shown.results.measured(panel, *reference, metric)
     if reference == (method, point) or values is None or other is None:
         return cell
-    return replace(cell, reference=reference, comparison=compare(values, other))
+    test = compare_queries(per_query(values), per_query(other))
+    return replace(cell, reference=reference, comparison=test)
 
 
 def _shown_cells(
@@ -218,7 +219,7 @@ def _data_row(spec: Spec, cell: _Cell) -> list[Any]:
     method, point = cell.reference
     other = method if same_point(point, cell.key[2]) else f"{method} at {point}"
     found = (test.difference, test.low, test.high, test.p_value, cell.corrected, test.effect_size)
-    return [*row, other, *map(plain_number, found), test.count]
+    return [*row, other, *map(plain_number, found), test.queries]
 
 
 def _claim_row(shown: ShownResults, one: Judged) -> list[Any]:

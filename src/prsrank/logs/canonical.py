@@ -58,6 +58,15 @@ def _listed(values: dict[str, str]) -> str:
     return ", ".join(f"{sql} AS {quoted_name(name)}" for name, sql in values.items())
 
 
+def action_sql(column: str, mapping: LogMapping) -> str:
+    """Return the SQL of the weight of the action that a column names; 0 if it does not count."""
+    cases = " ".join(
+        f"WHEN {quoted_text(name)} THEN {float(weight)!r}::DOUBLE"
+        for name, weight in (mapping.actions or {"click": 1.0}).items()
+    )
+    return f"CASE {column}::VARCHAR {cases} ELSE 0 END"
+
+
 class _Columns:
     """The SQL of each column of the events, in terms of a log's own columns."""
 
@@ -123,12 +132,7 @@ class _Columns:
     def action_weight(self) -> str:
         """Return the SQL of the weight of a row's heaviest action; 0 if none counts."""
         if self.has_actions_in_rows():
-            counted = self.mapping.actions or {"click": 1.0}
-            cases = " ".join(
-                f"WHEN {quoted_text(name)} THEN {float(weight)!r}::DOUBLE"
-                for name, weight in counted.items()
-            )
-            return f"CASE {self._column('action')}::VARCHAR {cases} ELSE 0 END"
+            return action_sql(self._column("action"), self.mapping)
         for name in self.mapping.actions:
             self._check(name, "action")
             if self.table.types[name] != "BOOLEAN":

@@ -291,33 +291,9 @@ def _clicked(offsets: Longs, click: Marks) -> tuple[Ints, Ints]:
     return counts.astype(np.int32), clicks.astype(np.int32)
 
 
-def event_columns(
-    log: ClickLog, *, start: int = 0, stop: int | None = None
+def _event_columns(
+    log: ClickLog, queries: npt.NDArray, docs: npt.NDArray, start: int, stop: int
 ) -> dict[str, npt.NDArray]:
-    """Return the events of sessions `start` to `stop` - 1 as columns, one row per shown doc.
-
-    The inverse of `from_frame`; `pandas.DataFrame` and `polars.DataFrame` take the result.
-    Strings are object arrays, timestamps datetime64[us].
-
-    >>> log = from_frame({
-    ...     "query_id": np.array([3, 3]), "session_id": np.array([0, 0]),
-    ...     "doc_id": np.array([5, 6]), "position": np.array([1, 2]), "click": np.array([0, 1])})
-    >>> event_columns(log)["click"].tolist()
-    [False, True]
-    """
-    names = _Names(_objects(log.query_ids), _objects(log.doc_ids))
-    return _event_columns(log, names, start, log.sessions if stop is None else stop)
-
-
-@dataclass(frozen=True)
-class _Names:
-    """The ids of queries and docs; strings as objects, which rows can share."""
-
-    queries: npt.NDArray
-    docs: npt.NDArray
-
-
-def _event_columns(log: ClickLog, names: _Names, start: int, stop: int) -> dict[str, npt.NDArray]:
     ranking = log.session_ranking[start:stop]
     slots, offsets = ragged_rows(log.ranking_offsets, ranking)
     lengths = np.diff(offsets)
@@ -329,9 +305,9 @@ def _event_columns(log: ClickLog, names: _Names, start: int, stop: int) -> dict[
     clicked = np.zeros(len(slots), bool)
     clicked[clicked_rows] = True
     columns = {
-        "query_id": np.repeat(names.queries[log.ranking_query[ranking]], lengths),
+        "query_id": np.repeat(queries[log.ranking_query[ranking]], lengths),
         "session_id": np.repeat(_objects(ids), lengths),
-        "doc_id": names.docs[log.ranking_docs[slots]],
+        "doc_id": docs[log.ranking_docs[slots]],
         "position": log.ranking_positions[slots],
         "click": clicked,
     }
@@ -353,15 +329,25 @@ def _event_columns(log: ClickLog, names: _Names, start: int, stop: int) -> dict[
 
 
 def event_blocks(log: ClickLog, *, rows: int = _BLOCK_ROWS) -> Iterator[dict[str, npt.NDArray]]:
-    """Yield `event_columns` of runs of sessions, of about `rows` rows each."""
+    """Yield the events of runs of sessions as columns, one row per shown doc, about `rows` each.
+
+    The inverse of `from_frame`; `pandas.DataFrame` and `polars.DataFrame` take what it yields.
+    Strings are object arrays, timestamps datetime64[us].
+
+    >>> log = from_frame({
+    ...     "query_id": np.array([3, 3]), "session_id": np.array([0, 0]),
+    ...     "doc_id": np.array([5, 6]), "position": np.array([1, 2]), "click": np.array([0, 1])})
+    >>> [block["click"].tolist() for block in event_blocks(log)]
+    [[False, True]]
+    """
     ends = np.cumsum(np.diff(log.ranking_offsets)[log.session_ranking])
-    names = _Names(_objects(log.query_ids), _objects(log.doc_ids))
+    queries, docs = _objects(log.query_ids), _objects(log.doc_ids)
     start = 0
     while start < log.sessions:
         before = ends[start - 1] if start else 0
         # one session at least, however long
         stop = max(int(np.searchsorted(ends, before + rows, side="right")), start + 1)
-        yield _event_columns(log, names, start, stop)
+        yield _event_columns(log, queries, docs, start, stop)
         start = stop
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsrank.errors import InputError
+from prsrank.logs.canonical import action_sql
 from prsrank.logs.event_source import LogSource, nearest_column, source_of
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sql_text import quoted_name, quoted_text
@@ -147,11 +148,6 @@ def _create_actions(
 ) -> None:
     source = source_of(table)
     _require(source, place, "ubi_events", "query_id", "action_name", "event_attributes")
-    counted = mapping.actions or {"click": 1.0}
-    cases = " ".join(
-        f"WHEN {quoted_text(name)} THEN {float(weight)!r}::DOUBLE"
-        for name, weight in counted.items()
-    )
     doc = _attribute(source, "object", "object_id")
     ordinal = _attribute(source, "position", "ordinal")
     table.create_view("ubi_events_file")
@@ -165,7 +161,7 @@ def _create_actions(
             SELECT query_id::VARCHAR AS session_id, {doc}::VARCHAR AS doc_id,
                 action_name::VARCHAR AS action,
                 try_cast({ordinal} AS BIGINT) AS ordinal,
-                CASE action_name::VARCHAR {cases} ELSE 0 END AS weight
+                {action_sql("action_name", mapping)} AS weight
             FROM ubi_events_file
         ) WHERE doc_id IS NOT NULL AND (weight > 0 OR action = 'impression') GROUP BY ALL"""  # noqa: S608
     )

@@ -27,10 +27,9 @@ from prsrank.losses.lambdas import (
     top_ranks,
 )
 from prsrank.losses.logistic import WIDEST_SPREAD, checked_scores, exponentials
-from prsrank.pairs.click_sets import ClickSets
-from prsrank.pairs.log_on_lists import WeightRows
+from prsrank.pairs.click_sets import ClickSets, SetArrays
 from prsrank.threads import for_each_piece
-from prsrank.types import Bytes, Floats, Ints, Longs
+from prsrank.types import Bytes, Floats, Ints
 
 CHANGES = {"map": 0, "mrr": 1}
 _MAP = CHANGES["map"]
@@ -68,7 +67,7 @@ class ClickSetObjective:
             raise InputError(
                 f"lambda gradients of click sets are for {' and '.join(CHANGES)}, not {metric!r}"
             )
-        self.sets = sets
+        self.sets = sets.arrays
         self.sigma = sigma
         self.threads = threads
         longest = int(np.diff(sets.offsets).max(initial=0))
@@ -77,9 +76,10 @@ class ClickSetObjective:
         self._longest = longest
         self._ties = tie_order(sets.offsets, sets.query_ids, seed)
         # an estimate of the work of each list, so that threads get equal pieces
-        self._work = sets.list_offsets * 64 + sets.set_offsets[sets.list_offsets] * 64
-        self._gradient = np.zeros(sets.docs, np.float32)
-        self._hessian = np.zeros(sets.docs, np.float32)
+        starts = self.sets.list_offsets
+        self._work = (starts + self.sets.set_offsets[starts]) * 64
+        self._gradient = np.zeros(sets.offsets[-1], np.float32)
+        self._hessian = np.zeros(sets.offsets[-1], np.float32)
 
     def __call__(self, scores: npt.ArrayLike) -> Gradients:
         """Return gradient and second derivative by the score of each doc.
@@ -91,36 +91,15 @@ class ClickSetObjective:
 
     def exact(self, scores: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Return the same in float64."""
-        gradient, hessian = np.zeros(self.sets.docs), np.zeros(self.sets.docs)
+        gradient, hessian = (np.zeros(len(self._gradient)) for _ in range(2))
         self._write(scores, gradient, hessian)
         return gradient, hessian
 
     def _write(self, scores: npt.ArrayLike, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
-        sets = self.sets
-        values = checked_scores(scores, sets.docs, self.sigma)
+        values = checked_scores(scores, len(gradient), self.sigma)
+        how = self.sigma, self._metric, self._top, self._longest, self._ties
         for_each_piece(
-            lambda a, b: _click_set_kernel(
-                a,
-                b,
-                values,
-                self.sigma,
-                self._metric,
-                self._top,
-                self._longest,
-                self._ties,
-                sets.offsets,
-                sets.list_offsets,
-                sets.set_showing,
-                sets.set_offsets,
-                sets.set_slots,
-                sets.set_counts,
-                sets.slot_offsets,
-                sets.slot_rows,
-                sets.slot_compared,
-                sets.rows,
-                gradient,
-                hessian,
-            ),
+            lambda a, b: _click_set_kernel(a, b, self.sets, values, *how, gradient, hessian),
             self._work,
             threads=self.threads,
         )
@@ -130,25 +109,17 @@ class ClickSetObjective:
 def _click_set_kernel(
     first: int,
     last: int,
+    sets: SetArrays,
     scores: Floats,
     sigma: float,
     metric: int,
     top: int,
     longest: int,
     ties: Ints,
-    offsets: Longs,
-    list_offsets: Longs,
-    set_showing: Longs,
-    set_offsets: Longs,
-    set_slots: Ints,
-    set_counts: Longs,
-    slot_offsets: Longs,
-    slot_rows: Ints,
-    slot_compared: Bytes,
-    rows: WeightRows,
     gradient: npt.NDArray,
     hessian: npt.NDArray,
 ) -> None:
+    offsets, list_offsets, rows = sets.offsets, sets.list_offsets, sets.rows
     keys = np.empty(room_for_keys(longest))
     ranks, taken = np.empty(longest, np.int32), np.empty(longest, np.int32)
     clicked = np.zeros(longest, np.uint8)
@@ -164,9 +135,9 @@ def _click_set_kernel(
         rank_list(s, ties[begin:end], keys, taken, ranks)
         near = exponentials(s, sigma, WIDEST_SPREAD, e)
         for t in range(list_offsets[q], list_offsets[q + 1]):
-            base = slot_offsets[set_showing[t]]
-            shown = slot_rows[base : slot_offsets[set_showing[t] + 1]]
-            slots = set_slots[set_offsets[t] : set_offsets[t + 1]]
+            base = sets.slot_offsets[sets.set_showing[t]]
+            shown = sets.slot_rows[base : sets.slot_offsets[sets.set_showing[t] + 1]]
+            slots = sets.set_slots[sets.set_offsets[t] : sets.set_offsets[t + 1]]
             ahead = _prepare(shown, slots, ranks, end - begin, clicked, counts, sums)
             for slot in slots:
                 i = shown[slot]
@@ -174,7 +145,7 @@ def _click_set_kernel(
                 for other in range(len(shown)):
                     j = shown[other]
                     # a pair is a clicked and a non-clicked doc that the weighting compares
-                    if clicked[ranks[j]] or not slot_compared[base + other]:
+                    if clicked[ranks[j]] or not sets.slot_compared[base + other]:
                         continue
                     if min(ranks[i], ranks[j]) >= top:
                         continue
@@ -185,7 +156,7 @@ def _click_set_kernel(
                         change = _reciprocal_change(ranks[i] + 1, ranks[j] + 1, ahead)
                         if change == 0:
                             continue
-                    weight = rows.table[source + rows.columns[base + other]] * set_counts[t]
+                    weight = rows.table[source + rows.columns[base + other]] * sets.set_counts[t]
                     if near:
                         inverse = 1 / (e[i] + e[j])
                         rho, rest = e[j] * inverse, e[i] * inverse

@@ -6,11 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.losses.lambdas import LambdaObjective
+from prsrank.losses.lambdas import Gradients, LambdaObjective
 from prsrank.pairs.pair_set import PairSet
-from prsrank.types import Reals
-
-Gradients = tuple[Reals, Reals]
 
 
 def prs_objective(

@@ -20,7 +20,7 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.losses.logistic import REORDER, checked_scores
-from prsrank.losses.pair_rows import PairRows, run_over_lists
+from prsrank.pairs.pair_rows import PairRows, run_over_lists
 from prsrank.sorting import sort_with_index
 from prsrank.types import Floats, Ints, Marks
 
@@ -126,25 +126,6 @@ class HingeLoss:
         if not (smoothing >= 0 and np.isfinite(smoothing)):
             raise InputError(f"smoothing must be finite and at least 0, not {smoothing}")
         return checked_scores(scores, self.pairs.docs, 1.0)
-
-
-def hinge_loss_definition(
-    scores: npt.ArrayLike, pairs: "PairSet", *, smoothing: float = 0.0
-) -> HingeValue:
-    """Return what `HingeLoss.evaluate` returns, by its formula in plain NumPy."""
-    s = np.asarray(scores, np.float64)
-    loss, smoothed, slopes, gradient = 0.0, 0.0, 0.0, np.zeros(pairs.docs)
-    for v in range(pairs.winners):
-        begin, end = pairs.offsets[pairs.winner_list[v] :][:2]
-        i = begin + pairs.winner_row[v]
-        u = 1 - (s[i] - s[begin:end])
-        z = np.clip(u / smoothing, 0, 1) if smoothing > 0 else (u > 0).astype(float)
-        loss += float(pairs.row(v) @ np.maximum(u, 0))
-        smoothed += float(pairs.row(v) @ (z * u - smoothing * z**2 / 2))
-        slopes += float(pairs.row(v) @ z)
-        gradient[i] -= pairs.row(v) @ z
-        gradient[begin:end] += pairs.row(v) * z
-    return HingeValue(loss, smoothed, slopes, gradient)
 
 
 @njit(cache=True, nogil=True)

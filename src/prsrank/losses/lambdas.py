@@ -14,8 +14,7 @@ $|D(r_i) - D(r_j)|$ with $D(r) = 1 / \log_2(1 + r)$ for NDCG and $D(r) = r$ for 
 
 from collections.abc import Callable
 from hashlib import blake2b
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.losses.logistic import FUSE, checked_scores, exponentials, plus
-from prsrank.losses.pair_rows import PairRows, run_over_lists
+from prsrank.pairs.pair_rows import PairRows, run_over_lists
 from prsrank.ragged import list_of_row, row_in_list
 from prsrank.sorting import sort_with_index
 from prsrank.types import Floats, IdArray, Ints, Longs, Reals
@@ -101,14 +100,12 @@ class LambdaObjective:
         The two arrays are written anew by the next call: copy what you keep.
         """
         values = checked_scores(scores, self.pairs.docs, self.sigma)
-        run_over_lists(
-            _lambda_kernel,
-            self.pairs,
-            *(values, self.sigma, self._top, self._discounts, self._ties),
-            *(self._gradient, self._hessian),
-            threads=self.threads,
-        )
+        how = self.sigma, self._top, self._discounts, self._ties
+        self._write(values, *how, self._gradient, self._hessian)
         return self._gradient, self._hessian
+
+    def _write(self, *arguments: Any) -> None:
+        run_over_lists(_lambda_kernel, self.pairs, *arguments, threads=self.threads)
 
 
 def top_ranks(truncation: int | None, longest: int) -> int:
@@ -116,36 +113,6 @@ def top_ranks(truncation: int | None, longest: int) -> int:
     if truncation is not None and truncation < 1:
         raise InputError(f"truncation must be at least 1, not {truncation}")
     return longest if truncation is None else truncation
-
-
-def lambda_definition(
-    scores: npt.ArrayLike,
-    pairs: "PairSet",
-    *,
-    metric: str = "ndcg",
-    sigma: float = 1.0,
-    truncation: int | None = None,
-    seed: int = 0,
-) -> tuple[Floats, Floats]:
-    """Return what a LambdaObjective returns, by its formula in plain NumPy, in float64."""
-    s = np.asarray(scores, np.float64)
-    gradient, hessian = np.zeros(pairs.docs), np.zeros(pairs.docs)
-    ranks = current_ranks(s, pairs.offsets, tie_order(pairs.offsets, pairs.query_ids, seed))
-    discounts = DISCOUNTS[metric](ranks.astype(np.float64))
-    for v in range(pairs.winners):
-        begin, end = pairs.offsets[pairs.winner_list[v] :][:2]
-        i = begin + pairs.winner_row[v]
-        margin = sigma * (s[i] - s[begin:end])
-        change = np.abs(discounts[i] - discounts[begin:end])
-        if truncation is not None:
-            change *= np.minimum(ranks[i], ranks[begin:end]) <= truncation
-        rho, rest = np.exp(-np.logaddexp(0, margin)), np.exp(-np.logaddexp(0, -margin))
-        pull = sigma * pairs.row(v) * change * rho
-        gradient[i] -= pull.sum()
-        gradient[begin:end] += pull
-        hessian[i] += (sigma * pull * rest).sum()
-        hessian[begin:end] += sigma * pull * rest
-    return gradient, hessian
 
 
 def tie_order(offsets: Longs, query_ids: "IdArray", seed: int) -> Ints:
@@ -176,17 +143,6 @@ def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(z ^ (z >> np.uint64(31)))
-
-
-def current_ranks(scores: npt.ArrayLike, offsets: Longs, ties: Ints) -> Ints:
-    """Return the 1-based rank of each doc in its list; `ties` as from `tie_order`."""
-    values = np.asarray(scores, np.float64)
-    ranks = np.empty(len(values), np.int32)
-    for begin, end in pairwise(offsets):
-        order = ties[begin:end]
-        order = order[np.argsort(-values[begin:end][order], kind="stable")]
-        ranks[begin:end][order] = np.arange(1, end - begin + 1)
-    return ranks
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -305,7 +261,8 @@ def _far_row(
     row: Reals, i: int, s: Floats, d: Reals, sigma: float, pull: Reals, curve: Reals
 ) -> None:
     for j in range(len(row)):
-        _add_pair(row[j], i, j, s, d, sigma, pull, curve)
+        rho, rest = logistic_parts(sigma * (s[i] - s[j]))
+        _add_parts(row[j], i, j, rho, rest, d, pull, curve)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -326,22 +283,8 @@ def _leader_pairs(
             inverse = np.float32(1) / (e[i] + e[j])
             _add_parts(row[j], i, j, e[j] * inverse, e[i] * inverse, d, pull, curve)
         else:
-            _add_pair(row[j], i, j, s, d, sigma, pull, curve)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _add_pair(
-    weight: float,
-    i: int,
-    j: int,
-    s: Floats,
-    d: Reals,
-    sigma: float,
-    pull: Reals,
-    curve: Reals,
-) -> None:
-    rho, rest = logistic_parts(sigma * (s[i] - s[j]))
-    _add_parts(weight, i, j, rho, rest, d, pull, curve)
+            rho, rest = logistic_parts(sigma * (s[i] - s[j]))
+            _add_parts(row[j], i, j, rho, rest, d, pull, curve)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

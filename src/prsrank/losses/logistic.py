@@ -15,8 +15,9 @@ import numpy.typing as npt
 from numba import njit
 
 from prsrank.errors import InputError
-from prsrank.losses.pair_rows import PairRows, run_over_lists
-from prsrank.types import Floats, Longs
+from prsrank.pairs.pair_rows import PairRows, run_over_lists
+from prsrank.sorting import longest_list
+from prsrank.types import Floats
 
 if TYPE_CHECKING:
     from prsrank.pairs.pair_set import PairSet
@@ -84,22 +85,6 @@ def logistic_hessian_product(
     return product
 
 
-def logistic_loss_definition(
-    scores: npt.ArrayLike, pairs: "PairSet", *, sigma: float = 1.0
-) -> tuple[float, Floats]:
-    """Return what `logistic_loss` returns, by its formula in plain NumPy."""
-    s = np.asarray(scores, np.float64)
-    loss, gradient = 0.0, np.zeros(pairs.docs)
-    for v in range(pairs.winners):
-        begin, end = pairs.offsets[pairs.winner_list[v] :][:2]
-        margin = sigma * (s[begin + pairs.winner_row[v]] - s[begin:end])
-        pull = sigma * pairs.row(v) * np.exp(-np.logaddexp(0, margin))
-        loss += float(pairs.row(v) @ np.logaddexp(0, -margin))
-        gradient[begin + pairs.winner_row[v]] -= pull.sum()
-        gradient[begin:end] += pull
-    return loss, gradient
-
-
 def checked_scores(scores: npt.ArrayLike, docs: int, sigma: float) -> Floats:
     """Return scores as contiguous float64 after checking their number and range."""
     values = np.ascontiguousarray(scores, np.float64)
@@ -138,7 +123,7 @@ def _loss_kernel(
     gradient: Floats,
 ) -> None:
     offsets, winner_offsets, winner_row, weight_starts, weights = rows
-    e = np.empty(_longest(first, last, offsets))
+    e = np.empty(longest_list(first, last, offsets))
     for q in range(first, last):
         if winner_offsets[q] == winner_offsets[q + 1]:
             continue
@@ -223,7 +208,7 @@ def _hessian_kernel(
     product: Floats,
 ) -> None:
     offsets, winner_offsets, winner_row, weight_starts, weights = rows
-    e = np.empty(_longest(first, last, offsets))
+    e = np.empty(longest_list(first, last, offsets))
     square = sigma * sigma
     for q in range(first, last):
         if winner_offsets[q] == winner_offsets[q + 1]:
@@ -252,11 +237,3 @@ def _hessian_kernel(
                     own += h
                     out[j] -= h
             out[i] += own
-
-
-@njit(cache=True, nogil=True)
-def _longest(first: int, last: int, offsets: Longs) -> int:
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    return longest

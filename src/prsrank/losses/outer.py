@@ -6,7 +6,7 @@ the change of the metric are common to the two.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from prsrank.losses.lambdas import (
     WIDEST_SPREAD as WIDEST_LAMBDA_SPREAD,
 )
 from prsrank.losses.lambdas import (
-    Gradients,
     LambdaObjective,
     logistic_parts,
     rank_list,
@@ -40,6 +39,14 @@ if TYPE_CHECKING:
     from prsrank.pairs.pair_set import PairSet
 
 
+class PairVectors(NamedTuple):
+    """Offsets of the lists, and u and v of each doc, as kernels take them."""
+
+    offsets: Longs
+    winning: npt.NDArray
+    losing: npt.NDArray
+
+
 class OuterLambdaObjective(LambdaObjective):
     """Lambda gradients of OuterPairs; arguments as those of `LambdaObjective`.
 
@@ -53,29 +60,18 @@ class OuterLambdaObjective(LambdaObjective):
 
     pairs: Any
 
-    def __call__(self, scores: npt.ArrayLike) -> Gradients:
-        """Return gradient and second derivative by the score of each doc."""
-        pairs = self.pairs
-        values = checked_scores(scores, pairs.docs, self.sigma)
-        for_each_piece(
-            lambda a, b: _lambda_kernel(
-                a,
-                b,
-                values,
-                self.sigma,
-                self._top,
-                self._discounts,
-                self._ties,
-                pairs.offsets,
-                pairs.winning,
-                pairs.losing,
-                self._gradient,
-                self._hessian,
-            ),
-            pairs.work_offsets,
-            threads=self.threads,
-        )
-        return self._gradient, self._hessian
+    def _write(self, *arguments: Any) -> None:
+        _run(_lambda_kernel, self.pairs, *arguments, threads=self.threads)
+
+
+def _run(
+    kernel: Callable[..., None], pairs: OuterPairs, *arguments: Any, threads: int | None
+) -> None:
+    """Call kernel(first, last, vectors, *arguments) for pieces of the lists of about equal work."""
+    vectors = PairVectors(pairs.offsets, pairs.winning, pairs.losing)
+    for_each_piece(
+        lambda a, b: kernel(a, b, vectors, *arguments), pairs.work_offsets, threads=threads
+    )
 
 
 def lambda_objective(pairs: "PairSet | OuterPairs") -> type[LambdaObjective]:
@@ -98,13 +94,7 @@ def outer_logistic_loss(
     """Return the loss and its gradient; see `prsrank.losses.logistic.logistic_loss`."""
     values = checked_scores(scores, pairs.docs, sigma)
     losses, gradient = np.zeros(pairs.lists), np.zeros(pairs.docs)
-    for_each_piece(
-        lambda a, b: _loss_kernel(
-            a, b, values, sigma, pairs.offsets, pairs.winning, pairs.losing, losses, gradient
-        ),
-        pairs.work_offsets,
-        threads=threads,
-    )
+    _run(_loss_kernel, pairs, values, sigma, losses, gradient, threads=threads)
     return float(losses.sum()), gradient
 
 
@@ -120,13 +110,7 @@ def outer_logistic_hessian_product(
     values = checked_scores(scores, pairs.docs, sigma)
     direction = checked_scores(vector, pairs.docs, sigma)
     product = np.zeros(pairs.docs)
-    for_each_piece(
-        lambda a, b: _hessian_kernel(
-            a, b, values, direction, sigma, pairs.offsets, pairs.winning, pairs.losing, product
-        ),
-        pairs.work_offsets,
-        threads=threads,
-    )
+    _run(_hessian_kernel, pairs, values, direction, sigma, product, threads=threads)
     return product
 
 
@@ -134,17 +118,16 @@ def outer_logistic_hessian_product(
 def _lambda_kernel(
     first: int,
     last: int,
+    pairs: PairVectors,
     scores: Floats,
     sigma: float,
     top: int,
     discounts: npt.NDArray,
     ties: Ints,
-    offsets: Longs,
-    winning: npt.NDArray,
-    losing: npt.NDArray,
     gradient: npt.NDArray,
     hessian: npt.NDArray,
 ) -> None:
+    offsets, winning, losing = pairs
     longest, kind = len(discounts), discounts.dtype
     keys = np.empty(room_for_keys(longest))
     ranks, taken = np.empty(longest, np.int32), np.empty(longest, np.int32)
@@ -216,14 +199,13 @@ def _far_pairs(a, u, v, s, sigma, discounts, pull, curve):  # type: ignore[no-un
 def _loss_kernel(
     first: int,
     last: int,
+    pairs: PairVectors,
     scores: Floats,
     sigma: float,
-    offsets: Longs,
-    winning: npt.NDArray,
-    losing: npt.NDArray,
     losses: Floats,
     gradient: Floats,
 ) -> None:
+    offsets, winning, losing = pairs
     for q in range(first, last):
         begin, end = offsets[q], offsets[q + 1]
         if end - begin < 2:
@@ -261,14 +243,13 @@ def _loss_kernel(
 def _hessian_kernel(
     first: int,
     last: int,
+    pairs: PairVectors,
     scores: Floats,
     vector: Floats,
     sigma: float,
-    offsets: Longs,
-    winning: npt.NDArray,
-    losing: npt.NDArray,
     product: Floats,
 ) -> None:
+    offsets, winning, losing = pairs
     for q in range(first, last):
         begin, end = offsets[q], offsets[q + 1]
         if end - begin < 2:

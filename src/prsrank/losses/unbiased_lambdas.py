@@ -23,13 +23,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.logs.click_log import ClickLog
 from prsrank.losses.lambdas import (
     DISCOUNTS,
     Gradients,
-    current_ranks,
     logistic_parts,
     rank_list,
     room_for_keys,
@@ -78,6 +75,8 @@ class UnbiasedObjective:
         non_click_biases: t-.
         steps: t+ and t- after each call.
 
+    >>> from prsrank.data.dataset import RankingDataset
+    >>> from prsrank.logs.click_log import ClickLog
     >>> data = RankingDataset(np.eye(2), np.array([0, 2]))
     >>> log = ClickLog.from_frame({
     ...     "query_id": np.zeros(6, int), "session_id": np.array([1, 1, 2, 2, 3, 3]),
@@ -130,16 +129,6 @@ class UnbiasedObjective:
         self._work = counts.pair_rows
         self._slot_losses = np.zeros((2, len(self._bins)))
 
-    @property
-    def offsets(self) -> Longs:
-        """Offsets of the data set's lists."""
-        return self.counts.offsets
-
-    @property
-    def normalise(self) -> str | None:
-        """The session constant of the counts."""
-        return self.counts.normalise
-
     def __call__(self, scores: npt.ArrayLike) -> Gradients:
         """Return gradient and second derivative by the score of each doc; re-estimate the t."""
         gradient, hessian, plus, minus = self.exact(scores)
@@ -154,26 +143,12 @@ class UnbiasedObjective:
         values = checked_scores(scores, self.counts.docs, self.sigma)
         gradient, hessian = np.zeros(self.counts.docs), np.zeros(self.counts.docs)
         plus, minus = self._slot_losses
-        inverse_plus, inverse_minus = 1 / self.click_biases, 1 / self.non_click_biases
+        how = self.sigma, self._top, self._discounts, self._ties
+        clicks = self.counts.offsets, self.counts.shown, self._bins
+        inverse = 1 / self.click_biases, 1 / self.non_click_biases
+        out = gradient, hessian, plus, minus
         for_each_piece(
-            lambda a, b: _unbiased_kernel(
-                a,
-                b,
-                values,
-                self.sigma,
-                self._top,
-                self._discounts,
-                self._ties,
-                self.counts.offsets,
-                self.counts.shown,
-                self._bins,
-                inverse_plus,
-                inverse_minus,
-                gradient,
-                hessian,
-                plus,
-                minus,
-            ),
+            lambda a, b: _unbiased_kernel(a, b, values, *how, *clicks, *inverse, *out),
             self._work,
             threads=self.threads,
         )
@@ -207,61 +182,6 @@ class UnbiasedObjective:
         # t is relative to the first position that has pairs
         ratios = np.maximum(means / means[known.argmax()], LEAST_BIAS)
         return np.where(known, ratios**self._exponent, before)
-
-
-def unbiased_definition(
-    scores: npt.ArrayLike,
-    log: ClickLog,
-    dataset: RankingDataset,
-    biases: Biases,
-    *,
-    metric: str = "ndcg",
-    sigma: float = 1.0,
-    truncation: int | None = None,
-    seed: int = 0,
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return what `UnbiasedObjective.exact` returns, session by session in plain NumPy.
-
-    Args:
-        scores: score of each doc.
-        log: the clicks.
-        dataset: the lists.
-        biases: t+ and t- of each position.
-        metric: "ndcg" or "arp".
-        sigma: steepness of the logistic function.
-        truncation: as in UnbiasedObjective; IDCG is cut there too.
-        seed: of the order of ties.
-    """
-    s = np.asarray(scores, np.float64)
-    t_plus, t_minus = biases
-    ranks = current_ranks(s, dataset.offsets, tie_order(dataset.offsets, dataset.query_ids, seed))
-    discounts = DISCOUNTS[metric](ranks.astype(np.float64))
-    rows, click_offsets = log.doc_rows(dataset)[log.ranking_docs], log.click_offsets
-    gradient, hessian = np.zeros(dataset.docs), np.zeros(dataset.docs)
-    plus, minus = np.zeros(len(t_plus)), np.zeros(len(t_minus))
-    for session, ranking in enumerate(log.session_ranking):
-        slots = slice(*log.ranking_offsets[ranking : ranking + 2])
-        docs, index = rows[slots], log.ranking_positions[slots] - 1
-        clicked = np.zeros(len(docs), bool)
-        clicked[log.clicks[slice(*click_offsets[session : session + 2])]] = True
-        i, j = (axis.ravel() for axis in np.meshgrid(np.where(clicked)[0], np.where(~clicked)[0]))
-        a, b, k, m = docs[i], docs[j], index[i], index[j]
-        best = DISCOUNTS["ndcg"](np.arange(1.0, clicked.sum() + 1))[:truncation].sum()
-        length = np.diff(dataset.offsets)[np.searchsorted(dataset.offsets, a, side="right") - 1]
-        change = np.abs(discounts[a] - discounts[b]) / (best if metric == "ndcg" else length)
-        if truncation is not None:
-            change = change * (np.minimum(ranks[a], ranks[b]) <= truncation)
-        margin = sigma * (s[a] - s[b])
-        loss = change * np.logaddexp(0, -margin)
-        pull = sigma * change * np.exp(-np.logaddexp(0, margin)) / (t_plus[k] * t_minus[m])
-        bend = sigma * pull * np.exp(-np.logaddexp(0, -margin))
-        np.add.at(gradient, a, -pull)
-        np.add.at(gradient, b, pull)
-        np.add.at(hessian, a, bend)
-        np.add.at(hessian, b, bend)
-        np.add.at(plus, k, loss / t_minus[m])
-        np.add.at(minus, m, loss / t_plus[k])
-    return gradient, hessian, plus, minus
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

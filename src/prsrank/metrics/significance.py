@@ -37,6 +37,7 @@ class PairedTest:
             of the differences (infinite if all queries differ by the same amount).
         queries: how many queries count.
         skipped: how many do not, being NaN in `first` or `second`.
+        reason: why it cannot be tested; empty if it can.
     """
 
     difference: float
@@ -46,6 +47,7 @@ class PairedTest:
     effect_size: float
     queries: int
     skipped: int
+    reason: str = ""
 
 
 def paired_t_test(

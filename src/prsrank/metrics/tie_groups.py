@@ -8,20 +8,12 @@ input, runs them in threads and states the formulas.
 import numpy as np
 from numba import njit
 
-from prsrank.sorting import sort_with_index
+from prsrank.sorting import longest_list, sort_with_index
 
 # Up to this depth inserting into a sorted buffer is faster than a full sort of the list.
 _INSERTION_DEPTH = 128
 # Whole labels below this are counted, not sorted.
 _LEVELS = 32
-
-
-@njit(cache=True, nogil=True)
-def _longest(offsets, first, last):
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    return longest
 
 
 @njit(cache=True, nogil=True)
@@ -116,7 +108,7 @@ def _ideal_dcg(labels, start, stop, depth, exponential, discounts, counts):
 @njit(cache=True, nogil=True)
 def ndcg_kernel(labels, scores, offsets, first, last, out, depth, exponential, discounts):
     """Mean gain of each tie group times the sum of its discounts, over the ideal DCG."""
-    longest = _longest(offsets, first, last)
+    longest = longest_list(first, last, offsets)
     values, keys, counts = np.empty(longest), np.empty(longest), np.empty(_LEVELS, np.int64)
     for q in range(first, last):
         start, stop = offsets[q], offsets[q + 1]
@@ -142,7 +134,7 @@ def ndcg_kernel(labels, scores, offsets, first, last, out, depth, exponential, d
 @njit(cache=True, nogil=True)
 def average_precision_kernel(relevance, scores, offsets, first, last, out):
     """Expected precision at each rank, times the chance that a relevant doc is there."""
-    longest = _longest(offsets, first, last)
+    longest = longest_list(first, last, offsets)
     values, keys = np.empty(longest), np.empty(longest)
     for q in range(first, last):
         count = _ranked(relevance, scores, offsets[q], offsets[q + 1], longest, values, keys)
@@ -186,7 +178,7 @@ def mrr_kernel(relevance, scores, offsets, first, last, out, depth):
 @njit(cache=True, nogil=True)
 def found_kernel(relevance, scores, offsets, first, last, out, depth):
     """Expected number of relevant docs among the first `depth`."""
-    longest = _longest(offsets, first, last)
+    longest = longest_list(first, last, offsets)
     values, keys = np.empty(longest), np.empty(longest)
     for q in range(first, last):
         start, stop = offsets[q], offsets[q + 1]
@@ -202,7 +194,7 @@ def found_kernel(relevance, scores, offsets, first, last, out, depth):
 @njit(cache=True, nogil=True)
 def arp_kernel(relevance, scores, offsets, first, last, out, mean_rank):
     """Mean rank of each tie group times its relevant docs."""
-    longest = _longest(offsets, first, last)
+    longest = longest_list(first, last, offsets)
     values, keys = np.empty(longest), np.empty(longest)
     for q in range(first, last):
         count = _ranked(relevance, scores, offsets[q], offsets[q + 1], longest, values, keys)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,16 +24,11 @@ from prsrank.types import Bytes, IdArray, Ints, Longs
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
 
 
-@dataclass(frozen=True, eq=False)
-class ClickSets:
-    """Distinct sets of clicked slots of each showing, and how many sessions had each.
-
-    How far a swap of two docs changes MAP or MRR depends on the session's other clicks, so
-    sessions fold only as far as their clicks are the same.
+class SetArrays(NamedTuple):
+    """Distinct sets of clicked slots of each showing. Kernels take it as it is.
 
     Attributes:
         offsets: offsets of the data set's lists (lists + 1).
-        query_ids: the data set's query ids.
         list_offsets: where each list's sets begin, and the end (lists + 1).
         set_showing: showing of each set (sets).
         set_offsets: where each set's clicks begin, and the end (sets + 1).
@@ -45,7 +41,6 @@ class ClickSets:
     """
 
     offsets: Longs
-    query_ids: IdArray
     list_offsets: Longs
     set_showing: Longs
     set_offsets: Longs
@@ -56,15 +51,26 @@ class ClickSets:
     slot_compared: Bytes
     rows: WeightRows
 
-    @property
-    def lists(self) -> int:
-        """Number of lists of the data set."""
-        return len(self.offsets) - 1
+
+@dataclass(frozen=True, eq=False)
+class ClickSets:
+    """Distinct sets of clicked slots of each showing, and how many sessions had each.
+
+    How far a swap of two docs changes MAP or MRR depends on the session's other clicks, so
+    sessions fold only as far as their clicks are the same.
+
+    Attributes:
+        query_ids: the data set's query ids.
+        arrays: the sets.
+    """
+
+    query_ids: IdArray
+    arrays: SetArrays
 
     @property
-    def docs(self) -> int:
-        """Number of docs of the data set."""
-        return int(self.offsets[-1])
+    def offsets(self) -> Longs:
+        """Offsets of the data set's lists (lists + 1)."""
+        return self.arrays.offsets
 
     @classmethod
     def from_log(
@@ -99,9 +105,8 @@ class ClickSets:
         order = np.argsort(list_of_showing[showing], kind="stable")
         slots, set_offsets = ragged_rows(shown.click_offsets, sessions[order])
         irrelevant_only = chosen.against == "irrelevant"
-        return cls(
+        arrays = SetArrays(
             offsets=dataset.offsets,
-            query_ids=dataset.query_ids,
             list_offsets=offsets_of(np.bincount(list_of_showing[showing], minlength=dataset.lists)),
             set_showing=showing[order],
             set_offsets=set_offsets,
@@ -114,6 +119,7 @@ class ClickSets:
             else np.ones(len(shown.slot_rows), np.uint8),
             rows=rows,
         )
+        return cls(dataset.query_ids, arrays)
 
     @classmethod
     def from_labels(cls, dataset: RankingDataset) -> "ClickSets":
@@ -125,9 +131,8 @@ class ClickSets:
         per_list = np.diff(before[dataset.offsets])
         some = per_list > 0
         zeros = np.zeros(dataset.docs, np.int64)
-        return cls(
+        arrays = SetArrays(
             offsets=dataset.offsets,
-            query_ids=dataset.query_ids,
             list_offsets=offsets_of(some),
             set_showing=np.flatnonzero(some),
             set_offsets=offsets_of(per_list[some]),
@@ -138,6 +143,7 @@ class ClickSets:
             slot_compared=np.ones(dataset.docs, np.uint8),
             rows=WeightRows(zeros, zeros, np.ones(1), np.zeros(1, np.uint8)),
         )
+        return cls(dataset.query_ids, arrays)
 
 
 def _distinct(shown: ShownLists, threads: int | None) -> tuple[Longs, Longs, Longs]:

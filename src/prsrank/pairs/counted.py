@@ -208,7 +208,7 @@ class _Fold:
             self._check_keys(winners, name)
         won = np.zeros(self.dataset.docs, bool)
         won[self.dataset.offsets[lists] + rows] = True
-        self.draft = PairDraft(self.dataset.offsets, won)
+        self.draft = PairDraft.of(self.dataset.offsets, won)
 
     def _check_keys(self, winners: Columns, name: Callable[[int], str]) -> None:
         twice = winners["winner_key"] != winners["loser_key"]

@@ -156,20 +156,7 @@ def fold_pairs(
         raise InputError("a doc that the log shows is not in its list in the data set")
     starts, codes, counts = _sorted_by_list(lists, codes, rows.pairs, len(draft.offsets) - 1)
     for_each_piece(
-        lambda a, b: _fold_kernel(
-            a,
-            b,
-            starts,
-            codes,
-            counts,
-            widths,
-            weights,
-            draft.winner_of_doc,
-            draft.offsets,
-            draft.weight_starts,
-            draft.weights,
-            draft.totals,
-        ),
+        lambda a, b: _fold_kernel(a, b, starts, codes, counts, widths, weights, draft),
         starts,
         threads=threads,
     )
@@ -346,24 +333,11 @@ def _sort_rows(codes, counts):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _fold_kernel(  # type: ignore[no-untyped-def]
-    first,
-    last,
-    starts,
-    codes,
-    counts,
-    widths,
-    given,
-    winner_of_doc,
-    offsets,
-    weight_starts,
-    weights,
-    totals,
-):
+def _fold_kernel(first, last, starts, codes, counts, widths, given, draft):  # type: ignore[no-untyped-def]
     row_bits, key_bits, kind_bits = widths
     keys = len(given.table)
     for q in range(first, last):
-        begin, length = offsets[q], offsets[q + 1] - offsets[q]
+        begin, length = draft.offsets[q], draft.offsets[q + 1] - draft.offsets[q]
         # floating sums depend on the order: in this one, rows may come as they like
         _sort_rows(codes[starts[q] : starts[q + 1]], counts[starts[q] : starts[q + 1]])
         for row in range(starts[q], starts[q + 1]):
@@ -381,9 +355,11 @@ def _fold_kernel(  # type: ignore[no-untyped-def]
             w = given.table[winner_key, column] * given.actions[kind]
             if w == 0:
                 continue
-            cell = weight_starts[q] + winner_of_doc[begin + winner] * length + loser
-            weights[cell] += w * (counts[row] * given.constants[kind] * given.factors[q])
-            add_pairs(totals[q], counts[row], w, given.clipped[winner_key, column])
+            first_cell = draft.weight_starts[q] + draft.winner_of_doc[begin + winner] * length
+            draft.weights[first_cell + loser] += w * (
+                counts[row] * given.constants[kind] * given.factors[q]
+            )
+            add_pairs(draft.totals[q], counts[row], w, given.clipped[winner_key, column])
 
 
 def whole_numbers(one: IdArray, other: IdArray) -> tuple[Longs, Longs]:

@@ -1,6 +1,5 @@
 """What counted pairs weigh: propensities of their keys, session constants, action weights."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.errors import DataWarning, InputError
+from prsrank.errors import InputError
 from prsrank.pairs.counted_kernels import PairWeights
 from prsrank.pairs.fold import SessionConstant
-from prsrank.pairs.log_on_lists import MOST_LEVELS, weigh_levels
+from prsrank.pairs.log_on_lists import MOST_LEVELS, check_seen, weigh_levels
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.types import Floats, Ints
 from prsrank.weighting import Weighting
@@ -70,17 +69,8 @@ def find_keys(
         for index, context in enumerate(contexts):
             here = values % len(contexts) == index
             propensities[here] = source.at(values[here] // len(contexts), context=context)
-    bad = ~((propensities >= 0) & np.isfinite(propensities))
-    if bad.any():
-        raise InputError(
-            f"the propensity {propensities[bad][0]} (key {values[bad][0]}) must be finite and at least 0"
-        )
-    if propensities.max(initial=0) > 1:
-        warnings.warn(
-            f"a propensity is {propensities.max():.6g}, above 1: an estimate, not a probability",
-            DataWarning,
-            stacklevel=4,
-        )
+    positions = values if contexts is None else values // len(contexts)
+    check_seen(propensities, positions, stacklevel=5)
     return Keys(values, propensities)
 
 

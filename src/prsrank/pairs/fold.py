@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from prsrank.pairs.fold_kernels import (
 from prsrank.pairs.log_on_lists import LogOnLists, WeightRows
 from prsrank.ragged import list_of_row, offsets_of
 from prsrank.threads import for_each_piece
-from prsrank.types import Floats, Longs, Marks
+from prsrank.types import Floats, Ints, Longs, Marks
 from prsrank.weighting import Weighting
 
 AGAINST = {"non-clicked": NON_CLICKED, "others": OTHERS, "irrelevant": IRRELEVANT}
@@ -80,8 +81,8 @@ class SessionConstant:
         return np.asarray(discounts)
 
 
-class PairDraft:
-    """Rows of weights in the making: one per winner, all 0 at first.
+class PairDraft(NamedTuple):
+    """Rows of weights in the making: one per winner, all 0 at first. Kernels take it as it is.
 
     Attributes:
         offsets: offsets of the data set's lists.
@@ -93,20 +94,26 @@ class PairDraft:
         totals: per list, sums over the pairs of single sessions.
     """
 
-    def __init__(self, offsets: Longs, won: Marks) -> None:
-        lists, lengths = len(offsets) - 1, np.diff(offsets)
+    offsets: Longs
+    winner_offsets: Longs
+    winner_row: Ints
+    winner_of_doc: Ints
+    weight_starts: Longs
+    weights: Floats
+    totals: Floats
+
+    @classmethod
+    def of(cls, offsets: Longs, won: Marks) -> "PairDraft":
+        """Make room for the docs that won."""
         winners = np.flatnonzero(won)
-        ranks = offsets_of(won)
         winner_list = np.searchsorted(offsets, winners, side="right") - 1
-        self.offsets = offsets
-        self.winner_offsets = ranks[offsets]
-        self.winner_row = (winners - offsets[winner_list]).astype(np.int32)
-        self.winner_of_doc = np.full(len(won), -1, np.int32)
-        self.winner_of_doc[winners] = np.arange(len(winners)) - self.winner_offsets[winner_list]
-        sizes = np.diff(self.winner_offsets) * lengths
-        self.weight_starts = offsets_of(sizes)
-        self.weights = np.zeros(self.weight_starts[-1])
-        self.totals = np.zeros((lists, 5))
+        winner_offsets = offsets_of(won)[offsets]
+        winner_row = (winners - offsets[winner_list]).astype(np.int32)
+        winner_of_doc = np.full(len(won), -1, np.int32)
+        winner_of_doc[winners] = np.arange(len(winners)) - winner_offsets[winner_list]
+        starts = offsets_of(np.diff(winner_offsets) * np.diff(offsets))
+        weights, totals = np.zeros(starts[-1]), np.zeros((len(offsets) - 1, 5))
+        return cls(offsets, winner_offsets, winner_row, winner_of_doc, starts, weights, totals)
 
 
 def fold_log(
@@ -122,23 +129,13 @@ def fold_log(
     clicked = placed.shown.slot_clicked > 0
     slot_docs = dataset.offsets[placed.list_of_slot] + placed.shown.slot_rows
     won[slot_docs[clicked]] = True
-    draft = PairDraft(dataset.offsets, won)
+    draft = PairDraft.of(dataset.offsets, won)
     kernel = _fold_kernel(log, dataset, placed, constant, clicked)
     work = _work(placed, draft)
 
     def fold(rows: WeightRows, begin: int, end: int) -> None:
         for_each_piece(
-            lambda a, b: kernel(
-                begin + a,
-                begin + b,
-                rows,
-                AGAINST[weighting.against],
-                draft.winner_of_doc,
-                draft.offsets,
-                draft.weight_starts,
-                draft.weights,
-                draft.totals,
-            ),
+            lambda a, b: kernel(begin + a, begin + b, rows, AGAINST[weighting.against], draft),
             work[begin : end + 1],
             threads=threads,
         )
@@ -169,14 +166,14 @@ def _fold_kernel(
     factors = constant.of_lists(dataset.list_lengths)
     if log.click_weights is not None:
         constants = constant.of_clicks(int(log.session_clicks.max(initial=0)))
-        return lambda a, b, rows, against, *out: weighted_fold_kernel(
-            a, b, shown, rows, against, relevance, constants, factors, *out
+        return lambda a, b, rows, against, draft: weighted_fold_kernel(
+            a, b, shown, rows, against, relevance, constants, factors, draft
         )
     units, unit = session_units(log, placed, constant)
     clicked_before = offsets_of(clicked)
     most = int(np.diff(clicked_before[shown.slot_offsets]).max(initial=1))
-    return lambda a, b, rows, against, *out: fold_kernel(
-        a, b, shown, rows, against, relevance, units, unit * factors, most, *out
+    return lambda a, b, rows, against, draft: fold_kernel(
+        a, b, shown, rows, against, relevance, units, unit * factors, most, draft
     )
 
 
@@ -192,21 +189,10 @@ def fold_labels(
     list_of_doc = list_of_row(dataset.offsets)
     lowest = np.full(dataset.lists, np.inf)
     np.minimum.at(lowest, list_of_doc, gains)
-    draft = PairDraft(dataset.offsets, gains > lowest[list_of_doc])
+    draft = PairDraft.of(dataset.offsets, gains > lowest[list_of_doc])
     factors = constant.of_gains(gains, dataset.offsets)
     for_each_piece(
-        lambda a, b: label_kernel(
-            a,
-            b,
-            gains,
-            factors,
-            draft.offsets,
-            draft.winner_offsets,
-            draft.winner_row,
-            draft.weight_starts,
-            draft.weights,
-            draft.totals,
-        ),
+        lambda a, b: label_kernel(a, b, gains, factors, draft),
         draft.weight_starts,
         threads=threads,
     )

@@ -9,13 +9,15 @@ of a small unit, so the sums and differences are exact and their order does not 
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from prsrank.types import Bytes, Floats, Ints, Longs
+from prsrank.sorting import longest_list
+from prsrank.types import Bytes, Floats, Longs
 
 if TYPE_CHECKING:
+    from prsrank.pairs.fold import PairDraft
     from prsrank.pairs.log_on_lists import ShownLists, WeightRows
+    from prsrank.pairs.pair_rows import PairRows
 
 
 NON_CLICKED, OTHERS, IRRELEVANT = 0, 1, 2
@@ -35,13 +37,9 @@ def fold_kernel(
     units: Longs,
     factors: Floats,
     most: int,
-    winner_of_doc: Ints,
-    doc_offsets: Longs,
-    weight_starts: Longs,
-    weights: Floats,
-    totals: Floats,
+    draft: "PairDraft",
 ) -> None:
-    """Add the weights of lists first to last - 1 to `weights`, and their totals to `totals`.
+    """Add the weights of lists first to last - 1 to a draft, and their totals.
 
     Args:
         first: first list.
@@ -53,15 +51,10 @@ def fold_kernel(
         units: session constant of a session with m clicks, in units (index m).
         factors: value of one unit in each list.
         most: the greatest number of slots clicked in any one showing.
-        winner_of_doc: number within its list of each doc that was clicked.
-        doc_offsets: offsets of the data set.
-        weight_starts: where each list's weights begin.
-        weights: one row per winner, list after list; added to.
-        totals: five figures per list, over the pairs of single sessions; added to.
+        draft: rows of weights and totals; added to.
     """
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, doc_offsets[q + 1] - doc_offsets[q])
+    doc_offsets, weights = draft.offsets, draft.weights
+    longest = longest_list(first, last, doc_offsets)
     number = np.full(longest, -1, np.int64)  # of a clicked slot, in order of its first click
     slots = np.empty(most, np.int64)
     single = np.zeros((most, 2), np.int64)  # sessions, and units, that clicked a slot
@@ -92,12 +85,13 @@ def fold_kernel(
                 count[slots[k]] = 0
                 mass[slots[k]] = 0
                 doc = doc_offsets[q] + shown.slot_rows[begin + slots[k]]
-                row = weight_starts[q] + winner_of_doc[doc] * (doc_offsets[q + 1] - doc_offsets[q])
+                list_length = doc_offsets[q + 1] - doc_offsets[q]
+                row = draft.weight_starts[q] + draft.winner_of_doc[doc] * list_length
                 source = rows.starts[begin + slots[k]]
                 for j in range(length):
                     w = rows.table[source + rows.columns[begin + j]]
                     weights[row + shown.slot_rows[begin + j]] += w * (mass[j] * factors[q])
-                _add_totals(totals[q], count[:length], rows, source, begin)
+                _add_totals(draft.totals[q], count[:length], rows, source, begin)
             # undo what was touched: clearing everything would cost the longest list each time
             for k in range(found):
                 number[slots[k]] = -1
@@ -115,20 +109,15 @@ def weighted_fold_kernel(
     relevance: Bytes,
     constants: Floats,
     factors: Floats,
-    winner_of_doc: Ints,
-    doc_offsets: Longs,
-    weight_starts: Longs,
-    weights: Floats,
-    totals: Floats,
+    draft: "PairDraft",
 ) -> None:
     """Do what `fold_kernel` does where clicks count differently: session after session.
 
     The arguments are those of `fold_kernel`, but for `constants`: the session constant of a
     session with m clicks as it is (index m).
     """
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, doc_offsets[q + 1] - doc_offsets[q])
+    doc_offsets, weights = draft.offsets, draft.weights
+    longest = longest_list(first, last, doc_offsets)
     compared = np.empty(longest, np.bool_)
     for q in range(first, last):
         for t in range(shown.list_offsets[q], shown.list_offsets[q + 1]):
@@ -148,14 +137,14 @@ def weighted_fold_kernel(
                     slot = shown.clicks[c]
                     doc = doc_offsets[q] + shown.slot_rows[begin + slot]
                     list_length = doc_offsets[q + 1] - doc_offsets[q]
-                    row = weight_starts[q] + winner_of_doc[doc] * list_length
+                    row = draft.weight_starts[q] + draft.winner_of_doc[doc] * list_length
                     source = rows.starts[begin + slot]
                     for j in range(length):
                         place = source + rows.columns[begin + j]
                         w = rows.table[place] * shown.click_weights[c]
                         if j != slot and compared[j] and w > 0:
                             weights[row + shown.slot_rows[begin + j]] += w * constant
-                            add_pairs(totals[q], 1, w, rows.clipped[place])
+                            add_pairs(draft.totals[q], 1, w, rows.clipped[place])
 
 
 @njit(cache=True, nogil=True)
@@ -212,53 +201,33 @@ def _add_totals(totals: Floats, count: Longs, rows: "WeightRows", source: int, b
 
 
 @njit(cache=True, nogil=True)
-def label_kernel(
-    first: int,
-    last: int,
-    gains: Floats,
-    factors: Floats,
-    doc_offsets: Longs,
-    winner_offsets: Longs,
-    winner_rows: Ints,
-    weight_starts: Longs,
-    weights: Floats,
-    totals: Floats,
-) -> None:
+def label_kernel(first: int, last: int, gains: Floats, factors: Floats, draft: "PairDraft") -> None:
     """Set the weights of lists first to last - 1 to max(0, gain_i - gain_j) times a factor."""
     for q in range(first, last):
-        begin = doc_offsets[q]
-        length = doc_offsets[q + 1] - begin
-        place = weight_starts[q]
-        for v in range(winner_offsets[q], winner_offsets[q + 1]):
-            own = gains[begin + winner_rows[v]]
+        begin = draft.offsets[q]
+        length = draft.offsets[q + 1] - begin
+        place = draft.weight_starts[q]
+        for v in range(draft.winner_offsets[q], draft.winner_offsets[q + 1]):
+            own = gains[begin + draft.winner_row[v]]
             for j in range(length):
                 w = own - gains[begin + j]
                 if w > 0:
-                    weights[place + j] = w * factors[q]
-                    add_pairs(totals[q], 1, w, 0)
+                    draft.weights[place + j] = w * factors[q]
+                    add_pairs(draft.totals[q], 1, w, 0)
             place += length
 
 
 @njit(cache=True, nogil=True)
 def add_rows_kernel(
-    first: int,
-    last: int,
-    scale: float,
-    doc_offsets: Longs,
-    winner_offsets: Longs,
-    winner_rows: Ints,
-    part_starts: Longs,
-    part: npt.NDArray,
-    winner_of_doc: Ints,
-    weight_starts: Longs,
-    weights: Floats,
+    first: int, last: int, part: "PairRows", scale: float, draft: "PairDraft"
 ) -> None:
     """Add the rows of one set of pairs, times `scale`, to those of a larger one."""
     for q in range(first, last):
-        length = doc_offsets[q + 1] - doc_offsets[q]
-        source = part_starts[q]
-        for v in range(winner_offsets[q], winner_offsets[q + 1]):
-            target = weight_starts[q] + winner_of_doc[doc_offsets[q] + winner_rows[v]] * length
+        begin, length = draft.offsets[q], draft.offsets[q + 1] - draft.offsets[q]
+        source = part.starts[q]
+        for v in range(part.winner_offsets[q], part.winner_offsets[q + 1]):
+            winner = draft.winner_of_doc[begin + part.winner_row[v]]
+            target = draft.weight_starts[q] + winner * length
             for j in range(length):
-                weights[target + j] += scale * part[source + j]
+                draft.weights[target + j] += scale * part.weights[source + j]
             source += length

@@ -42,7 +42,7 @@ def pairs_of_costs(
         raise InputError(f"tau must be finite and at least 0, not {tau}")
     costs = _checked_costs(dataset)
     clicked = ~np.isnan(costs)
-    draft = PairDraft(dataset.offsets, clicked)
+    draft = PairDraft.of(dataset.offsets, clicked)
     free = costs[clicked]
     given = np.minimum(free, 1 / tau) if tau > 0 else free
     lists = list_of_row(draft.winner_offsets)

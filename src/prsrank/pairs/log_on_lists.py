@@ -233,12 +233,12 @@ def _levels(
         curve = cast(PropensityCurve, source)
         positions, position_of_slot = _positions_shown(log)
         values = np.concatenate([_on_curve(curve, positions, value) for value in contexts])
-        _check_seen(values, np.tile(positions, len(contexts)))
+        check_seen(values, np.tile(positions, len(contexts)))
         levels, codes = np.unique(values, return_inverse=True)
         shifts = np.arange(len(contexts))[:, None] * len(positions)
         return levels, codes[(position_of_slot + shifts).ravel()]
     values = _given_propensities(log, source, weighting)
-    _check_seen(values, log.ranking_positions)
+    check_seen(values, log.ranking_positions)
     levels, codes = np.unique(values, return_inverse=True)
     return levels, np.tile(codes, len(contexts))
 
@@ -270,7 +270,8 @@ def _given_propensities(log: ClickLog, source: PropensitySource, weighting: Weig
     return values
 
 
-def _check_seen(values: Floats, positions: npt.NDArray) -> None:
+def check_seen(values: Floats, positions: npt.NDArray, *, stacklevel: int = 6) -> None:
+    """Refuse propensities at positions that are below 0 or not finite; warn of those above 1."""
     bad = ~((values >= 0) & np.isfinite(values))
     if bad.any():
         first = int(bad.argmax())
@@ -282,5 +283,5 @@ def _check_seen(values: Floats, positions: npt.NDArray) -> None:
         warnings.warn(
             f"a propensity is {values.max():.6g}, above 1: an estimate, not a probability",
             DataWarning,
-            stacklevel=6,
+            stacklevel=stacklevel,
         )

@@ -140,7 +140,7 @@ class OuterPairs:
         """Return the same weights as rows: n^2 numbers for a list of n docs."""
         lengths = np.diff(self.offsets)
         many = np.repeat(lengths > 1, lengths)
-        draft = PairDraft(self.offsets, (self.winning > 0) & many)
+        draft = PairDraft.of(self.offsets, (self.winning > 0) & many)
         rows = zip(draft.winner_offsets[:-1], draft.winner_offsets[1:], strict=True)
         for q, (first, last) in enumerate(rows):
             begin, end = self.offsets[q], self.offsets[q + 1]

@@ -13,8 +13,8 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.fold import PairDraft, SessionConstant, fold_labels, fold_log
 from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM, add_rows_kernel
 from prsrank.pairs.log_on_lists import LogOnLists, PropensitySource
+from prsrank.pairs.pair_rows import run_over_lists
 from prsrank.ragged import list_of_row, offsets_of
-from prsrank.threads import for_each_piece
 from prsrank.types import Floats, IdArray, Ints, Longs, Reals
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
 
@@ -236,7 +236,7 @@ class PairSet:
         won = np.zeros(first.docs, bool)
         for part in sets:
             won[part.offsets[part.winner_list] + part.winner_row] = True
-        draft = PairDraft(first.offsets, won)
+        draft = PairDraft.of(first.offsets, won)
         for part, scale in zip(sets, scales, strict=True):
             _add(draft, part, scale, threads)
         constant = SessionConstant(first.normalise, first.truncation)
@@ -308,23 +308,7 @@ def finished_pairs(
 
 def _add(draft: PairDraft, part: PairSet, scale: float, threads: int | None) -> None:
     """Add the rows and totals of a set of pairs, times `scale`, to a draft."""
-    for_each_piece(
-        lambda a, b: add_rows_kernel(
-            a,
-            b,
-            scale,
-            draft.offsets,
-            part.winner_offsets,
-            part.winner_row,
-            part.list_weight_offsets,
-            part.weights,
-            draft.winner_of_doc,
-            draft.weight_starts,
-            draft.weights,
-        ),
-        part.list_weight_offsets,
-        threads=threads,
-    )
+    run_over_lists(add_rows_kernel, part, scale, draft, threads=threads)
     largest = np.maximum(draft.totals[:, LARGEST], scale * part.totals[:, LARGEST])
-    draft.totals += part.totals * np.array([scale > 0, scale, scale**2, 0, scale > 0])
+    draft.totals[:] += part.totals * np.array([scale > 0, scale, scale**2, 0, scale > 0])
     draft.totals[:, LARGEST] = largest

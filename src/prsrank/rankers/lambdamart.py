@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 SET_METRICS = ("map", "mrr")
 
+Objective = Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]]
+"""From the scores of all docs to gradient and second derivative by each."""
+
 # Below so many feature values LightGBM's threads cost more than they save.
 _VALUES_FOR_THREADS = 1_000_000
 
@@ -135,13 +138,35 @@ class LambdaMART(Ranker):
             init_model: a fitted LambdaMART to grow further trees on.
             progress: is told the number of trees and the validation value after each tree.
         """
-        lightgbm = import_lightgbm()
         self._check(lists, what)
-        objective = self._objective(what)
-        training = lightgbm.Dataset(lists.features, free_raw_data=False)
+        return self._boost(lists, self._objective(what), validation, progress, init_model)
+
+    def _boost(
+        self,
+        lists: RankingDataset,
+        objective: Objective,
+        validation: Validation | None,
+        progress: Progress | None,
+        init_model: "LambdaMART | None",
+    ) -> Self:
+        """Grow the trees by an objective of our own."""
+        training = import_lightgbm().Dataset(lists.features, free_raw_data=False)
         options = self._options(lists.features.size) | {
             "objective": lambda scores, _: objective(scores)
         }
+        return self._grow(lists, training, options, validation, progress, init_model)
+
+    def _grow(
+        self,
+        lists: RankingDataset,
+        training: Any,
+        options: dict[str, Any],
+        validation: Validation | None,
+        progress: Progress | None,
+        init_model: "LambdaMART | None" = None,
+    ) -> Self:
+        """Grow the trees on LightGBM's form of the training part, and keep the best of them."""
+        lightgbm = import_lightgbm()
         history: list[float] = []
         valid_sets, quality = self._validation(lightgbm, training, validation)
         callbacks = [recorder(history, progress)]
@@ -179,7 +204,7 @@ class LambdaMART(Ranker):
         order = np.argsort(-values, kind="stable")
         return {self.feature_names_[i]: float(values[i]) for i in order}
 
-    def _check(self, dataset: RankingDataset, pairs: "PairSet | OuterPairs | ClickSets") -> None:
+    def _check(self, dataset: RankingDataset, pairs: Any) -> None:
         if not np.array_equal(dataset.offsets, pairs.offsets):
             raise InputError("the pairs are of other lists than the data set's")
         if self.trees < 1 or self.patience < 1:
@@ -193,9 +218,9 @@ class LambdaMART(Ranker):
                 "by ranker.pairs(log, dataset, ...) or pass **ranker.pair_options"
             )
 
-    def _objective(self, pairs: Any) -> Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]]:
+    def _objective(self, pairs: Any) -> Objective:
         kind: Any = ClickSetObjective if self.metric in SET_METRICS else lambda_objective(pairs)
-        objective: Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]] = kind(
+        objective: Objective = kind(
             pairs,
             metric=self.metric,
             sigma=self.sigma,

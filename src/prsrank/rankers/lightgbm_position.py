@@ -11,7 +11,7 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.click_sets import ClickSets
 from prsrank.ragged import offsets_of, ragged_rows
 from prsrank.rankers.base import Progress, Validation
-from prsrank.rankers.lambdamart import LambdaMART, recorder
+from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.threads import import_lightgbm
 from prsrank.types import Bytes, Floats, Ints, Longs
 
@@ -86,35 +86,18 @@ class LightGBMPosition(LambdaMART):
         progress: Progress | None = None,
     ) -> Self:
         """Grow the trees; arguments as in LambdaMART, with a log in place of pairs."""
-        lightgbm = import_lightgbm()
         shown = self.pairs(what, lists) if isinstance(what, ClickLog) else what
         if not np.array_equal(lists.offsets, shown.offsets):
             raise InputError("the sessions are of other lists than the data set's")
-        training = lightgbm.Dataset(
+        training = import_lightgbm().Dataset(
             lists.features[shown.rows],
             label=shown.clicked,
             group=shown.lengths,
             weight=shown.counts,
             position=shown.positions,
         )
-        history: list[float] = []
-        valid_sets, quality = self._validation(lightgbm, training, validation)
-        callbacks = [recorder(history, progress)]
-        if quality is not None:
-            callbacks.append(lightgbm.early_stopping(self.patience, verbose=False))
-        booster = lightgbm.train(
-            self._options(len(shown.rows) * lists.features.shape[1]),
-            training,
-            num_boost_round=self.trees,
-            valid_sets=valid_sets,
-            feval=None if quality is None else lambda scores, _: ("quality", quality(scores), True),
-            callbacks=callbacks,
-        )
-        self.history_, self.best_value_ = history, max(history) if history else None
-        text = booster.model_to_string(num_iteration=booster.best_iteration or -1)
-        self.booster_ = lightgbm.Booster(model_str=text)
-        self.feature_names_ = lists.feature_names
-        return self
+        options = self._options(len(shown.rows) * lists.features.shape[1])
+        return self._grow(lists, training, options, validation, progress)
 
     def _options(self, values: int = 1_000_000) -> dict[str, Any]:
         own: dict[str, Any] = {
@@ -128,7 +111,7 @@ class LightGBMPosition(LambdaMART):
 
 def expand_sessions(log: ClickLog, dataset: RankingDataset) -> ExpandedSessions:
     """Return a group for each distinct set of clicks on a ranking; none for those without."""
-    sets = ClickSets.from_log(log, dataset, None, "naive")
+    sets = ClickSets.from_log(log, dataset, None, "naive").arrays
     if not len(sets.set_showing):
         raise InputError("the log has no clicks to learn from")
     slots, _ = ragged_rows(log.ranking_offsets, sets.set_showing)

@@ -79,7 +79,13 @@ class ListBlock(NamedTuple):
 
 
 class ResidentLists:
-    """All lists on the device."""
+    """All lists on the device.
+
+    Attributes:
+        lists: number of lists.
+        longest: docs of the longest list.
+        uniform: whether all lists are as long.
+    """
 
     def __init__(self, block: ListBlock) -> None:
         self.block = block
@@ -93,7 +99,7 @@ class ResidentLists:
         yield self.block
 
 
-class StreamedLists:
+class StreamedLists(ResidentLists):
     """Lists in pinned host memory, sent in chunks while the device works on the one before.
 
     The chunks come in random order, and batches are drawn within one chunk; `block` must
@@ -101,10 +107,7 @@ class StreamedLists:
     """
 
     def __init__(self, block: ListBlock, device: torch.device, chunk_lists: int) -> None:
-        self.lists = block.lists
-        lengths = block.offsets.diff()
-        self.longest, shortest = int(lengths.max()), int(lengths.min())
-        self.uniform = self.longest == shortest
+        super().__init__(block)
         bounds = [*range(0, block.lists, chunk_lists), block.lists]
         self._chunks = [block.slice(a, b) for a, b in pairwise(bounds)]
         self._device = device
@@ -170,7 +173,7 @@ def training_lists(
     dtype: torch.dtype,
     seed: int,
     room: int | None = None,
-) -> ResidentLists | StreamedLists:
+) -> ResidentLists:
     """Lay out the lists that have pairs: on the device if they fit there, else to be streamed.
 
     Args:

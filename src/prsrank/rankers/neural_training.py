@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from prsrank.errors import InputError
-from prsrank.rankers.neural_batches import ListBlock, ResidentLists, StreamedLists
+from prsrank.rankers.neural_batches import ListBlock, ResidentLists
 from prsrank.rankers.neural_loss import pair_loss
 from prsrank.rankers.neural_net import Pass, ScoreNet
 from prsrank.rankers.torch_library import has_triton, torch
@@ -67,7 +67,7 @@ class Trainer:
         self,
         net: ScoreNet,
         optimiser: torch.optim.Optimizer,
-        source: ResidentLists | StreamedLists,
+        source: ResidentLists,
         *,
         batch_lists: int,
         scale: float,

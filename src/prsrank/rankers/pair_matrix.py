@@ -4,17 +4,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
 from prsrank.pairs.outer_pairs import OuterPairs
+from prsrank.pairs.pair_rows import PairRows, rows_of
 from prsrank.pairs.pair_set import PairSet
 from prsrank.ragged import offsets_of
 from prsrank.threads import even_pieces, for_each_piece, map_in_order
-from prsrank.types import Floats, Ints, Longs, Marks, Reals
+from prsrank.types import Floats, Marks, Reals
 
 _BLOCK = 4096
 _RUN = 2048
@@ -112,17 +112,7 @@ class PairMatrix:
             weight = _outer_laplacian(first, last, pairs, x, pulled)
             _upper_product_kernel(x, pulled, out)
             return out, weight
-        _laplacian_kernel(
-            first,
-            last,
-            pairs.offsets,
-            pairs.winner_offsets,
-            pairs.winner_row,
-            pairs.list_weight_offsets,
-            pairs.weights,
-            self.rows,
-            pulled,
-        )
+        _laplacian_kernel(first, last, rows_of(pairs), self.rows, pulled)
         _upper_product_kernel(x, pulled, out)
         begin, end = pairs.list_weight_offsets[[first, last]]
         return out, float(pairs.weights[begin:end].sum(dtype=np.float64))
@@ -205,18 +195,9 @@ def _gather_kernel(first: int, last: int, rows: Reals, by_doc: Floats, out: Floa
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _laplacian_kernel(
-    first: int,
-    last: int,
-    offsets: Longs,
-    winner_offsets: Longs,
-    winner_row: Ints,
-    weight_starts: Longs,
-    weights: npt.NDArray,
-    rows: Reals,
-    out: Reals,
-) -> None:
+def _laplacian_kernel(first: int, last: int, pairs: PairRows, rows: Reals, out: Reals) -> None:
     """Add sum_ij W_ij (e_i - e_j)(x_i - x_j)^T over the lists to out, one row per doc."""
+    offsets, winner_offsets, winner_row, weight_starts, weights = pairs
     origin = offsets[first]
     for q in range(first, last):
         begin, start = offsets[q], weight_starts[q]

@@ -1,11 +1,10 @@
 """Unbiased LambdaMART: LambdaMART that learns the position biases of clicks and non-clicks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
@@ -99,6 +98,7 @@ class UnbiasedLambdaMART(LambdaMART):
             progress: is told the number of trees and the validation value after each tree.
         """
         counts = self.pairs(what, lists) if isinstance(what, ClickLog) else what
+        self._check(lists, counts)
         if not len(counts.shown.winner_slots):
             raise InputError("the log has no clicks to learn from")
         objective = UnbiasedObjective(
@@ -117,13 +117,7 @@ class UnbiasedLambdaMART(LambdaMART):
             init_model.check_fitted()
             grown = init_model.booster_.current_iteration()
             objective.start(init_model.click_propensities_, init_model.non_click_propensities_)
-        super().fit(
-            lists,
-            objective,  # type: ignore[arg-type]  # `_objective` gives it back
-            validation=validation,
-            init_model=init_model,
-            progress=progress,
-        )
+        self._boost(lists, objective, validation, progress, init_model)
         kept = self.booster_.current_iteration() - grown
         biases = objective.steps[min(max(kept, 1), len(objective.steps)) - 1]
         self.click_propensities_, self.non_click_propensities_ = objective.by_position(biases)
@@ -134,10 +128,6 @@ class UnbiasedLambdaMART(LambdaMART):
         """Return t+ as a curve, to draw or to save; it has no intervals."""
         self.check_fitted()
         return learned_curve(self.click_propensities_, self.position_clicks_, self.name)
-
-    def _objective(self, pairs: Any) -> Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]]:
-        objective: Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]] = pairs
-        return objective
 
     def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         values, files = super()._state()

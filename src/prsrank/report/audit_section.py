@@ -86,10 +86,13 @@ def _rates(audit: Audit) -> Part:
         "caption": "Share of shown docs that were clicked, with 95 % intervals of chance.",
         "alt": f"Click rate at positions {shown[0].position} to {shown[-1].position}.",
         "x": {"title": "position", "scale": "linear"},
-        "y": {"title": "click rate", "zero": True},
-        "kind": "lines",
-        "panels": [{"title": "", "series": [one]}],
-    }
+    } | _drawn(one)
+
+
+def _drawn(one: Part) -> Part:
+    """Return the rest of a figure of click rates."""
+    panels = [{"title": "", "series": [one]}]
+    return {"y": {"title": "click rate", "zero": True}, "kind": "lines", "panels": panels}
 
 
 def wilson_interval(clicks: int, shown: int) -> tuple[float, float]:
@@ -113,7 +116,4 @@ def _over_time(audit: Audit) -> Part:
         "caption": "Ten stretches of equal length, named by their first event.",
         "alt": "Click rate of each stretch of time.",
         "x": {"title": "from", "scale": "ordinal"},
-        "y": {"title": "click rate", "zero": True},
-        "kind": "lines",
-        "panels": [{"title": "", "series": [one]}],
-    }
+    } | _drawn(one)

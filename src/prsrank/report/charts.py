@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output
-from prsrank.report.checks import check_figure, check_report, figures_of
 from prsrank.report.numbers import interval_text, plain_number, point_text
-from prsrank.report.parts import Part
+from prsrank.report.parts import Part, figures_of
 from prsrank.report.styles import STYLES, style_numbers
 
 _PICTURE_WIDTH = 330
@@ -34,22 +34,32 @@ def series_names(figures: Iterable[Part]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def figure_chart(figure: Part, *, styles: Mapping[str, int] | None = None) -> Any:
-    """Return a whole figure as one altair chart with title and legend, panels side by side.
+def figure_chart(*figures: Part, styles: Mapping[str, int] | None = None) -> Any:
+    """Return whole figures, one below the other, as one altair chart.
 
     Args:
-        figure: a Figure of a report.
+        figures: Figures of a report; each has its title and legend, panels side by side.
         styles: number of each series' style, for the same colours in several figures.
     """
     import altair
 
-    check_figure(figure)
-    numbers = styles or style_numbers([series_names([figure])])
-    panels = [_panel(figure, panel, numbers, page=False) for panel in figure["panels"]]
-    columns = 2 if len(panels) in (2, 4) else 3
+    numbers = styles or style_numbers([series_names(figures)])
+    rows = [_titled(figure, numbers) for figure in figures]
+    own: Any = dict.fromkeys(("color", "strokeDash", "shape"), "independent")
+    chart = rows[0] if len(rows) == 1 else altair.vconcat(*rows).resolve_scale(**own)
+    return chart.configure(**_config(_PICTURE))
+
+
+def _titled(figure: Part, styles: Mapping[str, int]) -> Any:
+    """Return a figure with its title; panels whose values share a scale stand in one row."""
+    import altair
+
+    panels = [_panel(figure, panel, styles, page=False) for panel in figure["panels"]]
+    shared = figure["y"].get("shared", False)
+    columns = len(panels) if shared else 2 if len(panels) in (2, 4) else 3
     title = altair.TitleParams(textwrap.wrap(figure["title"], 90) or [""], fontSize=15, offset=14)
     chart = altair.concat(*panels, columns=columns, spacing=28)
-    return chart.properties(title=title).configure(**_config(_PICTURE))
+    return (chart.resolve_scale(y="shared") if shared else chart).properties(title=title)
 
 
 def panel_spec(figure: Part, panel: Part, styles: Mapping[str, int]) -> dict[str, Any]:
@@ -86,7 +96,6 @@ def panel_tips(panel: Part) -> list[list[list[str]]]:
 
 def write_figures(report: Part, folder: FileName) -> list[Path]:
     """Write each figure of a report as PNG and SVG into a folder; return the files' paths."""
-    check_report(report)
     figures = figures_of(report)
     styles = style_numbers(series_names([figure]) for figure in figures)
     written = []
@@ -94,16 +103,16 @@ def write_figures(report: Part, folder: FileName) -> list[Path]:
         for suffix in (".png", ".svg"):
             path = Path(folder) / f"{name}{suffix}"
             with atomic_output(path) as draft:
-                draft.write_bytes(figure_picture(figure, suffix, styles=styles))
+                draft.write_bytes(figure_picture(figure, suffix=suffix, styles=styles))
             written.append(path)
     return written
 
 
-def figure_picture(figure: Part, suffix: str, *, styles: Mapping[str, int] | None = None) -> bytes:
-    """Return the whole figure as a picture, drawn without a browser: ".png" or ".svg"."""
+def figure_picture(*figures: Part, suffix: str, styles: Mapping[str, int] | None = None) -> bytes:
+    """Return whole figures as one picture, drawn without a browser: ".png" or ".svg"."""
     import vl_convert
 
-    spec = figure_chart(figure, styles=styles).to_dict()
+    spec = figure_chart(*figures, styles=styles).to_dict()
     if suffix == ".svg":
         return str(vl_convert.vegalite_to_svg(spec)).encode()
     return bytes(vl_convert.vegalite_to_png(spec, scale=2))
@@ -238,6 +247,8 @@ def _position(altair: Any, figure: Part, panel: Part) -> Any:
     if scale == "ordinal":
         order = [point_text(point) for point in points]
         return altair.X("x:O", sort=order, title=title, axis=altair.Axis(labelAngle=0))
+    if scale == "log" and min(points, default=1) <= 0:
+        raise InputError(f"{figure['title']}: a log scale takes values above 0, not {points[0]}")
     # "~s" turns 100000 into 100k, but 0.1 into 100m
     style = "~s" if min(points, default=1) >= 1 else "~g"
     values = points if len(points) <= 12 else None

@@ -16,9 +16,8 @@ from prsrank.report.charts import (
     panel_tips,
     series_names,
 )
-from prsrank.report.checks import check_report, figures_of
 from prsrank.report.numbers import MISSING, cell_text, point_text
-from prsrank.report.parts import Part
+from prsrank.report.parts import Part, figures_of
 from prsrank.report.styles import STYLES, style_numbers
 
 _NUMBER = re.compile(r"[+\-−±<]?\s?\d[\d.,]*")
@@ -31,9 +30,6 @@ def write_report(report: Part, path: FileName) -> None:
     Args:
         report: title, subtitle, lead, verdicts, sections and about, all plain values.
         path: the file.
-
-    Raises:
-        InputError: naming what the report lacks.
     """
     page = report_html(report)
     with atomic_output(path) as draft:
@@ -48,7 +44,6 @@ def report_html(report: Part) -> str:
     """
     from markupsafe import Markup
 
-    check_report(report)
     styles = style_numbers(series_names([figure]) for figure in figures_of(report))
     scripts = [_library(), _text("report.js")]
     page: str = _template().render(

@@ -20,6 +20,11 @@ _WEIGHTS = {
 }  # fmt: skip
 
 
+def figures_of(report: Part) -> list[Part]:
+    """Return the figures of all sections, in order."""
+    return [figure for section in report["sections"] for figure in section["figures"]]
+
+
 def section(name: str, title: str, **parts: Any) -> Part:
     """Return a Section without claim or verdict; what is not given is empty.
 

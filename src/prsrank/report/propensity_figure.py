@@ -30,9 +30,8 @@ def propensity_figure(
         truth: the true propensity of each position, if it is known.
         positions: draw positions 1 to this one.
     """
-    rows = chart_rows(curves, positions=positions)
-    top = max((row["propensity"] for row in rows), default=1.0)
-    drawn = [_series(name, [r for r in rows if r["method"] == name]) for name in curves]
+    drawn = [_series(name, curve, positions) for name, curve in curves.items()]
+    top = max((p for one in drawn for p in one["y"]), default=1.0)
     if truth is not None:
         shown = truth[:positions]
         drawn.append(series("truth", range(1, len(shown) + 1), shown))
@@ -47,21 +46,11 @@ def propensity_figure(
     }  # fmt: skip
 
 
-def chart_rows(curves: Mapping[str, Propensities], *, positions: int = 20) -> list[Part]:
-    """Return what the chart shows: one row for each known position of each curve."""
-    return [
-        {
-            "method": name,
-            "position": i + 1,
-            "propensity": float(curve.propensity[i]),
-            "low": plain_number(float(curve.low[i])),
-            "high": plain_number(float(curve.high[i])),
-            "clicks": int(curve.clicks[i]),
-        }
-        for name, curve in curves.items()
-        for i in range(min(positions, curve.positions))
-        if np.isfinite(curve.propensity[i])
-    ]
+def _series(name: str, curve: Propensities, positions: int) -> Part:
+    """Return what is drawn of a curve: the positions that it knows."""
+    known = np.flatnonzero(np.isfinite(curve.propensity[:positions]))
+    ends = ([plain_number(end) for end in x[known].tolist()] for x in (curve.low, curve.high))
+    return series(name, (known + 1).tolist(), curve.propensity[known].tolist(), *ends)
 
 
 def plot_propensities(
@@ -76,18 +65,17 @@ def plot_propensities(
         write_report(_page(figure, curves), path)
         return
     with atomic_output(path) as draft:
-        draft.write_bytes(figure_picture(figure, kind))
+        draft.write_bytes(figure_picture(figure, suffix=kind))
 
 
 def _page(figure: Part, curves: Mapping[str, Propensities]) -> Part:
     verdicts = [f"{name}: {curve.verdict}" for name, curve in curves.items()]
-    rows = [[r["method"], r["position"], r["clicks"]] for r in chart_rows(curves)]
+    rows = [
+        [one["name"], position, int(curves[one["name"]].clicks[position - 1])]
+        for one in figure["panels"][0]["series"]
+        for position in one["x"]
+    ]
     columns = ["method", "position", "clicks"]
     clicks = table("clicks", "Clicks behind each position", columns, rows)
     shown = section("curves", "Propensities", text=verdicts, figures=[figure], tables=[clicks])
     return page("Observation propensities", "How likely a position is seen", [shown])
-
-
-def _series(name: str, rows: Sequence[Part]) -> Part:
-    keys = ("position", "propensity", "low", "high")
-    return series(name, *([row[key] for row in rows] for key in keys))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prsrank.propensity.curve import Propensities
+from prsrank.propensity.curve import Propensities, learned_curve
 from prsrank.report.parts import (
     Part,
     feature_importance,
@@ -95,10 +95,7 @@ def _propensities(model: "Ranker", curve: Any) -> Part | None:
         values, name = learned.propensity, "learned"
     else:
         return None
-    shown = Propensities(
-        values / values[0], np.full(len(values), np.nan), np.full(len(values), np.nan),
-        np.zeros(len(values), np.int64), name, name,
-    )  # fmt: skip
+    shown = learned_curve(values / values[0], None, name)
     figure = propensity_figure({name: shown}, positions=_POSITIONS)
     figure["caption"] = "Relative to position 1."
     return section("propensities", "Propensities", figures=[figure])

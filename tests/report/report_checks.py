@@ -1,11 +1,11 @@
-"""Whether a report has all that the page shows."""
+"""Whether a report has all that the page shows: what every builder of sections must keep to."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from prsrank.errors import InputError
-from prsrank.report.parts import Part
+from prsrank.report.parts import Part, figures_of
 
 LABELS = ("confirmed", "not confirmed", "contradicted")
 SCALES = ("linear", "log", "ordinal")
@@ -19,12 +19,7 @@ _TABLE = ("id", "title", "caption", "columns", "rows")
 
 
 def check_report(report: Part) -> None:
-    """Raise an InputError that names what is missing or does not fit.
-
-    >>> check_report({"title": "t", "subtitle": "s", "lead": [], "verdicts": [], "sections": []})
-    Traceback (most recent call last):
-    prsrank.errors.InputError: the report has no 'about'
-    """
+    """Raise an InputError that names what is missing or does not fit."""
     _has(report, _REPORT, "the report")
     for number, section in enumerate(report["sections"], 1):
         _check_section(section, f"section {number}")
@@ -37,11 +32,6 @@ def check_report(report: Part) -> None:
         _one_of(verdict["label"], LABELS, f"{where}: label")
         _one_of(verdict["section"], known, f"{where}: section")
     _check_rows(report["about"], 2, "about")
-
-
-def figures_of(report: Part) -> list[Part]:
-    """Return the figures of all sections, in order."""
-    return [figure for section in report["sections"] for figure in section["figures"]]
 
 
 def check_figure(figure: Part, where: str = "the figure") -> None:

@@ -30,15 +30,20 @@ class PairRows(NamedTuple):
     weights: npt.NDArray
 
 
-def run_over_lists(
-    kernel: Callable[..., None], pairs: "PairSet", *arguments: Any, threads: int | None
-) -> None:
-    """Call kernel(first, last, rows, *arguments) for pieces of the lists, of about equal work."""
-    rows = PairRows(
+def rows_of(pairs: "PairSet") -> PairRows:
+    """Return the weights of a set of pairs as kernels take them."""
+    return PairRows(
         pairs.offsets,
         pairs.winner_offsets,
         pairs.winner_row,
         pairs.list_weight_offsets,
         pairs.weights,
     )
+
+
+def run_over_lists(
+    kernel: Callable[..., None], pairs: "PairSet", *arguments: Any, threads: int | None
+) -> None:
+    """Call kernel(first, last, rows, *arguments) for pieces of the lists, of about equal work."""
+    rows = rows_of(pairs)
     for_each_piece(lambda a, b: kernel(a, b, rows, *arguments), rows.starts, threads=threads)
