@@ -149,7 +149,7 @@ def _relevance_pairs(
     curve, power = inputs.curve(parts, identity, known), 1.0
     if parameters.get("temper"):
         judged = inputs.keep("tempering", known, lambda: temper(log, lists, curve, threads=1))
-        power = judged.power if judged.contradicts else 1.0
+        power = judged.followed
     curve = tempered(curve, power)
     found = inputs.keep(
         "posterior",
