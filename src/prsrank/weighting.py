@@ -290,7 +290,14 @@ WEIGHTINGS: Family[Weighting] = Family(
                 parameters={"noise": 0.1},
             ),
             Weighting("labels", None, "labels", needs_propensities=False, chart_style=4),
-            Weighting("posterior", None, "posterior", parameters={"temper": 0.0}),
+            Weighting(
+                "posterior",
+                None,
+                "posterior",
+                parameters={"temper": 0.0, "own": 1.0},
+                search_grid=({"own": 1.0}, {"own": 0.5}, {"own": 0.25}),
+                chart_style=8,
+            ),
             Weighting("doubly_robust", None, "doubly robust", parameters=_TAU),
         )
     },

@@ -157,7 +157,7 @@ def _relevance_pairs(
         lambda: posterior(log, lists, curve, prior=ranker.prior, threads=1),
     )
     if identity["weighting"] == "posterior":
-        return found.pairs(**ranker.pair_options)
+        return found.pairs(own=parameters.get("own", 1.0), **ranker.pair_options)
     evidence = CountedClicks.of_log(log, lists, curve).evidence()
     relevance = doubly_robust_relevance(evidence, found.prior, tau=parameters["tau"])
     return OuterPairs.from_relevance(lists, np.clip(relevance, 0, 1), **ranker.pair_options)

@@ -61,6 +61,7 @@ class Posterior:
         truncation: int | None = None,
         dtype: npt.DTypeLike = np.float64,
         by_sessions: bool = False,
+        own: float = 1.0,
     ) -> OuterPairs:
         r"""Return $W_{ij} = k_q \theta_i (1 - \theta_j)$; pass `**ranker.pair_options`.
 
@@ -70,10 +71,13 @@ class Posterior:
             dtype: float64 or float32.
             by_sessions: a list counts as often as it was shown, as in a sum over sessions;
                 else every list counts the same.
+            own: how far each doc's own clicks move it from what the features say, from 0 (not
+                at all) to 1. Trees fit what a doc's clicks alone tell, which holds for no
+                other doc: with less of it they may rank new queries better.
         """
         return OuterPairs.from_relevance(
             self.dataset,
-            self.theta,
+            self.prior + own * (self.theta - self.prior),
             action_weights=self.action_weights,
             list_weights=self.sessions if by_sessions else None,
             normalise=normalise,
@@ -156,13 +160,14 @@ def posterior_pairs(
         propensities: as `posterior` takes them.
         prior: how relevance comes from the features.
         parameters: "temper" above 0: where the clicks contradict the given curve, take the
-            power of it that they look like; see `prsrank.temper`.
+            power of it that they look like; see `prsrank.temper`. "own": see
+            `Posterior.pairs`.
         options: a ranker's `pair_options`.
     """
     given = find_weighting("posterior", parameters).parameters
     if given["temper"] and hasattr(propensities, "at"):
         propensities = tempered(propensities, temper(log, lists, propensities).followed)
-    return posterior(log, lists, propensities, prior=prior).pairs(**options)
+    return posterior(log, lists, propensities, prior=prior).pairs(own=given["own"], **options)
 
 
 def action_weights(log: ClickLog, lists: RankingDataset) -> Floats | None:
