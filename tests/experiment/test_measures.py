@@ -140,3 +140,42 @@ def test_propensities_are_estimated_before_sessions_are_left_out():
     inputs = SharedInputs()
     curve = inputs.curve(inputs.parts(data, 1), identity, identity["propensity"])
     assert curve.at(np.arange(1, 4)) == pytest.approx([1, 1 / 2, 1 / 3], abs=0.02)
+
+
+def test_posterior_and_doubly_robust_pairs_are_those_of_the_library():
+    from prsrank.experiment.methods import trained
+    from prsrank.pairs.doubly_robust import doubly_robust_pairs
+    from prsrank.pairs.posterior import posterior_pairs
+    from prsrank.propensity.curve import PowerLaw
+
+    data = "synthetic:mq2007:40"
+    for method, make, chosen in (
+        ("posterior", posterior_pairs, {"own": 0.25}),
+        ("doubly_robust", doubly_robust_pairs, {"tau": 0.3}),
+    ):
+        cell = Cell("linear", method, 6, 1, 0)
+        job, inputs, parts = planned("beyond-density", data, cell)
+        setting = {"settings": job.identity["settings"], "parameters": chosen}
+        ranker, pairs = trained(inputs, parts, job.identity, setting)
+        logged = inputs.logged(parts, job.identity)
+        options = {"prior": ranker.prior, **ranker.pair_options}
+        expected = make(logged.log, logged.lists, PowerLaw(1.0), parameters=chosen, **options)
+        np.testing.assert_allclose(pairs.winning, expected.winning, rtol=1e-12)
+        np.testing.assert_allclose(pairs.losing, expected.losing, rtol=1e-12)
+
+
+def test_clicks_come_from_the_model_that_a_panel_names():
+    data, cell = "synthetic:mq2007:40", Cell("linear cascade", "naive", 6, 1, 0)
+    job, inputs, parts = planned("beyond-model", data, cell)
+    logs = {
+        model: inputs.logged(parts, {**job.identity, "clicks": job.identity["clicks"] | own}).log
+        for model in ("cascade", "position-based")
+        for own in ({"model": model},)
+        if inputs.enter(model) is None
+    }
+    assert job.identity["clicks"]["model"] == "cascade"
+    last = {m: log.session_clicks.mean() for m, log in logs.items()}
+    assert last["cascade"] != last["position-based"]
+    # a satisfied user stops: fewer sessions of several clicks than without
+    many = {m: (log.session_clicks > 2).mean() for m, log in logs.items()}
+    assert many["cascade"] < many["position-based"]

@@ -155,3 +155,28 @@ def test_doubly_robust_relevance_is_unbiased_and_clipped_in_pairs(lists: Ranking
     )
     assert pairs.normalise == "arp"
     assert (pairs.losing <= 1).all()
+
+
+@pytest.mark.parametrize("normalise", [None, "ndcg", "arp"])
+def test_totals_of_outer_pairs_are_those_of_their_rows(normalise: str | None) -> None:
+    sizes = np.array([1, 2, 5, 0, 7, 1, 30])
+    data = RankingDataset(np.zeros((46, 1)), np.concatenate([[0], np.cumsum(sizes)]))
+    theta = np.random.default_rng(0).random(46)
+    theta[3], theta[9] = 0.0, 1.0
+    pairs = OuterPairs.from_relevance(data, theta, normalise=normalise)
+    rows, found = pairs.dense().weights, pairs.diagnostics()
+    assert (found.lists, found.pairs) == (4, np.count_nonzero(rows))
+    assert found.weight_sum == pytest.approx(rows.sum())
+    assert found.weight_max == pytest.approx(rows.max())
+    assert found.effective_sample_size == pytest.approx(rows.sum() ** 2 / (rows**2).sum())
+
+
+def test_own_clicks_count_as_far_as_is_said(lists: RankingDataset) -> None:
+    found = posterior(log_of(lists, 3000), lists, CURVE, prior=PRIOR)
+    for own, theta in ((0.0, found.prior), (1.0, found.theta)):
+        expected = OuterPairs.from_relevance(lists, theta, normalise="ndcg")
+        np.testing.assert_allclose(
+            found.pairs(normalise="ndcg", own=own).winning, expected.winning, rtol=1e-12
+        )
+    between = found.pairs(own=0.25).losing
+    np.testing.assert_allclose(between, 1 - (0.75 * found.prior + 0.25 * found.theta), rtol=1e-12)

@@ -29,7 +29,10 @@ from prsrank.weighting import WEIGHTINGS
 
 _METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
 _RANKERS = ("linear", "lambdamart")
-_WEIGHTINGS = {"naive": "naive", "ips": "ips", "prs": "prs", "labels": "full information"}
+_WEIGHTINGS = {
+    **{name: name for name in ("naive", "ips", "prs", "posterior")},
+    "labels": "full information",
+}
 
 
 class _Clicked(NamedTuple):

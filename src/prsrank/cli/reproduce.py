@@ -37,8 +37,9 @@ def reproduce(
         str,
         typer.Argument(
             metavar="EXPERIMENT",
-            help="fig1 to fig6, gamma, table1, table2, bounds; all of these: all. Also density, "
-            "fig2-sparse, fig6-unclipped; or a TOML file.",
+            help="fig1 to fig6, gamma, table1, table2, bounds; all of these: all. Beyond the paper: "
+            "beyond-density, -noise, -bias, -wrong-curve, -model; density, fig2-sparse, "
+            "fig6-unclipped. Or a TOML file.",
         ),
     ],
     data: NamedData,
@@ -52,7 +53,7 @@ def reproduce(
     ),
     json: Json = False,
 ) -> None:
-    r"""Run an experiment of the PRS paper, or all, and judge its claim.
+    r"""Run an experiment of the PRS paper, or beyond it, and judge its claim.
 
     Every finished job is on disk at once: a run that was interrupted, or killed, goes on with
     --resume. Results are in DIR/results.parquet, the report is DIR/report.html.

@@ -1,6 +1,7 @@
 """Pairs whose weights are the outer product of two vectors per list: memory linear in the docs."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -8,8 +9,9 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.pairs.fold import PairDraft, SessionConstant
-from prsrank.pairs.fold_kernels import LARGEST, PAIRS, SQUARES, SUM
-from prsrank.pairs.pair_set import PairSet
+from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM
+from prsrank.pairs.pair_set import PairDiagnostics, PairSet
+from prsrank.ragged import list_of_row
 from prsrank.types import Floats, IdArray, Longs, Marks, Reals
 
 
@@ -107,14 +109,45 @@ class OuterPairs:
         """Number of pairs before each list, and of all (lists + 1): how work is shared out."""
         return np.concatenate([[0], np.cumsum(np.diff(self.offsets) ** 2)]).astype(np.int64)
 
+    @cached_property
+    def totals(self) -> Floats:
+        r"""As `PairSet.totals`: of each list the pairs, their sum, squares and largest (lists x 5).
+
+        A sum over pairs i != j of $u_i v_j$ is $\sum u \sum v - \sum u v$.
+        """
+        out = np.zeros((self.lists, CLIPPED + 1))
+        u, v = self.winning.astype(np.float64), self.losing.astype(np.float64)
+        owner = list_of_row(self.offsets)
+        for column, power in ((PAIRS, 0), (SUM, 1), (SQUARES, 2)):
+            a, b = u**power * (u > 0), v**power * (v > 0)
+            win, lose, both = (np.bincount(owner, x, self.lists) for x in (a, b, a * b))
+            out[:, column] = np.maximum(win * lose - both, 0.0)
+        # the largest v of another doc: that of the list, or the second where a doc has it itself
+        several = np.diff(self.offsets) > 1
+        order, start = np.lexsort((-v, owner)), self.offsets[:-1][several]
+        other = np.zeros(self.docs)
+        other[np.repeat(several, np.diff(self.offsets))] = np.repeat(
+            v[order[start]], np.diff(self.offsets)[several]
+        )
+        other[order[start]] = v[order[start + 1]]
+        np.maximum.at(out[:, LARGEST], owner, u * other)
+        # a list of one doc has no pair: its differences may be off 0 by rounding
+        out[~several] = 0.0
+        return out
+
     @property
     def weight_sums(self) -> Floats:
-        r"""Sum of the weights of each list, $\sum u \sum v - \sum u v$."""
-        u, v = self.winning.astype(np.float64), self.losing.astype(np.float64)
-        owner = np.repeat(np.arange(self.lists), np.diff(self.offsets))
-        win, lose, both = (np.bincount(owner, x, self.lists) for x in (u, v, u * v))
-        # a list of one doc has no pair: its difference may be off 0 by rounding
-        return np.where(np.diff(self.offsets) > 1, np.maximum(win * lose - both, 0.0), 0.0)
+        """Sum of the weights of each list."""
+        return self.totals[:, SUM]
+
+    def diagnostics(self, *, heaviest: int = 5) -> PairDiagnostics:
+        """Count and sum up the pairs, list constants included; name the `heaviest` lists."""
+        pairs = int(self.totals[:, PAIRS].sum())
+        paired = self.totals[list_of_row(self.offsets), PAIRS] > 0
+        winners = int(np.count_nonzero(paired & (self.winning > 0)))
+        return PairDiagnostics.of(
+            self.totals, self.weight_sums, self.query_ids, winners, pairs, heaviest
+        )
 
     def astype(self, dtype: npt.DTypeLike) -> "OuterPairs":
         """Return the set with vectors of another precision."""
@@ -148,17 +181,13 @@ class OuterPairs:
             weights = np.outer(self.winning[begin:end][won], self.losing[begin:end])
             weights[np.arange(len(won)), won] = 0.0
             draft.weights[draft.weight_starts[q] : draft.weight_starts[q + 1]] = weights.ravel()
-            draft.totals[q, PAIRS] = np.count_nonzero(weights)
-            draft.totals[q, SUM] = weights.sum()
-            draft.totals[q, SQUARES] = (weights**2).sum()
-            draft.totals[q, LARGEST] = weights.max(initial=0.0)
         return PairSet(
             offsets=self.offsets,
             query_ids=self.query_ids,
             winner_offsets=draft.winner_offsets,
             winner_row=draft.winner_row,
             weights=draft.weights.astype(dtype, copy=False),
-            totals=draft.totals,
+            totals=self.totals,
             normalise=self.normalise,
             truncation=self.truncation,
         )

@@ -49,6 +49,39 @@ class PairDiagnostics:
     clipped_share: float
     heaviest_lists: tuple[tuple[int | str, float], ...]
 
+    @classmethod
+    def of(
+        cls,
+        totals: Floats,
+        per_list: npt.NDArray[np.number],
+        query_ids: IdArray,
+        winners: int,
+        distinct: int,
+        heaviest: int,
+    ) -> "PairDiagnostics":
+        """Sum up the totals of lists; `per_list` has their folded weights."""
+        sums = totals.sum(axis=0)
+        pairs, total, squares = sums[PAIRS], sums[SUM], sums[SQUARES]
+        mean = total / pairs if pairs else 0.0
+        spread = max(squares / pairs - mean**2, 0.0) if pairs else 0.0
+        order = np.argsort(-per_list, kind="stable")[:heaviest]
+        whole = per_list.sum()
+        return cls(
+            lists=int(np.count_nonzero(totals[:, PAIRS])),
+            winners=winners,
+            pairs=int(pairs),
+            distinct_pairs=distinct,
+            weight_sum=float(total),
+            weight_mean=float(mean),
+            weight_sd=float(np.sqrt(spread)),
+            weight_max=float(totals[:, LARGEST].max(initial=0.0)),
+            effective_sample_size=float(total**2 / squares) if squares else 0.0,
+            clipped_share=float(sums[CLIPPED] / pairs) if pairs else 0.0,
+            heaviest_lists=tuple(
+                (query_ids[q].item(), float(per_list[q] / whole)) for q in order if per_list[q] > 0
+            ),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class PairSet:
@@ -259,29 +292,10 @@ class PairSet:
 
     def diagnostics(self, *, heaviest: int = 5) -> PairDiagnostics:
         """Count and sum up the pairs; name the `heaviest` lists."""
-        sums = self.totals.sum(axis=0)
-        pairs, total, squares = sums[PAIRS], sums[SUM], sums[SQUARES]
-        mean = total / pairs if pairs else 0.0
-        spread = max(squares / pairs - mean**2, 0.0) if pairs else 0.0
         per_list = np.bincount(list_of_row(self.list_weight_offsets), self.weights, self.lists)
-        order = np.argsort(-per_list, kind="stable")[:heaviest]
-        whole = per_list.sum()
-        return PairDiagnostics(
-            lists=int(np.count_nonzero(self.totals[:, PAIRS])),
-            winners=self.winners,
-            pairs=int(pairs),
-            distinct_pairs=int(np.count_nonzero(self.weights)),
-            weight_sum=float(total),
-            weight_mean=float(mean),
-            weight_sd=float(np.sqrt(spread)),
-            weight_max=float(self.totals[:, LARGEST].max(initial=0.0)),
-            effective_sample_size=float(total**2 / squares) if squares else 0.0,
-            clipped_share=float(sums[CLIPPED] / pairs) if pairs else 0.0,
-            heaviest_lists=tuple(
-                (self.query_ids[q].item(), float(per_list[q] / whole))
-                for q in order
-                if per_list[q] > 0
-            ),
+        distinct = int(np.count_nonzero(self.weights))
+        return PairDiagnostics.of(
+            self.totals, per_list, self.query_ids, self.winners, distinct, heaviest
         )
 
 
