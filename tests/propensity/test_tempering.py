@@ -189,6 +189,20 @@ def test_estimated_power_law(log: ClickLog, lists: RankingDataset) -> None:
     assert curve.verdict.startswith("weak: positions 2-12: every doc was only ever shown at one")
 
 
+def test_one_ranking_is_named_whatever_else_is_weak(lists: RankingDataset) -> None:
+    log = log_of(lists, eta=1.8)
+    found = LikelihoodEstimator(prior=PRIOR)
+    two = simulate_clicks(
+        lists,
+        [lists.features[:, 0], lists.features[:, 2]],
+        PositionBasedModel(eta=1.8, mu=0.1),
+        clicks=3000,
+        seed=2,
+    )
+    assert "few clicks" in found.estimate(two, dataset=lists).verdict
+    assert "shown at one position" in found.estimate(log, dataset=lists).verdict
+
+
 def test_estimated_free_curve(lists: RankingDataset) -> None:
     # a curve with a fold, that no power law has
     truth = np.array([1, 0.9, 0.85, 0.8, 0.3, 0.25, 0.2, 0.18, 0.15, 0.12, 0.1, 0.1])

@@ -93,8 +93,9 @@ class LikelihoodEstimator(CurveOptions):
             if self.shape == "power"
             else self._free(cells, dataset, found.power, seed, depth)
         )
-        one = bool((np.diff(cells.offsets) < 2).all()) and not curve.verdict.startswith("not")
-        if one and curve.verdict == "identified":
+        one_position = bool((np.diff(cells.offsets) < 2).all())
+        if one_position and not curve.verdict.startswith("not identified"):
+            # more to the point than few clicks at some positions
             return replace(curve, verdict=f"weak: positions 2-{depth}: {_ONE_POSITION}")
         return curve
 
