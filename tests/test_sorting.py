@@ -65,11 +65,11 @@ n = 600
 scores = np.random.default_rng(0).normal(size=n).round(1)
 """
 EVALUATION = """
-from prsrank.evaluation.click_statistics import _expected_kernel
+from prsrank.evaluation.click_statistics import Pools, _expected_kernel
 sums = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, n + 1))])
 found, every = np.empty(n), np.arange(n)
 ends = np.array([0, n])
-_expected_kernel(scores, ends, every, ends, every, sums, 0, 1, found)
+_expected_kernel(0, 1, Pools(n, ends, every, ends, every), scores, sums, found)
 sys.stdout.write(" ".join(map(repr, found.tolist())) + "\\n")
 """
 # numba numbers what it compiles: after two functions more its inner sort had one number in both
