@@ -64,7 +64,7 @@ def test_oracle_of_a_doc_that_is_always_clicked():
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in WEIGHTINGS if n not in ("naive", "labels", "posterior")]
+    "name", [n for n, one in WEIGHTINGS.items() if one.function and n != "naive"]
 )
 def test_unseen_docs_weigh_nothing(name):
     weights = WEIGHTINGS[name](0.5, [0.0, 0.5], relevance=[0, 0])
@@ -155,6 +155,7 @@ def test_which_need_what():
         "pns_oracle": (True, True),
         "labels": (True, False),
         "posterior": (False, True),
+        "doubly_robust": (False, True),
     }
 
 

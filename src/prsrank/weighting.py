@@ -197,6 +197,11 @@ class Weighting:
         """Whether true relevance must be known."""
         return self.takes_relevance or self.against in ("irrelevant", "labels")
 
+    @property
+    def of_relevance(self) -> bool:
+        """Whether pairs come from the relevance of docs, and are no sum over sessions."""
+        return self.against in ("posterior", "doubly robust")
+
     def with_parameters(self, **values: float) -> "Weighting":
         """Return the weighting with other parameter values; unknown names are refused."""
         for name in values:

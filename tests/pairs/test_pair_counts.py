@@ -23,7 +23,7 @@ from prsrank.propensity.curve import PowerLaw
 from prsrank.weighting import WEIGHTINGS
 
 ENGINES = ("duckdb", "polars", "pyarrow")
-CLICK_WEIGHTINGS = [name for name in WEIGHTINGS if name not in ("labels", "posterior")]
+CLICK_WEIGHTINGS = [name for name, one in WEIGHTINGS.items() if one.function]
 
 
 @pytest.fixture(scope="module")

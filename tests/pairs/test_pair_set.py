@@ -133,7 +133,7 @@ def at(s, position):
     return float(CURVE.at(position))
 
 
-@pytest.mark.parametrize("name", [n for n in WEIGHTINGS if n not in ("labels", "posterior")])
+@pytest.mark.parametrize("name", [n for n, one in WEIGHTINGS.items() if one.function])
 @settings(max_examples=15)
 @given(rng=rngs, constant=st.sampled_from(list(CONSTANTS)), weighted=st.booleans())
 def test_weights_equal_single_sessions(name, rng, constant, weighted):

@@ -118,7 +118,7 @@ def _pairs(
         return logged.lists, inputs.keep(f"counts of {ranker.name}", key, make)
     curve = None if known is None else inputs.curve(parts, identity, known)
 
-    if WEIGHTINGS[weighting].against in ("posterior", "doubly robust"):
+    if WEIGHTINGS[weighting].of_relevance:
         make = lambda: _relevance_pairs(inputs, parts, identity, ranker, parameters)  # noqa: E731
         return logged.lists, inputs.keep("pairs", [*key, ranker.prior], make)
 

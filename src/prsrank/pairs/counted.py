@@ -250,8 +250,8 @@ def _click_weighting(
     weighting: str | Weighting | WeightFunction, parameters: Mapping[str, float] | None
 ) -> Weighting:
     chosen = find_weighting(weighting, parameters)
-    if chosen.against == "posterior":
-        raise InputError("posterior pairs are no sum over sessions: see prsrank.posterior")
+    if chosen.of_relevance:
+        raise InputError(f"{chosen.name} pairs are no sum over sessions: see prsrank.posterior")
     if chosen.against == "labels":
         raise InputError("weighting labels takes no clicks: use PairSet.from_labels")
     return chosen

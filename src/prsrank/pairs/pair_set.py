@@ -206,8 +206,8 @@ class PairSet:
                 the weighting needs what is not there.
         """
         chosen = find_weighting(weighting, parameters)
-        if chosen.against == "posterior":
-            raise InputError("posterior pairs are no sum over sessions: see prsrank.posterior")
+        if chosen.of_relevance:
+            raise InputError(f"{chosen.name} pairs are no sum over sessions: see prsrank.posterior")
         if chosen.against == "labels":
             return cls.from_labels(
                 dataset, normalise=normalise, truncation=truncation, dtype=dtype, threads=threads
