@@ -73,6 +73,18 @@ def test_propensity_json_has_just_the_documented_keys(prsrank, folder):
     assert result["propensity"] == json.loads((folder / "p.json").read_text())["propensity"]
 
 
+def test_a_curve_is_checked_by_the_clicks_where_there_are_features(prsrank, folder):
+    known = ("propensity", folder / "log.parquet", "--method", "known", "--eta", 2)
+    code, out, _ = prsrank(*known, "--data", DATA, "--json")
+    assert code == 0
+    check = json.loads(out)["check"]
+    assert sorted(check) == [
+        *("contradicts", "decides", "followed", "high", "low", "power", "sentence"),
+    ]
+    _, out, _ = prsrank(*known, "--data", DATA)
+    assert out.splitlines()[-1] == f"known: {check['sentence']}"
+
+
 @pytest.mark.parametrize("suffix", ["html", "png", "svg"])
 def test_propensity_plot_of_several_methods(prsrank, folder, tmp_path, suffix):
     plot = tmp_path / f"curves.{suffix}"
