@@ -73,6 +73,22 @@ def test_propensity_json_has_just_the_documented_keys(prsrank, folder):
     assert result["propensity"] == json.loads((folder / "p.json").read_text())["propensity"]
 
 
+def test_a_curve_is_checked_by_the_clicks_where_there_are_features(prsrank, folder):
+    known = ("propensity", folder / "log.parquet", "--method", "known", "--eta", 2)
+    code, out, _ = prsrank(*known, "--data", DATA, "--json")
+    assert code == 0
+    check = json.loads(out)["check"]
+    assert {"power", "low", "high", "followed", "sentence"} <= set(check)
+    docs = load_dataset(DATA)
+    columns = {"query_id": np.repeat(docs.query_ids, docs.list_lengths), "doc_id": docs.doc_names}
+    columns |= {f"f{i}": docs.features[:, i] for i in range(docs.features.shape[1])}
+    with duckdb.connect() as connection:
+        connection.register("docs", columns)
+        connection.sql("SELECT * FROM docs").write_parquet(str(folder / "features.parquet"))
+    _, out, _ = prsrank(*known, "--features", folder / "features.parquet")
+    assert out.splitlines()[-1] == f"known: {check['sentence']}"
+
+
 @pytest.mark.parametrize("suffix", ["html", "png", "svg"])
 def test_propensity_plot_of_several_methods(prsrank, folder, tmp_path, suffix):
     plot = tmp_path / f"curves.{suffix}"

@@ -121,13 +121,13 @@ def _found_propensities(plan: Plan, audit: Audit, log: "EngineLog", parts: LogPa
         if found is not None:
             found = covering(found, depth)
             curves = _halved(found, parts, plan) if held_out else _whole(found, parts)
-            return replace(curves, firm=_is_firm(found))
+            return replace(curves, firm=_is_firm(method, found))
     raise InputError(f"{plan.log}: {_nothing(plan, audit, methods)}")
 
 
-def _is_firm(curve: Propensities) -> bool:
+def _is_firm(method: str, curve: Propensities) -> bool:
     """Tell whether a curve comes from an experiment, or clearly from docs at several positions."""
-    chosen = estimator(curve.method)
+    chosen = estimator(method)
     identified = curve.verdict.startswith("identified") and not chosen.uses_features
     return chosen.only_randomised or identified
 
