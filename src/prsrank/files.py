@@ -1,6 +1,7 @@
 """Files that appear whole or not at all, and errors about files in one line."""
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -81,3 +82,12 @@ def write_json(path: FileName, value: dict[str, Any]) -> None:
     """Write a JSON object to a file, whole or not at all."""
     with atomic_output(path) as draft:
         draft.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def plain_json(value: Any) -> Any:
+    """Return plain lists and dicts; a number that is not finite becomes None."""
+    if isinstance(value, dict):
+        return {name: plain_json(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

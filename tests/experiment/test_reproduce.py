@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from prsrank.errors import InputError
+from prsrank.experiment.journal import Journal
 from prsrank.experiment.reproduction import Changes, parse_points, reproduce, small
 from prsrank.experiment.results import Results
 from prsrank.experiment.spec_files import load_spec, load_specs
@@ -35,11 +36,16 @@ def test_every_experiment_is_in_the_report(everything):
     assert list((folder / "figures").glob("fig3*.svg"))
 
 
+def results_of(spec, folder):
+    plan = json.loads((folder / "plan.json").read_text())["experiments"][spec.id]
+    return Results.of_plan(plan, Journal(folder).finished)
+
+
 @pytest.mark.parametrize("name", [spec.id for spec in load_specs("all")])
 def test_every_value_is_there_and_in_its_range(everything, name):
     folder, _ = everything
     spec = small(load_spec(name))
-    results = Results.of(spec, folder)
+    results = results_of(spec, folder)
     assert results.panels() == [panel.name for panel in spec.panels]
     assert {key[3] for key in results.arrays} == set(spec.metrics)
     for panel in spec.panels:
@@ -47,7 +53,7 @@ def test_every_value_is_there_and_in_its_range(everything, name):
         for method in spec.methods_of(panel.name):
             for point in spec.axis.points:
                 for metric in spec.metrics:
-                    values = results.values(panel.name, method.name, point, metric)
+                    values = results.arrays[panel.name, method.name, point, metric]
                     known = values[~np.isnan(values)]
                     assert len(values) == 2
                     assert known.size
@@ -62,10 +68,10 @@ def test_every_value_is_there_and_in_its_range(everything, name):
 def test_shares_add_up_and_clicked_docs_were_observed(everything):
     folder, _ = everything
     spec = small(load_spec("fig1"))
-    results = Results.of(spec, folder)
+    results = results_of(spec, folder)
     for panel in ("clicks", "non-clicks"):
         for point in spec.axis.points:
-            parts = {m: results.values(panel, m, point, "share") for m in results.methods(panel)}
+            parts = {m: results.arrays[panel, m, point, "share"] for m in results.methods(panel)}
             np.testing.assert_allclose(sum(parts.values()).mean(axis=1), 1.0)
             if panel == "clicks":
                 assert not parts["relevant unobserved"].any()
@@ -77,13 +83,13 @@ def test_shares_add_up_and_clicked_docs_were_observed(everything):
 def test_the_bound_covers_what_it_is_about(everything):
     folder, _ = everything
     spec = small(load_spec("bounds"))
-    results = Results.of(spec, folder)
+    results = results_of(spec, folder)
     for method in results.methods(""):
         for point in spec.axis.points:
-            covered = results.values("", method, point, "coverage")
+            covered = results.arrays["", method, point, "coverage"]
             assert np.nanmean(covered) >= 0.95
     for point in spec.axis.points:  # a ratio of propensities is at most 1 / p
-        ips, prs = (results.values("", m, point, "bound") for m in ("ips", "prs unclipped"))
+        ips, prs = (results.arrays["", m, point, "bound"] for m in ("ips", "prs unclipped"))
         known = ~np.isnan(ips)
         assert (prs[known] <= ips[known]).all()
 
@@ -91,15 +97,15 @@ def test_the_bound_covers_what_it_is_about(everything):
 def test_production_and_naive_do_not_depend_on_the_assumed_propensities(everything):
     folder, _ = everything
     spec = small(load_spec("fig6"))
-    results = Results.of(spec, folder)
+    results = results_of(spec, folder)
     first, last = spec.axis.points
     for method in ("production", "naive"):
         np.testing.assert_array_equal(
-            results.values("linear", method, first, "map"),
-            results.values("linear", method, last, "map"),
+            results.arrays["linear", method, first, "map"],
+            results.arrays["linear", method, last, "map"],
         )
     assert not np.array_equal(
-        results.values("linear", "prs", first, "map"), results.values("linear", "prs", last, "map")
+        results.arrays["linear", "prs", first, "map"], results.arrays["linear", "prs", last, "map"]
     )
 
 

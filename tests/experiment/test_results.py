@@ -70,14 +70,14 @@ def rows_of(folder, experiment):
 
 def test_folds_stand_side_by_side_and_runs_below_one_another(plan, finished):
     results = Results.of_plan(plan["experiments"]["x"], finished)
-    values = results.values("linear", "prs", 2, "arp")
+    values = results.arrays["linear", "prs", 2, "arp"]
     assert values.shape == (2, 5)
     for run in (0, 1):
         expected = [finished[f"prs 2 {fold} {run}"].values["arp"] for fold in (1, 2)]
         np.testing.assert_array_equal(values[run], np.concatenate(expected))
     assert results.panels() == ["linear"]
     assert results.methods("linear") == ["naive", "prs"]
-    assert results.points() == [1, 2]
+    assert list(results.axis_points) == [1, 2]
     assert results.details["clicks_per_query"] == {"eta 1": 9.0, "eta 2": 9.0}
 
 

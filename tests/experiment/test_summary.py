@@ -108,7 +108,7 @@ def test_figure_holds_mean_and_deviation_over_runs(section, results):
     assert series["name"] == "IPS"
     assert series["x"] == list(POINTS)
     for i, point in enumerate(POINTS):
-        runs = np.nanmean(results.values("lambdamart", "ips", point, "ndcg@10"), axis=1)
+        runs = np.nanmean(results.arrays["lambdamart", "ips", point, "ndcg@10"], axis=1)
         assert series["y"][i] == pytest.approx(runs.mean())
         assert series["low"][i] == pytest.approx(runs.mean() - runs.std(ddof=1))
         assert series["high"][i] == pytest.approx(runs.mean() + runs.std(ddof=1))
@@ -126,7 +126,7 @@ def test_table_marks_against_the_reference_after_holm(section, results):
     table = section["tables"][0]
     assert table["columns"] == ["ranker", "method", "10", "100", "1,000"]
     reference, ips, labels = (cells(table, row) for row in range(3))
-    runs = np.nanmean(results.values("linear", "prs", 10.0, "ndcg@10"), axis=1)
+    runs = np.nanmean(results.arrays["linear", "prs", 10.0, "ndcg@10"], axis=1)
     assert reference["10"] == f"{runs.mean():.4f} ({runs.std(ddof=1):.4f})"
     assert (ips["10"]["mark"], labels["10"]["mark"]) == (WORSE, BETTER)
     data = {
@@ -137,7 +137,7 @@ def test_table_marks_against_the_reference_after_holm(section, results):
         for method in ("ips", "labels"):
             for point in POINTS:
                 sides = [
-                    results.values(panel, m, point, "ndcg@10").mean(axis=0) for m in (method, "prs")
+                    results.arrays[panel, m, point, "ndcg@10"].mean(axis=0) for m in (method, "prs")
                 ]
                 test = scipy.stats.ttest_rel(*sides, nan_policy="omit")
                 raw[panel, method, point, "ndcg@10"] = test.pvalue
@@ -167,7 +167,7 @@ def test_no_mark_without_a_difference(spec):
 
 def test_text_is_what_the_figures_say(section, results):
     text = section["text"][0]
-    last = {m: np.nanmean(results.values("linear", m, 1000.0, "ndcg@10")) for m in MEANS}
+    last = {m: np.nanmean(results.arrays["linear", m, 1000.0, "ndcg@10"]) for m in MEANS}
     expected = (
         f"NDCG@10 at clicks 1,000: full information {last['labels']:.4f}; "
         f"PRS {last['prs']:.4f}; IPS {last['ips']:.4f}"
@@ -241,7 +241,7 @@ def test_values_relative_to_a_method_of_another_panel():
     row = cells(section["tables"][0], 3)
     assert row["ranker"] == "LambdaMART"
     flat = {
-        place: np.nanmean(results.values(*place, "", "wmrr"))
+        place: np.nanmean(results.arrays[*place, "", "wmrr"])
         for place in (("lambdamart", "prs"), ("linear", "ips"))
     }
     change = 100 * (flat["lambdamart", "prs"] / flat["linear", "ips"] - 1)
@@ -318,7 +318,7 @@ def test_tables_are_written_as_csv(section, results, tmp_path):
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * 3 * 3
     first = rows[0]
-    runs = np.nanmean(results.values("linear", "prs", 10.0, "ndcg@10"), axis=1)
+    runs = np.nanmean(results.arrays["linear", "prs", 10.0, "ndcg@10"], axis=1)
     assert float(first["mean"]) == pytest.approx(runs.mean())
     assert float(first["sd"]) == pytest.approx(runs.std(ddof=1))
     assert (tmp_path / "tables" / "plain.csv").read_text() == '"a,b",c\nx,1.5\n,2\n'

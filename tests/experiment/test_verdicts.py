@@ -67,9 +67,9 @@ def test_p_values_are_corrected_over_the_whole_claim():
     verdict = judge(FakeSpec([{"better": "prs", "than": ["ips", "naive"]}]), made)
     raw = {}
     for rival in ("ips", "naive"):
-        for point in made.points():
+        for point in list(made.axis_points):
             sides = [
-                made.values("linear", m, point, "ndcg@10").mean(axis=0) for m in ("prs", rival)
+                made.arrays["linear", m, point, "ndcg@10"].mean(axis=0) for m in ("prs", rival)
             ]
             raw[rival, point] = scipy.stats.ttest_rel(*sides).pvalue
     order = sorted(raw, key=raw.get)
@@ -215,7 +215,7 @@ def test_a_real_difference_is_found():
 def test_evidence_holds_the_figures():
     made = results(over_points({"prs": 0.54, "ips": 0.5}, points=(1.0,)), queries=200)
     verdict = judge(FakeSpec(BETTER), made)
-    sides = [made.values("linear", m, 1.0, "ndcg@10").mean(axis=0) for m in ("prs", "ips")]
+    sides = [made.arrays["linear", m, 1.0, "ndcg@10"].mean(axis=0) for m in ("prs", "ips")]
     theirs = scipy.stats.ttest_rel(*sides)
     low, high = theirs.confidence_interval(0.95)
     differences = sides[0] - sides[1]
@@ -229,7 +229,8 @@ def test_mean_difference_is_that_of_all_points():
     made = results(over_points({"prs": 0.54, "ips": 0.5}))
     sides = [
         np.mean(
-            [made.values("linear", m, p, "ndcg@10").mean(axis=0) for p in made.points()], axis=0
+            [made.arrays["linear", m, p, "ndcg@10"].mean(axis=0) for p in list(made.axis_points)],
+            axis=0,
         )
         for m in ("prs", "ips")
     ]

@@ -14,7 +14,8 @@ from prsrank.logs.click_log import Context
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.click_log_parts import merge
 from prsrank.logs.sources import open_events
-from prsrank.logs.stored_pieces import StoredLogs, memory_limit, read_in_pieces
+from prsrank.logs.stored_pieces import StoredLogs, read_in_pieces
+from prsrank.logs.tables import memory_limit
 
 
 @pytest.fixture(scope="module", params=["numbers", "strings"])
@@ -69,7 +70,7 @@ def test_pieces_share_no_query_and_make_the_whole(log, file, tmp_path, monkeypat
 
 def test_a_log_that_fits_is_one_piece(log, file, tmp_path):
     with open_events(file, memory="1GB") as source:
-        assert memory_limit(source) == pytest.approx(1e9, rel=0.08)
+        assert memory_limit(source.connection) == pytest.approx(1e9, rel=0.08)
         [whole] = read_in_pieces(source, tmp_path / "pieces")
     assert whole.equals(log)
     assert not (tmp_path / "pieces").exists()

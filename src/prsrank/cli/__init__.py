@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import Abort, TyperException
 
+from prsrank import __version__
 from prsrank.cli.log_options import with_spark_value
 from prsrank.cli.option_groups import Command, with_groups
 from prsrank.errors import InputError
@@ -84,8 +85,6 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from prsrank import __version__
-
         typer.echo(f"prsrank {__version__}")
         raise typer.Exit
 

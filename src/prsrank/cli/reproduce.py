@@ -65,6 +65,7 @@ def reproduce(
     """
     points = None if changed.points is None else reproduction.parse_points(changed.points)
     changes = reproduction.Changes(**{**vars(changed), "points": points})
+    least = "" if changed.relevant_from is None else f" --relevant-from {changed.relevant_from:g}"
     with _progress() as progress:
         report = reproduction.reproduce(
             experiment,
@@ -74,7 +75,8 @@ def reproduce(
             resume=resume,
             processes=processes,
             progress=progress,
-            command=_command(experiment, data, changed),
+            command=f"prsrank reproduce {experiment} --data {data}{least}"
+            + " --smoke" * changed.smoke,
         )
     if json:
         print_json({"verdicts": report["verdicts"], "report": str(out / reproduction.REPORT)})
@@ -87,11 +89,6 @@ def reproduce(
         said = f"{found['label']}. {found['evidence']}" if found else "no claim at these points."
         typer.echo(f"{name}: {said}")
     typer.echo(f"written: {out / reproduction.REPORT}")
-
-
-def _command(experiment: str, data: str, changed: _Changed) -> str:
-    least = "" if changed.relevant_from is None else f" --relevant-from {changed.relevant_from:g}"
-    return f"prsrank reproduce {experiment} --data {data}{least}" + " --smoke" * changed.smoke
 
 
 @contextmanager

@@ -207,11 +207,10 @@ def _five_parts(path: Path) -> Collection | None:
         names = [path / f"{letter}{i + 1}.txt" for i in range(_FOLDS)]
         present = [name for name in names if _exists(name)]
         if present:
-            return _rotating(path, names, recognised(_file(present[0], None), path.resolve()))
-    return None
-
-
-def _rotating(path: Path, names: Sequence[Path], published: Published | None) -> Collection:
+            break
+    else:
+        return None
+    published = recognised(_file(present[0], None), path.resolve())
     files = [_file(name, published) for name in names]
     return Collection(
         path.name if published is None else published.name,

@@ -153,12 +153,12 @@ def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
         features=np.concatenate([part.features for part in parts]),
         offsets=np.concatenate([np.zeros(1, np.int64), *offsets]),
         query_ids=ids,
-        labels=_joined([part.labels for part in parts]),
+        labels=joined_arrays([part.labels for part in parts]),
         doc_ids=None
         if any(part.doc_ids is None for part in parts)
         else joined_ids([part.doc_names for part in parts]),
         feature_names=first.feature_names,
-        costs=_joined([part.costs for part in parts]),
+        costs=joined_arrays([part.costs for part in parts]),
         relevant_from=first.relevant_from,
     )
 
@@ -181,7 +181,8 @@ def joined_ids(arrays: Sequence[IdArray]) -> IdArray:
     return id_array(np.concatenate([a.astype(np.str_) if "U" in kinds else a for a in arrays]))
 
 
-def _joined(arrays: Sequence[npt.NDArray | None]) -> npt.NDArray | None:
+def joined_arrays(arrays: Sequence[npt.NDArray | None]) -> npt.NDArray | None:
+    """Concatenate arrays; None if any of them is None."""
     present = [array for array in arrays if array is not None]
     return np.concatenate(present) if len(present) == len(arrays) else None
 

@@ -353,13 +353,9 @@ def _joined_features(blocks: list[_Block], rows: Longs, width: int) -> Reals:
 def _joined_costs(blocks: list[_Block]) -> Reals | None:
     if all(block.costs is None for block in blocks):
         return None
-    missing = (np.full(len(block.labels), np.nan, np.float32) for block in blocks)
-    return np.concatenate(
-        [
-            own if (own := b.costs) is not None else none
-            for b, none in zip(blocks, missing, strict=True)
-        ]
-    )
+    none = (np.full(len(block.labels), np.nan, np.float32) for block in blocks)
+    pairs = zip(blocks, none, strict=True)
+    return np.concatenate([gap if b.costs is None else b.costs for b, gap in pairs])
 
 
 def _joined_doc_ids(blocks: list[_Block], rows: Longs) -> IdArray | None:

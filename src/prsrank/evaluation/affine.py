@@ -9,12 +9,12 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.evaluation.assumptions import Assumption
-from prsrank.evaluation.click_statistics import checked_scores
+from prsrank.evaluation.click_statistics import Pools
 from prsrank.evaluation.query_bootstrap import Sampling, ratio_intervals
-from prsrank.evaluation.rank_values import RankValue, find_rank_value
+from prsrank.evaluation.rank_values import find_rank_value
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.units import query_keys, units_of
-from prsrank.types import Floats, Longs
+from prsrank.ragged import list_of_row, row_in_list
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,22 @@ class AffineJudge:
         if not len(log.clicks):
             raise InputError(f"the log has no clicks in {log.sessions} sessions to estimate from")
         self.higher_is_better = form.higher_is_better
-        self._log, self._docs = log, dataset.docs
+        self._log = log
         self._propensities = np.asarray(propensities, np.float64)
         self._rows = log.doc_rows(dataset)[log.ranking_docs]
-        self._ranking = np.repeat(np.arange(log.rankings), np.diff(log.ranking_offsets))
+        self._ranking = list_of_row(log.ranking_offsets)
         self._shown, self._clicked = log.slot_statistics()
         self._weight = log.slot_click_weights()
         self._mean_weight = float(self._weight.sum() / len(log.clicks))
         self._check_clicked()
-        self._value = _SlotValues(form, log, self._ranking)
-        self._logged = self._value.of(-np.arange(len(self._rows), dtype=np.float64))
+        # every slot counts, so every doc of a ranking is one that was clicked
+        starts, shown = log.ranking_offsets, row_in_list(log.ranking_offsets)
+        self._pools = Pools(dataset.docs, starts, self._rows, starts, shown)
+        self._rank_values = form.of_ranks(self._pools.longest)
+        self._divisors = form.divisors(self._pools.lengths)
+        # by the same running sums as other orders: what ranks alike has no gain at all
+        values = np.diff(np.cumsum(self._rank_values), prepend=0.0)
+        self._logged = values[shown] / self._divisors
         self._sampling = sampling
 
     def _check_clicked(self) -> None:
@@ -89,7 +95,7 @@ class AffineJudge:
 
     def __call__(self, scores: npt.ArrayLike, assumption: Assumption) -> JudgedRanker:
         """Judge a ranker by its scores of the data set's docs."""
-        values = self._value.of(checked_scores(scores, self._docs)[self._rows])
+        values = self._pools.expected_values(self._rank_values, scores) / self._divisors
         slope, floor = assumption.clicks(self._propensities, self._log.ranking_positions)
         relevance = np.zeros(len(slope))
         # the clicks that the slot would have without relevance
@@ -105,30 +111,3 @@ class AffineJudge:
         found = ratio_intervals(np.stack(sums, 1)[used], sessions[used], **self._sampling)
         columns = zip(found.values.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
         return JudgedRanker(*(Interval(*column) for column in columns))
-
-
-class _SlotValues:
-    """The value of every slot's rank among the slots of its ranking."""
-
-    def __init__(self, form: RankValue, log: ClickLog, ranking: Longs) -> None:
-        lengths = np.diff(log.ranking_offsets)
-        self._ranking = ranking
-        self._starts = log.ranking_offsets[ranking]
-        self._divisors = form.divisors(lengths[ranking])
-        values = form.of_ranks(int(lengths.max(initial=0)))
-        self._sums = np.concatenate([[0.0], np.cumsum(values)])
-
-    def of(self, scores: Floats) -> Floats:
-        """Return the values for a score per slot; ties count by their expectation."""
-        # best first within each ranking; ties are runs of equal scores
-        order = np.lexsort((-scores, self._ranking))
-        ranked, group = scores[order], self._ranking[order]
-        new = np.ones(len(order), bool)
-        new[1:] = (ranked[1:] != ranked[:-1]) | (group[1:] != group[:-1])
-        first = np.flatnonzero(new)
-        last = np.append(first[1:], len(order))
-        above = first - self._starts[order[first]]
-        means = (self._sums[above + last - first] - self._sums[above]) / (last - first)
-        values = np.empty(len(order))
-        values[order] = np.repeat(means, last - first)
-        return np.asarray(values / self._divisors)

@@ -8,14 +8,13 @@ from typing import Any, Unpack
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.errors import InputError
 from prsrank.evaluation.click_sums import ClickSums, sum_clicks
 from prsrank.evaluation.counterfactual import evaluation_of_sums
 from prsrank.evaluation.query_bootstrap import Sampling
 from prsrank.evaluation.results import LOGGED, CounterfactualEvaluation
 from prsrank.evaluation.warnings import estimate_warnings
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.coverage import covered_sessions
+from prsrank.logs.coverage import covered_log
 from prsrank.propensity.curve import PropensityCurve
 
 CLIPPED = "clipped"
@@ -90,15 +89,6 @@ def evaluate_on_log(
         trained_on=trained_on,
         **sampling,
     )
-
-
-def covered_log(log: ClickLog, dataset: RankingDataset) -> ClickLog:
-    """Return the sessions whose docs are all in the data set; an InputError if there are none."""
-    covered = covered_sessions(log, dataset)
-    if not covered.any():
-        log.doc_rows(dataset)  # says which query or doc is missing
-        raise InputError("the log has no sessions")
-    return log if covered.all() else log.select(covered)
 
 
 def evaluation_of(

@@ -10,14 +10,13 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.evaluation.agreement import kendall_tau, mean_known
 from prsrank.evaluation.assumptions import Assumption, slot_propensities
 from prsrank.evaluation.click_statistics import ClickStatistics
-from prsrank.evaluation.log_evaluation import covered_log
 from prsrank.evaluation.results import ALL
 from prsrank.evaluation.sensitivity import Sensitivity, StudyOptions, study_sensitivity
 from prsrank.evaluation.sensitivity_training import trainer
 from prsrank.evaluation.warnings import estimate_warnings
 from prsrank.evaluation.weight_diagnostics import WeightSums, diagnostics_of_sums
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.coverage import known_lists
+from prsrank.logs.coverage import covered_log, known_lists
 from prsrank.logs.held_out import hold_out
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.rankers.base import Ranker

@@ -1,11 +1,11 @@
 """What a counterfactual evaluation finds, as data."""
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from prsrank.errors import InputError
 from prsrank.evaluation.weight_diagnostics import WeightDiagnostics
+from prsrank.files import plain_json
 
 LOGGED = "logged"
 ALL, AT_TOP, AT_OTHERS = "all", "clicked at top", "clicked at others"
@@ -123,12 +123,3 @@ class CounterfactualEvaluation:
         """Return plain lists and dicts; a number that is not finite becomes None."""
         plain: dict[str, Any] = plain_json(asdict(self))
         return plain
-
-
-def plain_json(value: Any) -> Any:
-    """Return plain lists and dicts; a number that is not finite becomes None."""
-    if isinstance(value, dict):
-        return {name: plain_json(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_json(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -17,7 +17,7 @@ from prsrank.evaluation.assumptions import (
     slot_propensities,
 )
 from prsrank.evaluation.query_bootstrap import SAMPLING, Sampling
-from prsrank.evaluation.results import plain_json
+from prsrank.files import plain_json
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import PropensityCurve
 

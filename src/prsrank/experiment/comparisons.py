@@ -114,7 +114,7 @@ def _panels_and_points(
     points = claim.points
     if points is None:
         apart = [p for p in (claim.at, claim.relative_to) if p is not None]
-        points = tuple(p for p in results.points() if not any(same_point(p, q) for q in apart))
+        points = tuple(p for p in results.axis_points if not any(same_point(p, q) for q in apart))
     return product(panels, points)
 
 

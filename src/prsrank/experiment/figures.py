@@ -83,7 +83,7 @@ def identifier(*names: str) -> str:
 
 def _series(shown: ShownResults, panel: str, method: str, name: str, metric: str) -> Part:
     """Return what was measured of a method: by point, or where there is no axis by its name."""
-    found = [(p, *shown.value((panel, method, p, metric))) for p in shown.results.points()]
+    found = [(p, *shown.value((panel, method, p, metric))) for p in shown.results.axis_points]
     kept = [one for one in found if not math.isnan(one[1])]
     x, y, low, high = (list(column) for column in zip(*kept, strict=True)) if kept else [[]] * 4
     spread = bool(kept) and not any(math.isnan(value) for value in low)

@@ -14,7 +14,7 @@ from prsrank.report.numbers import point_text
 
 def main_reading(shown: ShownResults) -> list[str]:
     """Say what the main figure shows: the order of the methods, and who leads where."""
-    metric, points = shown.spec.main_metric, shown.results.points()
+    metric, points = shown.spec.main_metric, shown.results.axis_points
     lines = []
     for panel, title in shown.panels().items():
         means = {point: _means(shown, panel, point, metric) for point in points}

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,42 +39,22 @@ def write_tables(report: Report, folder: FileName) -> list[str]:
 
 def markdown(report: Report) -> str:
     """Return verdicts and tables of a report as Markdown."""
-    lines = [f"# {_inline(report['title'])}", "", _inline(report["subtitle"]), ""]
-    lines += [line for text in report["lead"] for line in (_inline(text), "")]
-    if report["verdicts"]:
-        rows = [[v["title"], v["claim"], v["label"], v["evidence"]] for v in report["verdicts"]]
-        lines += [*_markdown_table(["", "claim", "verdict", "evidence"], rows), ""]
-    for section in report["sections"]:
-        lines += _markdown_section(section)
-    return "\n".join(lines).rstrip() + "\n"
+    import jinja2
+
+    environment = jinja2.Environment(  # noqa: S701 - Markdown, escaped by `_inline`
+        loader=jinja2.PackageLoader("prsrank.report"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"inline": _inline, "cell": _cell, "rule": lambda _: "---"}
+    text: str = environment.get_template("report.md.j2").render(report=report)
+    return text.rstrip() + "\n"
 
 
-def _markdown_section(section: Mapping[str, Any]) -> list[str]:
-    lines = [f"## {_inline(section['title'])}", ""]
-    if section["claim"]:
-        lines += [f"Claim: {_inline(section['claim'])}", ""]
-    if section["verdict"]:
-        verdict = section["verdict"]
-        lines += [f"**{verdict['label'].capitalize()}.** {_inline(verdict['evidence'])}", ""]
-    lines += [line for text in section["text"] for line in (_inline(text), "")]
-    for table in section["tables"]:
-        lines += [f"### {_inline(table['title'])}", ""]
-        lines += [*_markdown_table(table["columns"], table["rows"]), "", _inline(table["caption"])]
-        lines += [""]
-    return lines + [line for note in section["notes"] for line in (_inline(note), "")]
-
-
-def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    return [
-        f"| {' | '.join(_inline(column) for column in columns)} |",
-        f"| {' | '.join('---' for _ in columns)} |",
-        *(f"| {' | '.join(_markdown_cell(cell) for cell in row)} |" for row in rows),
-    ]
-
-
-def _markdown_cell(cell: Any) -> str:
+def _cell(cell: Any) -> str:
     if isinstance(cell, Mapping):
-        return " ".join(filter(None, (_markdown_cell(cell["value"]), cell["mark"])))
+        return " ".join(filter(None, (_cell(cell["value"]), cell["mark"])))
     if isinstance(cell, float):
         return f"{cell:.4g}"
     return "" if cell is None else _inline(cell)

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from prsrank.errors import InputError
-from prsrank.experiment.journal import Finished, Journal
-from prsrank.experiment.spec import Point, Spec
-from prsrank.files import read_json
+from prsrank.experiment.journal import Finished
+from prsrank.experiment.spec import Point
 from prsrank.types import Floats
 
 PLAN = "plan.json"
@@ -24,7 +22,7 @@ class Results:
     """The finished jobs of one experiment.
 
     Attributes:
-        arrays: values by (panel, method, point, metric); see `values`.
+        arrays: values by (panel, method, point, metric); see `measured`.
         axis_points: points of the axis, in the spec's order.
         chosen: hyper-parameters by "panel method" (by fold where folds differ).
         details: plain JSON: propensity curves, weight diagnostics, feature importance,
@@ -47,30 +45,14 @@ class Results:
         """Return the methods of a panel, in order."""
         return list(dict.fromkeys(key[1] for key in self.arrays if key[0] == panel))
 
-    def points(self) -> list[Point]:
-        """Return the points, in the spec's order."""
-        return list(self.axis_points)
-
-    def values(self, panel: str, method: str, point: Point, metric: str) -> Floats:
-        """Return the values of a method at a point (runs x queries).
+    def measured(self, panel: str, method: str, point: Point, metric: str) -> Floats | None:
+        """Return the values of a method at a point (runs x queries); None if there are none.
 
         The queries of all folds stand side by side, in the same order for every method; NaN
         where the metric has no meaning for the query.
         """
-        return self.arrays[panel, method, point, metric]
-
-    def measured(self, panel: str, method: str, point: Point, metric: str) -> Floats | None:
-        """Return `values`, or None where nothing was measured."""
         values = self.arrays.get((panel, method, point, metric))
         return None if values is None or np.isnan(values).all() else values
-
-    @classmethod
-    def of(cls, spec: Spec, folder: Path) -> "Results":
-        """Read the finished jobs of an experiment from the folder of a run."""
-        plan = read_json(Path(folder) / PLAN)["experiments"].get(spec.id)
-        if plan is None:
-            raise InputError(f"{folder}: holds no results of {spec.id}")
-        return cls.of_plan(plan, Journal(Path(folder)).finished)
 
     @classmethod
     def of_plan(cls, plan: Mapping[str, Any], finished: Mapping[str, Finished]) -> "Results":

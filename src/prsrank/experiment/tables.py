@@ -49,7 +49,7 @@ def result_tables(shown: ShownResults) -> list[Part]:
     that the claim is about, at the same point; p values are corrected after Holm over the
     table.
     """
-    spec, points = shown.spec, shown.results.points()
+    spec, points = shown.spec, shown.results.axis_points
     if not shown.has_axis:
         return [_table(shown, [("", m) for m in spec.metrics], "results", spec.title)]
     over = spec.axis.title

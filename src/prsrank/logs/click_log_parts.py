@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.dataset import id_array, joined_ids
+from prsrank.data.dataset import id_array, joined_arrays, joined_ids
 from prsrank.errors import InputError
 from prsrank.logs.distinct import code_pairs, code_rankings, doc_table
 from prsrank.ragged import ragged_rows
@@ -63,7 +63,6 @@ def select(log: "ClickLog", sessions: npt.ArrayLike) -> "ClickLog":
         session_clicks=log.session_clicks[chosen],
         clicks=log.clicks[clicks],
         ranking_design=log.ranking_design[kept],
-        designs=log.designs,
         ranking_propensities=_taken(log.ranking_propensities, slots),
         # sessions that are only numbered keep their numbers: they are what tells them apart
         session_ids=chosen if log.session_ids is None else log.session_ids[chosen],
@@ -138,9 +137,9 @@ def merge(logs: "Sequence[ClickLog]") -> "ClickLog":
             [np.array([designs.index(d) for d in log.designs])[log.ranking_design] for log in logs]
         ),
         designs=tuple(designs),
-        ranking_propensities=_all_or_none([log.ranking_propensities for log in logs]),
+        ranking_propensities=joined_arrays([log.ranking_propensities for log in logs]),
         session_ids=_joined_session_ids(logs),
-        session_times=_all_or_none([log.session_times for log in logs]),
+        session_times=joined_arrays([log.session_times for log in logs]),
         contexts={
             name: _joined_context([log.contexts[name] for log in logs])
             for name in logs[0].contexts
@@ -277,11 +276,6 @@ def _shifted(arrays: Sequence[npt.NDArray], starts: Sequence[int]) -> npt.NDArra
 
 def _joined_offsets(arrays: Sequence[Longs], starts: Sequence[int]) -> Longs:
     return np.concatenate([np.zeros(1, np.int64), _shifted([a[1:] for a in arrays], starts)])
-
-
-def _all_or_none(arrays: Sequence[npt.NDArray | None]) -> npt.NDArray | None:
-    present = [array for array in arrays if array is not None]
-    return np.concatenate(present) if len(present) == len(arrays) else None
 
 
 def _joined_weights(logs: "Sequence[ClickLog]") -> npt.NDArray | None:

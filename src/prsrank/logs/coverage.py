@@ -3,6 +3,7 @@
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.types import IdArray, Marks
 
@@ -23,6 +24,15 @@ def covered_sessions(log: ClickLog, dataset: RankingDataset) -> Marks:
     known = missing[log.ranking_offsets[1:]] == missing[log.ranking_offsets[:-1]]
     known &= lists[log.ranking_query] >= 0
     return np.asarray(known[log.session_ranking])
+
+
+def covered_log(log: ClickLog, dataset: RankingDataset) -> ClickLog:
+    """Return the sessions whose docs are all in the data set; an InputError if there are none."""
+    covered = covered_sessions(log, dataset)
+    if not covered.any():
+        log.doc_rows(dataset)  # says which query or doc is missing
+        raise InputError("the log has no sessions")
+    return log if covered.all() else log.select(covered)
 
 
 def known_lists(log: ClickLog, dataset: RankingDataset) -> RankingDataset:

@@ -5,7 +5,6 @@ takes many more, so a large log is first cut into pieces on disk, by a hash of i
 """
 
 import json
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -21,11 +20,10 @@ from prsrank.logs.pieces import LocalPieces
 from prsrank.logs.reading import click_log
 from prsrank.logs.sources import LogSource
 from prsrank.logs.sql_text import quoted_name
+from prsrank.logs.tables import memory_limit
 
 BYTES_PER_EVENT = 90
 """About what making a log of events takes at its peak, measured."""
-
-_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def read_in_pieces(
@@ -42,7 +40,7 @@ def read_in_pieces(
         InputError: one line that names what cannot be used.
     """
     (rows,) = source.total("count(*)")
-    allowed = memory_limit(source)
+    allowed = memory_limit(source.connection)
     if rows * BYTES_PER_EVENT <= allowed // 2:
         return LocalPieces([click_log(source)])
     check_columns(source, source.contexts)
@@ -52,13 +50,6 @@ def read_in_pieces(
     for piece in _cut(source, folder / "events", pieces, by_original):
         stored.add(click_log(piece, whole=False))
     return LocalPieces(list(stored) if stored.bytes <= allowed // 4 else stored)
-
-
-def memory_limit(source: LogSource) -> int:
-    """Return how many bytes DuckDB may hold: what was asked for, or most of the machine's."""
-    text = source.connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
-    number, unit = re.fullmatch(r"([\d.]+)\s*([KMGT]?)(?:i?B|bytes)?", text.strip()).groups()  # type: ignore[union-attr]
-    return int(float(number) * _UNITS[unit])
 
 
 def _cut(source: LogSource, folder: Path, pieces: int, by_original: bool) -> Iterator[LogSource]:

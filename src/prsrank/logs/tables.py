@@ -23,6 +23,7 @@ ENDINGS = {
     "CSV": (".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz", ".tsv.zst"),
     "JSON lines": (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".json"),
 }
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
 
 
@@ -62,6 +63,13 @@ def connected(
         if memory is not None:
             connection.execute(f"SET memory_limit = {quoted_text(memory.strip())}")
         yield connection
+
+
+def memory_limit(connection: "DuckDBPyConnection") -> int:
+    """Return how many bytes DuckDB may hold: what was asked for, or most of the machine's."""
+    text = connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
+    number, unit = re.fullmatch(r"([\d.]+)\s*([KMGT]?)(?:i?B|bytes)?", text.strip()).groups()  # type: ignore[union-attr]
+    return int(float(number) * _UNITS[unit])
 
 
 @contextmanager

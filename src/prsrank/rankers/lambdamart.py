@@ -168,9 +168,11 @@ class LambdaMART(Ranker):
         """Grow the trees on LightGBM's form of the training part, and keep the best of them."""
         lightgbm = import_lightgbm()
         history: list[float] = []
-        valid_sets, quality = self._validation(lightgbm, training, validation)
-        callbacks = [recorder(history, progress)]
-        if quality is not None:
+        callbacks, valid_sets, quality = [recorder(history, progress)], [], None
+        if validation is not None:
+            judged = validation if isinstance(validation, tuple) else (validation, None)
+            quality = judged[1] or ndcg_of(judged[0])
+            valid_sets = [lightgbm.Dataset(judged[0].features, reference=training)]
             callbacks.append(lightgbm.early_stopping(self.patience, verbose=False))
         booster = lightgbm.train(
             options,
@@ -249,17 +251,6 @@ class LambdaMART(Ranker):
             "metric": "None",
             "verbosity": -1,
         } | dict(self.parameters or {})
-
-    @staticmethod
-    def _validation(
-        lightgbm: Any, training: Any, validation: Validation | None
-    ) -> tuple[list[Any], Quality | None]:
-        if validation is None:
-            return [], None
-        lists, quality = (
-            validation if isinstance(validation, tuple) else (validation, ndcg_of(validation))
-        )
-        return [lightgbm.Dataset(lists.features, reference=training)], quality
 
     def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         values = {"feature_names": list(self.feature_names_), "history": self.history_}

@@ -32,28 +32,18 @@ class Search(Generic[C, R]):
     trials: tuple[Trial[C, R], ...]
 
 
-def best_of(
-    candidates: Sequence[C],
-    try_one: Callable[[C], tuple[float, R]],
-    *,
-    tell: Callable[[int, int], object] | None = None,
-) -> Search[C, R]:
+def best_of(candidates: Sequence[C], try_one: Callable[[C], tuple[float, R]]) -> Search[C, R]:
     """Try every candidate and keep the best; of equal ones the first.
 
     Args:
         candidates: what to try, at least one, the likeliest first.
         try_one: returns how good a candidate is (higher is better) and what came of it.
-        tell: is told, before each trial, its number from 1 and how many there are.
 
     >>> found = best_of([1, 3, -3], lambda x: (x * x, f"square of {x}"))
     >>> found.best.result, [trial.value for trial in found.trials]
     ('square of 3', [1, 9, 9])
     """
-    trials = []
-    for number, candidate in enumerate(candidates, 1):
-        if tell is not None:
-            tell(number, len(candidates))
-        trials.append(Trial(candidate, *try_one(candidate)))
+    trials = [Trial(candidate, *try_one(candidate)) for candidate in candidates]
     # a value that is no number is worse than any, so that it wins only among its like
     best = max(trials, key=lambda t: -math.inf if math.isnan(t.value) else t.value)
     return Search(best, tuple(trials))
