@@ -42,6 +42,7 @@ from prsrank.propensity.curve import PropensityCurve
 from prsrank.rankers.base import Progress, Ranker
 from prsrank.rankers.lambdamart import ndcg_of
 from prsrank.types import Floats, Marks
+from prsrank.weighting import find_weighting
 
 
 class LocalEngine:
@@ -204,9 +205,11 @@ class LocalLog:
 
     def fold(self, ranker: Ranker, how: Weighed) -> Any:
         """Return what a ranker learns from, of all pieces: they have no list in common."""
+        # posterior pairs learn of one list from the others, and so are made of all at once
+        whole = ranker.takes == "pairs" and find_weighting(how.weighting).against == "posterior"
         folded = [
-            ranker.pairs(log, self.lists, how.curve, how.weighting, parameters=how.parameters)
-            for log in self.pieces
+            ranker.pairs(one, self.lists, how.curve, how.weighting, parameters=how.parameters)
+            for one in ([self.pieces] if whole else self.pieces)
         ]
         if len(folded) == 1:
             return folded[0]

@@ -144,7 +144,7 @@ class Ranker(ABC):
 
     def pairs(
         self,
-        log: "ClickLog",
+        log: "ClickLog | Any",
         dataset: RankingDataset,
         propensities: "PropensitySource" = None,
         weighting: str | None = None,
@@ -152,6 +152,8 @@ class Ranker(ABC):
         parameters: Mapping[str, float] | None = None,
     ) -> Any:
         """Fold a log into what `fit` takes; the arguments are those of `PairSet.from_log`.
+
+        Posterior pairs also take pieces of a log, without a common query, in its place.
 
         For a ranker that takes the log itself the weighting has no effect, and propensities are
         an InputError: both are learned.
