@@ -96,8 +96,9 @@ def batches(queries: int, features: int, winners: int) -> Iterator[Any]:
 def worker(queries: int, features: int, winners: int) -> int:
     """Do what a worker does; return the peak resident memory of this process in bytes."""
     from prsrank.propensity.curve import PowerLaw
+    from prsrank.relevance.workers import Workers
     from prsrank.spark.shard_rows import Recipe, shard_of_rows
-    from prsrank.spark.training_worker import Place, train_worker
+    from prsrank.spark.training_worker import train_worker
     from prsrank.spark.worker_sums import WorkerSums
     from prsrank.weighting import WEIGHTINGS
 
@@ -109,7 +110,7 @@ def worker(queries: int, features: int, winners: int) -> int:
     )
     shard = shard_of_rows(batches(queries, features, winners), recipe)
     with WorkerSums(0, 1) as sums:
-        train_worker({"trees": 3, "threads": 1}, shard, Place(0, ("",), sums))
+        train_worker({"trees": 3, "threads": 1}, shard, Workers(0, ("",), sums))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

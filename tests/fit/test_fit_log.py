@@ -353,16 +353,20 @@ def test_randomised_sessions_are_judged_with_the_other_half_s_curve(log, folder,
     assert "random order" in (tmp_path / "out" / "report.html").read_text()
 
 
-@pytest.mark.parametrize("holdout", ["query:0.2", "query:0.4"])
-def test_a_fit_in_pieces_is_the_fit_in_memory(folder, log, monkeypatch, holdout, tmp_path):
+@pytest.mark.parametrize(
+    ("holdout", "weighting"), [("query:0.2", "prs"), ("query:0.4", "posterior")]
+)
+def test_a_fit_in_pieces_is_the_fit_in_memory(log, monkeypatch, holdout, weighting, tmp_path):
     """A log that does not fit the memory given: same parts, curve, trees and estimates."""
-    whole = fit_log(log, data=DATA, out=tmp_path / "whole", holdout=holdout, **QUICK)
+    settings = QUICK | {"data": DATA, "holdout": holdout, "weighting": weighting}
+    whole = fit_log(log, out=tmp_path / "whole", **settings)
     monkeypatch.setattr(stored_pieces, "BYTES_PER_EVENT", 3_000_000)
-    cut = fit_log(log, data=DATA, out=tmp_path / "cut", memory="1GB", holdout=holdout, **QUICK)
+    cut = fit_log(log, out=tmp_path / "cut", memory="1GB", **settings)
     assert len(list(cut.parts.train.pieces)) > 3
     assert cut.parts.counts() == whole.parts.counts()
     lists = cut.parts.held_out.lists
-    for name in ("prs", "ips", "naive"):
+    assert weighting in cut.tuned
+    for name in cut.tuned:
         one, other = (made.tuned[name].ranker.score(lists.features) for made in (cut, whole))
         np.testing.assert_allclose(one, other, rtol=1e-9)
     np.testing.assert_allclose(

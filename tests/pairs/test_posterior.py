@@ -1,4 +1,6 @@
 import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +17,12 @@ from prsrank.losses.outer import outer_logistic_loss
 from prsrank.pairs.doubly_robust import doubly_robust_pairs, doubly_robust_relevance
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
-from prsrank.pairs.posterior import action_weights, posterior
+from prsrank.pairs.posterior import DocClicks, posterior, posterior_of_clicks
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw
+from prsrank.relevance import beta_posterior
 from prsrank.relevance.linear_prior import LinearPrior
+from prsrank.relevance.workers import Workers
 
 CURVE, PRIOR = PowerLaw(1.0), LinearPrior(l2=(10.0,))
 
@@ -121,8 +125,9 @@ def test_weighted_actions_weigh_pairs_and_leave_theta(lists: RankingDataset) -> 
     weighted = replace(log, click_weights=np.where(dear[rows], 10.0, 1.0))
     plain, found = (posterior(one, lists, CURVE, prior=PRIOR) for one in (log, weighted))
     np.testing.assert_array_equal(plain.theta, found.theta)
-    worth = action_weights(weighted, lists)
+    worth = found.action_weights
     assert worth is not None
+    assert plain.action_weights is None
     clicked = np.bincount(rows, minlength=lists.docs) > 0
     # weights do not vary within docs, so that a doc's own say everything
     np.testing.assert_allclose(worth[clicked & dear], 10.0)
@@ -134,10 +139,65 @@ def test_weighted_actions_weigh_pairs_and_leave_theta(lists: RankingDataset) -> 
 def test_weights_that_are_chance_are_shrunk_to_the_mean(lists: RankingDataset) -> None:
     log = log_of(lists, 4000)
     weights = np.random.default_rng(3).choice([1.0, 10.0], len(log.clicks))
-    worth = action_weights(replace(log, click_weights=weights), lists)
+    weighted = replace(log, click_weights=weights)
+    worth = posterior(weighted, lists, CURVE, prior=PRIOR).action_weights
     assert worth is not None
     assert worth.std() < 0.35 * weights.std()
-    assert action_weights(log, lists) is None
+
+
+def weighted_log(lists: RankingDataset) -> ClickLog:
+    log = log_of(lists, 2000)
+    weights = np.random.default_rng(3).choice([1.0, 10.0], len(log.clicks))
+    return replace(log, click_weights=weights)
+
+
+def piece(log: ClickLog, number: int, pieces: int) -> ClickLog:
+    """Return the sessions of every so-many-th query."""
+    return log.select((log.ranking_query % pieces == number)[log.session_ranking])
+
+
+@pytest.mark.parametrize("prior", ["trees", "linear"])
+def test_pieces_of_a_log_give_the_posterior_of_the_whole(lists: RankingDataset, prior: str) -> None:
+    log = weighted_log(lists)
+    whole = posterior(log, lists, CURVE, prior=prior)
+    merged = posterior((piece(log, n, 3) for n in (1, 2, 0)), lists, CURVE, prior=prior)
+    np.testing.assert_allclose(merged.theta, whole.theta, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(merged.action_weights, whole.action_weights, rtol=1e-12)
+    np.testing.assert_array_equal(merged.sessions, whole.sessions)
+
+
+def test_several_workers_find_the_posterior_of_one(
+    lists: RankingDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beta_posterior, "_DOCS_FOR_STRENGTH", 500)  # few docs judge the strength
+    log, several = weighted_log(lists), 3
+    meeting, given = threading.Barrier(several, timeout=60), [np.zeros(0)] * several
+
+    def on_worker(number: int) -> tuple[np.ndarray, np.ndarray, float, float]:
+        def sums(values: object) -> np.ndarray:
+            given[number] = np.array(values, np.float64)
+            meeting.wait()
+            total = np.sum(given, axis=0)
+            meeting.wait()
+            return np.asarray(total)
+
+        own = lists.select(np.arange(number, lists.lists, several))
+        clicks = DocClicks.of([piece(log, number, several)], own, CURVE)
+        found = posterior_of_clicks(
+            clicks, own, prior="linear", threads=1, workers=Workers(number, sums=sums)
+        )
+        worth = found.action_weights
+        assert worth is not None
+        return found.theta, worth, found.strength, found.log_likelihood
+
+    with ThreadPoolExecutor(several) as pool:
+        parts = list(pool.map(on_worker, range(several)))
+    whole = posterior(log, lists, CURVE, prior="linear")
+    for number, (theta, worth, strength, height) in enumerate(parts):
+        docs = np.repeat(np.arange(lists.lists) % several == number, lists.list_lengths)
+        np.testing.assert_allclose(theta, whole.theta[docs], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(worth, np.asarray(whole.action_weights)[docs], rtol=1e-9)
+        assert (strength, height) == pytest.approx((whole.strength, whole.log_likelihood))
 
 
 def test_doubly_robust_relevance_is_unbiased_and_clipped_in_pairs(lists: RankingDataset) -> None:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -5,11 +7,10 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
-from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.cells import Cells
-from prsrank.propensity.cells_on_lists import count_on_lists, merge_cells
-from prsrank.propensity.counted_clicks import CountedClicks
+from prsrank.propensity.cells_on_lists import count_on_lists
+from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
 from prsrank.propensity.curve import PowerLaw, Propensities
 
 
@@ -49,18 +50,19 @@ def test_counts_are_those_of_single_sessions(log: ClickLog, lists: RankingDatase
     assert as_dict(count_on_lists(log, lists)) == brute_force(log, lists)
 
 
-def test_parts_of_a_log_add_up_exactly(log: ClickLog, lists: RankingDataset) -> None:
-    third = np.arange(log.sessions) % 3
-    parts = [count_on_lists(log.select(third == i), lists) for i in (2, 0, 1)]
-    whole, merged = count_on_lists(log, lists), merge_cells(parts)
+@pytest.mark.parametrize("logged", [False, True])
+def test_pieces_of_a_log_are_the_whole(log: ClickLog, lists: RankingDataset, logged: bool) -> None:
+    log = replace(log, ranking_propensities=log.ranking_positions**-0.5)
+    curve = None if logged else PowerLaw(0.5)
+    third = (log.ranking_query % 3)[log.session_ranking]
+    pieces = [count_clicks(log.select(third == i), lists, curve) for i in (2, 0, 1)]
+    whole, merged = (
+        CountedClicks.of_log(log, lists, curve),
+        CountedClicks.of_columns(lists, *pieces),
+    )
     for name in ("offsets", "positions", "shown", "clicked", "query_key", "doc_key"):
-        np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
-
-
-def test_counts_of_other_lists_do_not_merge(log: ClickLog, lists: RankingDataset) -> None:
-    cells = count_on_lists(log, lists)
-    with pytest.raises(InputError, match="same docs"):
-        merge_cells([cells, cells.keep_docs(np.arange(cells.docs) < 5)])
+        np.testing.assert_array_equal(getattr(merged.cells, name), getattr(whole.cells, name))
+    np.testing.assert_array_equal(merged.propensity, whole.propensity)
 
 
 def test_propensities_by_curve_and_by_slot_say_the_same(

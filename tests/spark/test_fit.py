@@ -122,3 +122,13 @@ def test_bad_input_is_one_line_and_writes_nothing(spark, log_with_features, tmp_
     assert not out.exists()
     assert not spark.session.catalog.listTables()
     assert spark.session.sparkContext._jsc.getPersistentRDDs().isEmpty()
+
+
+def test_posterior_pairs_of_one_worker(spark, half_randomised, tmp_path):
+    """Clicks have weights; their counts, the prior's trees and the pairs stay on the worker."""
+    here, there = fitted_on_both(
+        spark, half_randomised, tmp_path, weighting="posterior", workers=1, trials=1,
+        propensity="power:1",
+    )  # fmt: skip
+    assert_same_fit(here, there)
+    assert trees_of(here.tuned["posterior"].ranker) == trees_of(there.tuned["posterior"].ranker)

@@ -69,6 +69,20 @@ def test_several_settings_on_two_workers_are_those_of_one_machine(spark, here, t
     assert any(len(one.history_) < TREES["trees"] for one in forests[0])  # some stop early
 
 
+def test_trees_on_posterior_pairs_of_two_workers(here, there, lists):
+    """Two forests, the prior's and the ranker's, are grown one after the other by all workers."""
+    forests = []
+    for parts in (here, there):
+        forests.append([LambdaMART(**TREES, leaves=leaves) for leaves in (4, 7)])
+        how = Weighed(CURVE, "posterior", {}, tau=0.05)
+        parts.train.train(forests[-1], how, validation=parts.validation)
+    for one, other in zip(*forests, strict=True):
+        # trees of a prior that two workers grow are not quite those of one
+        scores = [forest.score(lists.features[:, :5]) for forest in (one, other)]
+        assert np.corrcoef(*scores)[0, 1] > 0.95
+        np.testing.assert_allclose(other.history_[0], one.history_[0], rtol=0.05)
+
+
 def test_a_saved_model_is_an_ordinary_one(there, lists, tmp_path):
     model = LambdaMART(trees=2)
     trained = there.train.train([model], PRS)
@@ -79,8 +93,13 @@ def test_a_saved_model_is_an_ordinary_one(there, lists, tmp_path):
     assert "machines" not in (tmp_path / "model" / "model.txt").read_text()
 
 
-def test_text_ids_gaps_logged_propensities_and_weighed_actions(spark, log_with_features, tmp_path):
+@pytest.mark.parametrize("weighting", ["prs", "posterior"])
+def test_text_ids_gaps_logged_propensities_and_weighed_actions(
+    spark, log_with_features, tmp_path, monkeypatch, weighting
+):
     """The linear ranker learns the same from a CSV of another's making."""
+    # trees of a prior that two workers grow are not quite those of one
+    monkeypatch.setattr(LinearRanker, "prior", "linear")
     path = tmp_path / "log.csv"
     duckdb.sql(
         "COPY (SELECT 'q' || query_id AS query, session_id AS s, 'd' || doc_id AS doc_id, "
@@ -100,7 +119,7 @@ def test_text_ids_gaps_logged_propensities_and_weighed_actions(spark, log_with_f
         with engine.open_log(path, mapping=mapping) as source:
             log = engine.load(source, mapping=mapping)
             assert log.has_propensities
-            log.train([rankers[-1]], Weighed(None, "prs", {}))
+            log.train([rankers[-1]], Weighed(None, weighting, {}))
     np.testing.assert_allclose(rankers[1].weights_, rankers[0].weights_, atol=1e-6)
 
 
@@ -203,8 +222,11 @@ def test_what_is_refused(spark, there, log_file):
         there.train.train([LambdaMART()], PRS, validation=labelled)
     with pytest.raises(InputError, match="needs labels"):
         there.train.train([LambdaMART()], Weighed(CURVE, "pns_oracle", {}))
-    with pytest.raises(InputError, match="needs propensities; the log has none"):
-        there.train.train([LambdaMART()], Weighed(None, "prs", {}))
+    for weighting in ("prs", "posterior"):
+        with pytest.raises(InputError, match="needs propensities; the log has none"):
+            there.train.train([LambdaMART()], Weighed(None, weighting, {}))
+    with pytest.raises(InputError, match="no curve is tempered"):
+        there.train.train([LambdaMART()], Weighed(CURVE, "posterior", {"temper": 1.0}))
     mapping = LogMapping()
     with spark.open_log(log_file, mapping=mapping) as source:
         log = spark.load(source, mapping=mapping)

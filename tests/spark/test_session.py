@@ -141,7 +141,6 @@ def test_the_java_of_the_wheel_runs_spark():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"weighting": "posterior"}, "posterior pairs are made on one machine"),
         ({"lists": "session"}, "--lists session is for one machine"),
         ({"ranker": "svm"}, "Spark does not train svm"),
     ],

@@ -5,6 +5,7 @@ import pytest
 
 from prsrank.errors import InputError
 from prsrank.propensity.curve import PowerLaw
+from prsrank.relevance.workers import Workers
 from prsrank.spark.shard_rows import (
     DOC,
     EVENT,
@@ -14,7 +15,7 @@ from prsrank.spark.shard_rows import (
     judged_of_rows,
     shard_of_rows,
 )
-from prsrank.spark.training_worker import Place, train_worker
+from prsrank.spark.training_worker import train_worker
 from prsrank.spark.worker_sums import WorkerSums
 from prsrank.weighting import find_weighting
 
@@ -93,7 +94,7 @@ def test_a_worker_without_clicks_to_judge_by(rows):
         assert tuple(shard.clicks(np.zeros(3))) == (0, 2)
     settings = {"trees": 2, "threads": 1, "min_docs_in_leaf": 1}
     with WorkerSums(0, 1) as sums:
-        model = train_worker(settings, shard, Place(0, ("-",), sums))
+        model = train_worker(settings, shard, Workers(0, ("-",), sums))
     assert model.history == [0.0, 0.0]
 
 

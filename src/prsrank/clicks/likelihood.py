@@ -23,7 +23,7 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.threads import for_each_piece
-from prsrank.types import Floats, Longs, Marks
+from prsrank.types import Floats, Longs, Marks, SumOver
 
 # P is kept this far from 0 and 1, so that no count is impossible for rounding
 _LEAST = 1e-12
@@ -159,16 +159,16 @@ class ClickEvidence:
         """Return the sum over each doc's cells."""
         return np.bincount(self.cell_docs, values, self.docs).astype(np.float64)
 
-    def base_rate(self, docs: Marks | None = None) -> float:
+    def base_rate(self, docs: Marks | None = None, *, sums: SumOver = np.asarray) -> float:
         r"""Return the theta that all docs would share by moments, kept from 0 and 1.
 
-        $\sum (n - N b) / \sum N g$ over the chosen docs.
+        $\sum (n - N b) / \sum N g$ over the chosen docs, here and wherever `sums` adds up.
         """
         chosen = slice(None) if docs is None else docs[self.cell_docs]
         shown, gain, floor = self.shown[chosen], self.gain[chosen], self.floor[chosen]
-        exposure = float((shown * gain).sum())
-        rate = float((self.clicked[chosen] - shown * floor).sum()) / exposure if exposure else 0.0
-        return min(max(rate, 1e-3), 0.9)
+        own = (shown * gain).sum(), (self.clicked[chosen] - shown * floor).sum()
+        exposure, clicks = sums(own).tolist()
+        return min(max(clicks / exposure if exposure else 0.0, 1e-3), 0.9)
 
     def log_likelihood(self, theta: npt.ArrayLike) -> Floats:
         """Return log L of each doc (docs)."""

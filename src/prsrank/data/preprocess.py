@@ -1,5 +1,6 @@
 """Standardisation and imputation, fitted on the training part and kept with the ranker."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.types import Floats, Longs
+from prsrank.types import Floats, Longs, SumOver
 
 _ROWS = 1 << 16
 
@@ -34,27 +35,37 @@ class FeatureScaling:
     indicator_share: Floats
 
     @classmethod
-    def fit(cls, features: npt.ArrayLike, *, missing: str = "error") -> "FeatureScaling":
-        """Fit to training features; `missing` is "error" (NaN is refused) or "impute"."""
+    def fit(
+        cls, features: npt.ArrayLike, *, missing: str = "error", sums: SumOver = np.asarray
+    ) -> "FeatureScaling":
+        """Fit to training features.
+
+        Args:
+            features: of all docs, or of this worker's.
+            missing: "error" (NaN is refused) or "impute".
+            sums: adds up over the workers, where this one has some of the docs only.
+        """
         if missing not in ("error", "impute"):
             raise InputError(f"missing must be 'error' or 'impute', not '{missing}'")
         values = np.asarray(features)
-        present = np.zeros(values.shape[1])
-        total, squares = np.zeros_like(present), np.zeros_like(present)
-        for block in _blocks(values):
-            there = ~np.isnan(block)
-            present += there.sum(axis=0)
-            total += np.where(there, block, 0).sum(axis=0)
-        mean = total / np.maximum(present, 1)
-        for block in _blocks(values):
-            squares += np.nansum((block - mean) ** 2, axis=0)
-        deviation = np.sqrt(squares / np.maximum(present, 1))
-        indicators = np.flatnonzero(present < len(values))
         if missing == "error":
             refuse_missing(values)
+        return cls.of_total(lambda function: sums(function(values)))
+
+    @classmethod
+    def of_total(
+        cls, total: Callable[[Callable[[npt.NDArray], Floats]], Floats]
+    ) -> "FeatureScaling":
+        """Fit to features that lie in pieces: `total` adds up what a function makes of each."""
+        docs, present, sums = total(_presence)
+        mean = sums / np.maximum(present, 1)
+        # two passes: the sum of squares less the square of the sum loses digits
+        squares = total(lambda values: _squares(values, mean))
+        deviation = np.sqrt(squares / np.maximum(present, 1))
+        indicators = np.flatnonzero(present < docs)
         # A feature that varies only by rounding is constant: dividing would blow that up.
         constant = deviation <= 1e-7 * np.maximum(np.abs(mean), 1e-30)
-        share = 1 - present[indicators] / max(len(values), 1)
+        share = 1 - present[indicators] / docs[indicators]
         return cls(mean, np.where(constant, 1.0, deviation), indicators, share)
 
     @property
@@ -109,6 +120,23 @@ def refuse_missing(features: npt.NDArray) -> None:
                 f"feature {column + 1} of doc row {start + row} is missing (NaN); "
                 "missing='impute' would replace it by the training mean and an indicator"
             )
+
+
+def _presence(values: npt.NDArray) -> Floats:
+    """Return how many docs there are, with a value of each feature, and the sum of these."""
+    present, total = np.zeros(values.shape[1]), np.zeros(values.shape[1])
+    for block in _blocks(values):
+        there = ~np.isnan(block)
+        present += there.sum(axis=0)
+        total += np.where(there, block, 0).sum(axis=0)
+    return np.array([np.full(len(present), float(len(values))), present, total])
+
+
+def _squares(values: npt.NDArray, mean: Floats) -> Floats:
+    squares = np.zeros(len(mean))
+    for block in _blocks(values):
+        squares += np.nansum((block - mean) ** 2, axis=0)
+    return squares
 
 
 def _blocks(values: npt.NDArray) -> Any:

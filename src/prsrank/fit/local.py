@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -38,11 +38,13 @@ from prsrank.logs.sources import LogSource, open_events
 from prsrank.logs.split import RANDOMISED, Split
 from prsrank.logs.stored_pieces import read_in_pieces
 from prsrank.pairs.pair_set import PairSet
+from prsrank.pairs.posterior import Posterior, posterior_pairs
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.propensity.sampled_clicks import SampledClicks
 from prsrank.rankers.base import Progress, Ranker
 from prsrank.rankers.lambdamart import ndcg_of
 from prsrank.types import Floats, Marks
+from prsrank.weighting import find_weighting
 
 
 class LocalEngine:
@@ -123,12 +125,14 @@ class LocalLog:
         lists: at least the lists of their queries.
         left_out: sessions that show docs without features; in no part.
         grouped: whether lists of one query have ids of their own, and stay together.
+        known: posteriors of these sessions that were asked for before.
     """
 
     pieces: LocalPieces[ClickLog]
     lists: RankingDataset
     left_out: int = 0
     grouped: bool = False
+    known: dict[Any, Posterior] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def has_propensities(self) -> bool:
@@ -205,6 +209,14 @@ class LocalLog:
 
     def fold(self, ranker: Ranker, how: Weighed) -> Any:
         """Return what a ranker learns from, of all pieces: they have no list in common."""
+        chosen = find_weighting(how.weighting)
+        if ranker.takes == "pairs" and chosen.against == "posterior":
+            # they learn of one list from the others, and so are made of all pieces at once
+            options = {"prior": ranker.prior, **ranker.pair_options}
+            given = how.parameters
+            return posterior_pairs(
+                self.pieces, self.lists, how.curve, parameters=given, known=self.known, **options
+            )
         folded = [
             ranker.pairs(log, self.lists, how.curve, how.weighting, parameters=how.parameters)
             for log in self.pieces
@@ -212,7 +224,10 @@ class LocalLog:
         if len(folded) == 1:
             return folded[0]
         if not isinstance(folded[0], PairSet):
-            raise InputError(f"{ranker.name} takes no pairs: it needs a log that fits the memory")
+            what = how.weighting if chosen.of_relevance else ranker.name
+            raise InputError(
+                f"{what} takes no pairs of pieces: it needs a log that fits the memory"
+            )
         return PairSet.merge(folded)
 
     def evaluate(

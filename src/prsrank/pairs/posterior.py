@@ -5,7 +5,7 @@ are seen has the pair (i clicked, j not) with probability $\theta_i (1 - \theta_
 puts in each theta's expectation given the features and the clicks: see docs/posterior.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,13 @@ from prsrank.clicks.likelihood import ClickLikelihood
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.outer_pairs import OuterPairs
-from prsrank.propensity.counted_clicks import CountedClicks
-from prsrank.propensity.tempering import temper, tempered
+from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
+from prsrank.propensity.tempering import temper_counts
 from prsrank.relevance.beta_posterior import beta_posterior
 from prsrank.relevance.prior import PriorModel, cross_fitted_prior
 from prsrank.relevance.priors import find_prior
-from prsrank.types import Floats
+from prsrank.relevance.workers import ALONE, Workers
+from prsrank.types import Floats, SumOver
 from prsrank.weighting import find_weighting
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Posterior:
         strength: how many impressions at propensity 1 the prior counts for.
         log_likelihood: of the clicks under the cross-fitted prior: a judge without labels.
         action_weights: what a click on each doc is worth; None where every click counts 1.
-        sessions: sessions of each list (lists).
+        sessions: sessions of each list (lists); None where nobody counted them.
     """
 
     dataset: RankingDataset
@@ -52,7 +53,7 @@ class Posterior:
     strength: float
     log_likelihood: float
     action_weights: Floats | None
-    sessions: Floats
+    sessions: Floats | None
 
     def pairs(
         self,
@@ -86,8 +87,46 @@ class Posterior:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class DocClicks:
+    """What posterior pairs take from a log: sums over its sessions, a few numbers per doc.
+
+    Attributes:
+        counted: impressions and clicks.
+        weights: sum and sum of squares of the weights of each doc's clicks (2 x docs); None
+            where every click counts 1.
+        sessions: sessions of each list (lists), if they are counted.
+    """
+
+    counted: CountedClicks
+    weights: Floats | None = None
+    sessions: Floats | None = None
+
+    @classmethod
+    def of(
+        cls,
+        logs: Iterable[ClickLog],
+        lists: RankingDataset,
+        propensities: "PropensitySource" = None,
+        *,
+        context: str | None = None,
+    ) -> "DocClicks":
+        """Count pieces of a log, one after the other; they have no query in common."""
+        columns, weighted = [], False
+        weights, sessions = np.zeros((2, lists.docs)), np.zeros(lists.lists)
+        for log in logs:
+            columns.append(count_clicks(log, lists, propensities, context=context))
+            sessions += _sessions_of_lists(log, lists)
+            if log.click_weights is not None:
+                weights, weighted = weights + _weights_of_docs(log, lists), True
+            else:  # clicks of other pieces may have weights: these count 1
+                weights += np.bincount(columns[-1][0], columns[-1][-1], lists.docs)
+        counted = CountedClicks.of_columns(lists, *columns)
+        return cls(counted, weights if weighted else None, sessions)
+
+
 def posterior(
-    log: ClickLog,
+    log: ClickLog | Iterable[ClickLog],
     lists: RankingDataset,
     propensities: "PropensitySource" = None,
     *,
@@ -100,7 +139,8 @@ def posterior(
     """Return the posterior of each doc of the lists.
 
     Args:
-        log: the clicks; its queries and docs must be among the lists.
+        log: the clicks, or pieces of them without a common query; their queries and docs must
+            be among the lists.
         lists: the data set.
         propensities: a curve, one value per slot of the log, or None for the log's own.
         model: the click model; default position-based.
@@ -118,10 +158,41 @@ def posterior(
     >>> found.pairs(normalise="ndcg").docs == data.docs
     True
     """
-    counted = CountedClicks.of_log(log, lists, propensities, context=context)
-    evidence = counted.evidence(model)
-    fitted = cross_fitted_prior(lists, evidence, find_prior(prior), seed=seed, threads=threads)
-    found = beta_posterior(evidence, fitted.q, threads=threads)
+    clicks = DocClicks.of(_pieces(log), lists, propensities, context=context)
+    return posterior_of_clicks(clicks, lists, model=model, prior=prior, seed=seed, threads=threads)
+
+
+def posterior_of_clicks(
+    clicks: DocClicks,
+    lists: RankingDataset,
+    *,
+    model: ClickLikelihood | None = None,
+    power: float = 1.0,
+    prior: str | PriorModel = "trees",
+    seed: int = 0,
+    threads: int | None = None,
+    workers: Workers = ALONE,
+) -> Posterior:
+    """Return the posterior of each doc, of this worker's lists where there are several.
+
+    Args:
+        clicks: the clicks on the lists.
+        lists: the data set.
+        model: this and others as in `posterior`.
+        power: propensities are raised to it.
+        prior: how relevance comes from the features.
+        seed: of everything random.
+        threads: default: the cores this process may use.
+        workers: those who have the other lists, and do the same with them.
+    """
+    counted, sums = clicks.counted, workers.sums
+    evidence = counted.evidence(model, power=power)
+    fitted = cross_fitted_prior(
+        lists, evidence, find_prior(prior), seed=seed, threads=threads, workers=workers
+    )
+    keys = counted.cells.doc_key
+    found = beta_posterior(evidence, fitted.q, keys=keys, sums=sums, threads=threads)
+    worth = clicks.weights
     return Posterior(
         dataset=lists,
         theta=found.mean,
@@ -129,10 +200,84 @@ def posterior(
         high=found.high,
         prior=fitted.q,
         strength=found.strength,
-        log_likelihood=float(fitted.log_likelihood.sum()),
-        action_weights=action_weights(log, lists),
-        sessions=_sessions_of_lists(log, lists),
+        log_likelihood=float(sums(fitted.log_likelihood.sum())),
+        action_weights=(
+            None
+            if worth is None
+            else action_weights(evidence.sums(evidence.clicked), worth[0], worth[1], sums)
+        ),
+        sessions=clicks.sessions,
     )
+
+
+def posterior_pairs(
+    log: ClickLog | Iterable[ClickLog],
+    lists: RankingDataset,
+    propensities: "PropensitySource" = None,
+    *,
+    prior: str | PriorModel = "trees",
+    parameters: Mapping[str, float] | None = None,
+    known: dict[Any, Posterior] | None = None,
+    **options: Any,
+) -> OuterPairs:
+    """Return posterior pairs of a log: the weighting `posterior` of commands and experiments.
+
+    Args:
+        log: the clicks, or pieces of them without a common query.
+        lists: the data set.
+        propensities: as `posterior` takes them.
+        prior: how relevance comes from the features.
+        parameters: "temper" above 0: where the clicks contradict the given curve, take the
+            power of it that they look like; see `prsrank.temper`. "own": see
+            `Posterior.pairs`.
+        known: keeps the posteriors of this log by curve, prior and temper, which pairs of
+            another `own` share.
+        options: a ranker's `pair_options`.
+    """
+    given = find_weighting("posterior", parameters).parameters
+    key = (propensities, prior, given["temper"])
+    found = known.get(key) if known is not None else None
+    if found is None:
+        clicks = DocClicks.of(_pieces(log), lists, propensities)
+        power = 1.0
+        if given["temper"] and hasattr(propensities, "at"):
+            power = temper_counts(clicks.counted, lists).followed
+        found = posterior_of_clicks(clicks, lists, power=power, prior=prior)
+    if known is not None:
+        known[key] = found
+    return found.pairs(own=given["own"], **options)
+
+
+def action_weights(n: Floats, total: Floats, squares: Floats, sums: SumOver = np.asarray) -> Floats:
+    r"""Return what a click on each doc is worth: the mean weight of its clicks, shrunk.
+
+    Counts of weights are not counts: theta comes from clicks, whatever they weigh, and the
+    weight of a doc's clicks is a second quantity, $\omega_d = (\sum w + m \bar w) / (n + m)$.
+    $\bar w$ is the mean over all clicks, and m the variance of weights within docs over that
+    between docs (Bühlmann and Straub's credibility): a doc with few clicks is worth the mean.
+
+    Args:
+        n: clicks on each doc.
+        total: sum of their weights.
+        squares: sum of the squares of their weights.
+        sums: adds up over the workers, where this one has some of the docs only.
+    """
+    clicks, docs, overall, pairs = sums([n.sum(), np.count_nonzero(n), total.sum(), (n**2).sum()])
+    mean = overall / clicks
+    own = np.divide(total, n, out=np.full(len(n), mean), where=n > 0)
+    inside, aside = sums([(squares - n * own**2).sum(), (n * (own - mean) ** 2).sum()])
+    within = inside / max(clicks - docs, 1)
+    between = (aside - max(docs - 1, 0) * within) / max(clicks - pairs / clicks, 1e-12)
+    # no difference between docs that chance would not make: every doc is worth the mean
+    if not between > 1e-12 * mean**2:
+        return np.full(len(n), mean)
+    shrink = within / between
+    shrunk: Floats = np.where(n > 0, (total + shrink * mean) / np.maximum(n + shrink, 1.0), mean)
+    return shrunk
+
+
+def _pieces(log: ClickLog | Iterable[ClickLog]) -> Iterable[ClickLog]:
+    return [log] if isinstance(log, ClickLog) else log
 
 
 def _sessions_of_lists(log: ClickLog, lists: RankingDataset) -> Floats:
@@ -143,58 +288,10 @@ def _sessions_of_lists(log: ClickLog, lists: RankingDataset) -> Floats:
     return np.bincount(owner, sessions[filled], lists.lists).astype(np.float64)
 
 
-def posterior_pairs(
-    log: ClickLog,
-    lists: RankingDataset,
-    propensities: "PropensitySource" = None,
-    *,
-    prior: str | PriorModel = "trees",
-    parameters: Mapping[str, float] | None = None,
-    **options: Any,
-) -> OuterPairs:
-    """Return posterior pairs of a log: the weighting `posterior` of commands and experiments.
-
-    Args:
-        log: the clicks.
-        lists: the data set.
-        propensities: as `posterior` takes them.
-        prior: how relevance comes from the features.
-        parameters: "temper" above 0: where the clicks contradict the given curve, take the
-            power of it that they look like; see `prsrank.temper`. "own": see
-            `Posterior.pairs`.
-        options: a ranker's `pair_options`.
-    """
-    given = find_weighting("posterior", parameters).parameters
-    if given["temper"] and hasattr(propensities, "at"):
-        propensities = tempered(propensities, temper(log, lists, propensities).followed)
-    return posterior(log, lists, propensities, prior=prior).pairs(own=given["own"], **options)
-
-
-def action_weights(log: ClickLog, lists: RankingDataset) -> Floats | None:
-    r"""Return what a click on each doc is worth: the mean weight of its clicks, shrunk.
-
-    Counts of weights are not counts: theta comes from clicks, whatever they weigh, and the
-    weight of a doc's clicks is a second quantity, $\omega_d = (\sum w + m \bar w) / (n + m)$.
-    $\bar w$ is the mean over all clicks, and m the variance of weights within docs over that
-    between docs (Bühlmann and Straub's credibility): a doc with few clicks is worth the mean.
-    """
-    if log.click_weights is None:
-        return None
-    rows = log.doc_rows(lists)
+def _weights_of_docs(log: ClickLog, lists: RankingDataset) -> Floats:
+    """Return sum and sum of squares of the weights of the clicks on each doc (2 x docs)."""
     slot = np.repeat(log.ranking_offsets[log.session_ranking], log.session_clicks) + log.clicks
-    doc = rows[log.ranking_docs[slot]]
+    doc = log.doc_rows(lists)[log.ranking_docs[slot]]
     weights = log.click_weights
-    n = np.bincount(doc, minlength=lists.docs).astype(np.float64)
-    total = np.bincount(doc, weights, lists.docs)
-    squares = np.bincount(doc, weights**2, lists.docs)
-    mean, clicks, docs = weights.mean(), n.sum(), np.count_nonzero(n)
-    own = np.divide(total, n, out=np.full(lists.docs, mean), where=n > 0)
-    within = (squares - n * own**2).sum() / max(clicks - docs, 1)
-    spread = clicks - (n**2).sum() / clicks
-    between = ((n * (own - mean) ** 2).sum() - max(docs - 1, 0) * within) / max(spread, 1e-12)
-    # no difference between docs that chance would not make: every doc is worth the mean
-    shrink = within / between if between > 1e-12 * mean**2 else np.inf
-    if np.isinf(shrink):
-        return np.full(lists.docs, mean)
-    shrunk: Floats = np.where(n > 0, (total + shrink * mean) / np.maximum(n + shrink, 1.0), mean)
-    return shrunk
+    assert weights is not None  # noqa: S101
+    return np.array([np.bincount(doc, w, lists.docs) for w in (weights, weights**2)])

@@ -1,5 +1,6 @@
 """A click log with propensities as counts over the docs of a data set: all that relevance needs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -11,19 +12,22 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.cells import Cells
-from prsrank.propensity.cells_on_lists import count_on_lists, merge_cells, shift_positions
+from prsrank.propensity.cells_on_lists import cells_of, count_columns
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.types import Floats, Longs
 from prsrank.weighting import check_propensities
 
+Columns = tuple[Longs, Longs, Floats, Floats, Floats]
+"""The doc of each cell, its position, propensity, impressions and clicks."""
+
 
 @dataclass(frozen=True, eq=False)
 class CountedClicks:
-    """Counts per (doc, position, context), and the propensity of each.
+    """Counts per (doc, position, propensity).
 
     Attributes:
-        cells: the counts; a cell's "position" is its key, (variant) x depth + position, where
-            a variant is a context value or a logged propensity.
+        cells: the counts; where contexts, or sessions, have propensities of their own, cells of
+            one doc may have one position.
         positions: the position of each cell.
         propensity: p of each cell.
     """
@@ -49,51 +53,16 @@ class CountedClicks:
             propensities: a curve, one value per slot of the log, or None for the log's own.
             context: a context column of the log, whose value the curve is asked with.
         """
-        if not hasattr(propensities, "at"):
-            return cls._of_slots(log, dataset, propensities)
-        curve = cast(PropensityCurve, propensities)
-        depth = max(log.max_position, 1)
-        if context is None:
-            cells = count_on_lists(log, dataset)
-            return cls._on_table(cells, depth, [_on_curve(curve, log, None)])
-        if context not in log.contexts:
-            known = ", ".join(log.contexts) or "none"
-            raise InputError(f"context {context!r} is not in the log (it has: {known})")
-        column = log.contexts[context]
-        used = np.unique(column.codes).tolist()
-        cells = merge_cells(
-            [
-                shift_positions(
-                    count_on_lists(log.select(column.codes == code), dataset), i * depth
-                )
-                for i, code in enumerate(used)
-            ]
-        )
-        table = [_on_curve(curve, log, column.values[code]) for code in used]
-        return cls._on_table(cells, depth, table)
+        return cls.of_columns(dataset, count_clicks(log, dataset, propensities, context=context))
 
     @classmethod
-    def _of_slots(
-        cls, log: ClickLog, dataset: RankingDataset, propensities: npt.ArrayLike | None
-    ) -> "CountedClicks":
-        values = log.ranking_propensities if propensities is None else propensities
-        if values is None:
-            raise InputError("relevance from clicks needs propensities; the log has none")
-        given = check_propensities(values)
-        if given.shape != log.ranking_positions.shape:
-            raise InputError(
-                f"propensities of shape {given.shape} for {len(log.ranking_positions)} shown docs"
-            )
-        levels, code = np.unique(given, return_inverse=True)
-        depth = max(log.max_position, 1)
-        cells = count_on_lists(log, dataset, keys=code * depth + log.ranking_positions)
-        return cls._on_table(cells, depth, [np.full(depth, level) for level in levels])
-
-    @classmethod
-    def _on_table(cls, cells: Cells, depth: int, table: list[Floats]) -> "CountedClicks":
-        variant, position = np.divmod(cells.positions - 1, depth)
-        propensity = np.asarray(table).reshape(len(table), depth)[variant, position]
-        return cls(cells, position + 1, propensity)
+    def of_columns(cls, dataset: RankingDataset, *parts: Columns) -> "CountedClicks":
+        """Put counts together: of contexts, or of pieces of a log without a common query."""
+        docs, *rest = (np.concatenate(column) for column in zip(*parts, strict=True))
+        # stable: the cells of a doc stay in the order in which one log would have them
+        order = np.argsort(docs, kind="stable")
+        positions, propensity, shown, clicked = (column[order] for column in rest)
+        return cls(cells_of(dataset, docs, positions, shown, clicked), positions, propensity)
 
     def evidence(
         self, model: ClickLikelihood | None = None, *, power: float = 1.0
@@ -110,10 +79,58 @@ class CountedClicks:
         )
 
 
-def _on_curve(curve: PropensityCurve, log: ClickLog, context: str | None) -> Floats:
-    """Return the propensity of positions 1 to the last; 0 where nothing was shown."""
-    shown = np.unique(log.ranking_positions)
-    values = curve.at(shown) if context is None else curve.at(shown, context=context)
-    out = np.zeros(max(log.max_position, 1))
-    out[shown - 1] = check_propensities(values)
-    return out
+def count_clicks(
+    log: ClickLog,
+    dataset: RankingDataset,
+    propensities: PropensityCurve | npt.ArrayLike | None = None,
+    *,
+    context: str | None = None,
+) -> Columns:
+    """Return the columns of a log's cells; arguments as those of `CountedClicks.of_log`."""
+    if not hasattr(propensities, "at"):
+        return _with_propensities(log, dataset, propensities)
+    curve = cast(PropensityCurve, propensities)
+    parts = [
+        (docs, positions, curve_at(curve, positions, value), *counts)
+        for value, sessions in _contexts(log, context)
+        for docs, positions, *counts in [count_columns(sessions, dataset)]
+    ]
+    return cast(Columns, tuple(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _contexts(log: ClickLog, context: str | None) -> Iterator[tuple[str | None, ClickLog]]:
+    """Yield the values of a context with their sessions; None with all where none is asked for."""
+    if context is None:
+        yield None, log
+        return
+    if context not in log.contexts:
+        known = ", ".join(log.contexts) or "none"
+        raise InputError(f"context {context!r} is not in the log (it has: {known})")
+    column = log.contexts[context]
+    for code in np.unique(column.codes).tolist():
+        yield column.values[code], log.select(column.codes == code)
+
+
+def _with_propensities(
+    log: ClickLog, dataset: RankingDataset, propensities: npt.ArrayLike | None
+) -> Columns:
+    values = log.ranking_propensities if propensities is None else propensities
+    if values is None:
+        raise InputError("relevance from clicks needs propensities; the log has none")
+    given = check_propensities(values)
+    if given.shape != log.ranking_positions.shape:
+        raise InputError(
+            f"propensities of shape {given.shape} for {len(log.ranking_positions)} shown docs"
+        )
+    levels, code = np.unique(given, return_inverse=True)
+    depth = max(log.max_position, 1)
+    docs, keys, shown, clicked = count_columns(log, dataset, code * depth + log.ranking_positions)
+    level, position = np.divmod(keys - 1, depth)
+    return docs, position + 1, levels[level], shown, clicked
+
+
+def curve_at(curve: PropensityCurve, positions: Longs, context: str | None = None) -> Floats:
+    """Return the propensity of each of many positions, of which few are distinct."""
+    known, index = np.unique(positions, return_inverse=True)
+    values = curve.at(known) if context is None else curve.at(known, context=context)
+    return np.asarray(check_propensities(values)[index])

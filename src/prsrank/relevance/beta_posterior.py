@@ -20,7 +20,7 @@ from numba import njit
 from prsrank.clicks.likelihood import ClickEvidence
 from prsrank.errors import InputError
 from prsrank.threads import for_each_piece
-from prsrank.types import Floats, Longs
+from prsrank.types import Floats, Longs, SumOver
 
 LEVEL = 0.95
 _LEAST_STRENGTH, _GREATEST_STRENGTH = 0.05, 1e4
@@ -55,6 +55,8 @@ def beta_posterior(
     q: npt.ArrayLike,
     *,
     strength: float | None = None,
+    keys: Longs | None = None,
+    sums: SumOver = np.asarray,
     threads: int | None = None,
 ) -> BetaPosterior:
     """Return the posterior of each doc.
@@ -63,6 +65,8 @@ def beta_posterior(
         evidence: the clicks.
         q: the prior expectation of each doc, between 0 and 1, from other docs' clicks.
         strength: a; None for the most likely one.
+        keys: hashes of the docs' ids; see `most_likely_strength`.
+        sums: adds up over the workers, where this one has some of the docs only.
         threads: default: the cores this process may use. No effect on the result.
 
     A doc that was shown once, at propensity 1, and not clicked, has theta ~ Beta(a q, a (1 - q) + 1):
@@ -72,25 +76,48 @@ def beta_posterior(
     [0.333333]
     """
     prior = _checked(evidence, q)
-    a = most_likely_strength(evidence, prior, threads=threads) if strength is None else strength
-    out = _run(evidence, prior, a, np.arange(evidence.docs), threads)
-    return BetaPosterior(out[0], out[1], out[2], a)
+    if strength is None:
+        strength = most_likely_strength(evidence, prior, keys=keys, sums=sums, threads=threads)
+    out = _run(evidence, prior, strength, np.arange(evidence.docs), threads)
+    return BetaPosterior(out[0], out[1], out[2], strength)
 
 
 def most_likely_strength(
-    evidence: ClickEvidence, q: npt.ArrayLike, *, threads: int | None = None
+    evidence: ClickEvidence,
+    q: npt.ArrayLike,
+    *,
+    keys: Longs | None = None,
+    sums: SumOver = np.asarray,
+    threads: int | None = None,
 ) -> float:
     """Return the strength a of the greatest marginal likelihood, to about a percent.
 
-    A log of many docs is judged by 20,000 of those with impressions, evenly spaced.
+    A log of many docs is judged by about 20,000 of those with impressions.
+
+    Args:
+        evidence: the clicks.
+        q: the prior expectation of each doc.
+        keys: a hash of 63 bits of each doc's ids: the docs of the least ones judge, whichever
+            worker has them. Default: docs evenly spaced.
+        sums: adds up over the workers, where this one has some of the docs only.
+        threads: default: the cores this process may use. No effect on the result.
     """
     from scipy.optimize import minimize_scalar
 
     prior = _checked(evidence, q)
     docs = np.flatnonzero(np.diff(evidence.offsets))
-    docs = docs[:: -(-len(docs) // _DOCS_FOR_STRENGTH) or 1]
+    several = float(sums(len(docs))) / _DOCS_FOR_STRENGTH
+    if keys is None:
+        docs = docs[:: max(math.ceil(several), 1)]
+    elif several > 1:
+        docs = docs[keys[docs] < 2.0**63 / several]
+
+    def fall(log_a: float) -> float:
+        heights = _run(evidence, prior, math.exp(log_a), docs, threads)[3]
+        return -float(sums(heights.sum()))
+
     found = minimize_scalar(
-        lambda log_a: -_run(evidence, prior, math.exp(log_a), docs, threads)[3].sum(),
+        fall,
         bounds=(math.log(_LEAST_STRENGTH), math.log(_GREATEST_STRENGTH)),
         method="bounded",
         options={"xatol": 0.01},

@@ -1,5 +1,6 @@
 """A prior that is linear in the features, for rankers that are."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,8 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
 from prsrank.relevance.prior import Prior
-from prsrank.types import Floats, Longs, Marks
+from prsrank.relevance.workers import Workers
+from prsrank.types import Floats, Marks
 
 _WIDEST_LOGIT = 12.0
 _STEPS = 30
@@ -40,33 +42,34 @@ class LinearPrior:
         self,
         dataset: RankingDataset,
         evidence: ClickEvidence,
-        part: Longs,
+        parts: Sequence[Marks],
         *,
         seed: int,
         threads: int | None,
+        workers: Workers,
     ) -> Prior:
         """Return the prior of each doc; see `PriorModel`. Nothing in it is random."""
-        scaling = FeatureScaling.fit(dataset.features, missing="impute")
+        scaling = FeatureScaling.fit(dataset.features, missing="impute", sums=workers.sums)
         columns = np.ones((dataset.docs, scaling.columns + 1))
         columns[:, 1:] = scaling.transform(dataset.features)
         logit, chosen = np.zeros(dataset.docs), []
-        for left_out in range(int(part.max(initial=0)) + 1):
-            held = part == left_out
-            logit[held], l2 = self._fitted(_Scores(columns, evidence, ~held, threads), held)
+        for held in parts:
+            scores = _Scores(columns, evidence, ~held, threads, workers)
+            logit[held], l2 = self._fitted(scores, held)
             chosen.append(l2)
         height = evidence.log_likelihood(1 / (1 + np.exp(-logit)))
         return Prior(logit, height, {"l2": chosen})
 
     def _fitted(self, scores: "_Scores", held: Marks) -> tuple[Floats, float]:
         """Return the logits of the docs left out, and the strength behind them."""
-        rate = scores.evidence.base_rate(~held)
+        rate = scores.evidence.base_rate(~held, sums=scores.sums)
         weights = np.zeros(scores.columns.shape[1])
         weights[0] = np.log(rate / (1 - rate))
         best, best_logits, best_l2, worse = -np.inf, np.full(held.sum(), weights[0]), np.inf, 0
         for l2 in self.l2:
             weights = scores.minimum(weights, l2)
             logits = scores.logits(weights)
-            height = float(scores.heights(logits)[held].sum())
+            height = float(scores.sums(scores.heights(logits)[held].sum()))
             if height > best:
                 best, best_logits, best_l2, worse = height, logits[held], l2, 0
             else:
@@ -77,12 +80,18 @@ class LinearPrior:
 
 
 class _Scores:
-    """The penalised likelihood of some docs as a function of the weights."""
+    """The penalised likelihood of some docs, of all workers, as a function of the weights."""
 
     def __init__(
-        self, columns: Floats, evidence: ClickEvidence, used: Marks, threads: int | None
+        self,
+        columns: Floats,
+        evidence: ClickEvidence,
+        used: Marks,
+        threads: int | None,
+        workers: Workers,
     ) -> None:
         self.columns, self.evidence, self.threads = columns, evidence, threads
+        self.sums = workers.sums
         self.rows = np.flatnonzero(used & (np.diff(evidence.offsets) > 0))
 
     def logits(self, weights: Floats) -> Floats:
@@ -92,8 +101,8 @@ class _Scores:
         return self.evidence.log_likelihood(1 / (1 + np.exp(-logits)))
 
     def value(self, weights: Floats, l2: float) -> float:
-        loss = -self.heights(self.logits(weights))[self.rows].sum()
-        return float(loss + l2 / 2 * (weights[1:] ** 2).sum())
+        height = float(self.sums(self.heights(self.logits(weights))[self.rows].sum()))
+        return float(l2 / 2 * (weights[1:] ** 2).sum() - height)
 
     def minimum(self, weights: Floats, l2: float) -> Floats:
         """Return the best weights, from others, by Fisher scoring."""
@@ -127,4 +136,4 @@ class _Scores:
             x = self.columns[rows]
             slope += by_doc[rows] @ x
             curvature += (x * bend[rows, None]).T @ x
-        return slope, curvature
+        return self.sums(slope), self.sums(curvature)

@@ -5,7 +5,7 @@ $q(x) = 1 / (1 + e^{-f(x)})$ with f chosen for the greatest likelihood of the co
 seen them. Else q would hold the doc's own clicks, and the posterior would count them twice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -15,7 +15,8 @@ import numpy as np
 from prsrank.clicks.likelihood import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.types import Floats, IdArray, Longs
+from prsrank.relevance.workers import ALONE, Workers
+from prsrank.types import Floats, IdArray, Longs, Marks
 
 PARTS = 5
 
@@ -47,19 +48,21 @@ class PriorModel(Protocol):
         self,
         dataset: RankingDataset,
         evidence: ClickEvidence,
-        part: Longs,
+        parts: Sequence[Marks],
         *,
         seed: int,
         threads: int | None,
+        workers: Workers,
     ) -> Prior:
         """Return the prior of each doc from the docs of other parts.
 
         Args:
-            dataset: the lists.
+            dataset: the lists, or this worker's.
             evidence: the clicks on their docs.
-            part: part of each doc, from 0.
+            parts: which docs are in each part.
             seed: of everything random.
             threads: default: the cores this process may use. No effect on the result.
+            workers: those who have the other lists, and fit the same prior at the same time.
         """
         ...
 
@@ -72,14 +75,25 @@ def cross_fitted_prior(
     parts: int = PARTS,
     seed: int = 0,
     threads: int | None = None,
+    workers: Workers = ALONE,
 ) -> Prior:
     """Fit a prior to the clicks, each part of the queries from the others."""
     if evidence.docs != dataset.docs:
         raise InputError(f"clicks on {evidence.docs} docs for a data set of {dataset.docs}")
-    if not evidence.clicked.any():
+    if not workers.sums(evidence.clicked.sum()):
         raise InputError("the log has no clicks at all: there is nothing to learn from")
     part = np.repeat(query_parts(dataset.query_ids, parts, seed=seed), dataset.list_lengths)
-    return model.cross_fit(dataset, evidence, part, seed=seed, threads=threads)
+    held = [part == number for number in range(parts)]
+    # a part that is empty here may have docs elsewhere, and all must fit the same ones
+    used = workers.sums([one.sum() for one in held]) > 0
+    return model.cross_fit(
+        dataset,
+        evidence,
+        [held[number] for number in np.flatnonzero(used)],
+        seed=seed,
+        threads=threads,
+        workers=workers,
+    )
 
 
 def query_parts(query_ids: IdArray, parts: int, *, seed: int = 0) -> Longs:

@@ -1,5 +1,6 @@
 """A prior of boosted trees, grown by LightGBM on the likelihood of the clicks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,9 @@ from prsrank.clicks.likelihood import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.relevance.prior import Prior
+from prsrank.relevance.workers import Workers
 from prsrank.threads import import_lightgbm, thread_count
-from prsrank.types import Floats, Longs, Marks, Reals
+from prsrank.types import Floats, Marks, Reals, SumOver
 
 # Below so many feature values LightGBM's threads cost more than they save.
 _VALUES_FOR_THREADS = 1_000_000
@@ -24,7 +26,8 @@ class TreePrior:
 
     All parts share one binned matrix: docs of the part left out, and docs that were never
     shown, pull with gradient 0. LightGBM keeps their scores as trees grow, so their likelihood
-    after each tree costs no prediction.
+    after each tree costs no prediction. Several workers add up their histograms by LightGBM's
+    sockets, and the likelihood of the part left out by sums.
 
     Args:
         trees: the most trees of a part.
@@ -51,42 +54,36 @@ class TreePrior:
         self,
         dataset: RankingDataset,
         evidence: ClickEvidence,
-        part: Longs,
+        parts: Sequence[Marks],
         *,
         seed: int,
         threads: int | None,
+        workers: Workers,
     ) -> Prior:
         """Return the prior of each doc; see `PriorModel`."""
         lightgbm = import_lightgbm()
-        options = self._options(seed, threads, dataset.features.size)
+        options = self._options(seed, threads, dataset.features.size) | workers.network
         data = lightgbm.Dataset(dataset.features, params=options, free_raw_data=False)
-        data.construct()
-        logit, trees = np.zeros(dataset.docs), []
-        for left_out in range(int(part.max(initial=0)) + 1):
-            held = part == left_out
-            logit[held], grown = self._grown(lightgbm, data, options, evidence, held, threads)
-            trees.append(grown)
+        logit, boosters, trees = np.zeros(dataset.docs), [], []
+        for held in parts:
+            # the first one opens the network, before the bins are found, and holds it for all
+            boosters.append(lightgbm.Booster(options, data))
+            options.pop("machines", None)
+            growth = _Growth(evidence, held, threads, workers.sums)
+            self._grow(boosters[-1], growth)
+            logit[held] = growth.best_logits
+            trees.append(growth.best_trees)
+        if workers.network:
+            boosters[0].free_network()
         height = evidence.log_likelihood(1 / (1 + np.exp(-logit)))
         return Prior(logit, height, {"trees": trees})
 
-    def _grown(
-        self,
-        lightgbm: Any,
-        data: Any,
-        options: dict[str, Any],
-        evidence: ClickEvidence,
-        held: Marks,
-        threads: int | None,
-    ) -> tuple[Floats, int]:
-        """Return the logits of the docs left out, and the number of trees behind them."""
-        growth = _Growth(evidence, held, threads)
-        booster = lightgbm.Booster(options, data)
+    def _grow(self, booster: Any, growth: "_Growth") -> None:
         # the first call sees no tree yet, so that the last one sees them all
         for _ in range(self.trees + 1):
             no_split = booster.update(fobj=growth)
             if no_split or growth.trees - growth.best_trees >= self.patience:
                 break
-        return growth.best_logits, growth.best_trees
 
     def _options(self, seed: int, threads: int | None, values: int) -> dict[str, Any]:
         few = threads is None and values < _VALUES_FOR_THREADS
@@ -110,9 +107,11 @@ class TreePrior:
 class _Growth:
     """LightGBM's objective; it is handed the scores, and so watches the part left out."""
 
-    def __init__(self, evidence: ClickEvidence, held: Marks, threads: int | None) -> None:
-        rate = evidence.base_rate(~held)
-        self.evidence, self.held, self.threads = evidence, held, threads
+    def __init__(
+        self, evidence: ClickEvidence, held: Marks, threads: int | None, sums: SumOver
+    ) -> None:
+        rate = evidence.base_rate(~held, sums=sums)
+        self.evidence, self.held, self.threads, self.sums = evidence, held, threads, sums
         self.start = float(np.log(rate / (1 - rate)))
         self.trees, self.best_trees = -1, 0
         self.best = -np.inf
@@ -121,7 +120,8 @@ class _Growth:
     def __call__(self, scores: Floats, _: Any) -> tuple[Reals, Reals]:
         logits = np.clip(self.start + scores, -_WIDEST_LOGIT, _WIDEST_LOGIT)
         theta = 1 / (1 + np.exp(-logits))
-        height = float(self.evidence.log_likelihood(theta)[self.held].sum())
+        # all workers stop at the same tree: they decide by the same number
+        height = float(self.sums(self.evidence.log_likelihood(theta)[self.held].sum()))
         self.trees += 1
         if height > self.best:
             self.best, self.best_trees = height, self.trees

@@ -1,4 +1,4 @@
-"""LambdaMART in a barrier stage of Spark: one worker per task."""
+"""Rankers in a barrier stage of Spark: one worker per task."""
 
 import json
 import os
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prsrank.errors import DataWarning, InputError
+from prsrank.relevance.workers import Workers
 from prsrank.spark.events import first_line
 from prsrank.spark.shard import Shard
-from prsrank.spark.training_worker import Place, TrainedModel, train_worker
+from prsrank.spark.training_worker import TrainedModel, train_linear, train_worker
 from prsrank.spark.worker_sums import WorkerSums, free_port, listen
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ def train_in_barrier(
     load: Load,
     settings: Sequence[Mapping[str, Any]],
     *,
+    kind: str = "trees",
     attempts: int = 2,
 ) -> list[TrainedModel]:
-    """Grow LambdaMARTs of several settings over all partitions, one worker each, one by one.
+    """Train rankers of several settings over all partitions, one worker each, one by one.
 
     Workers load their shards once. A lost executor or task ends the whole stage: trees need all
     workers. The stage is then run again from scratch, on whatever executors there are.
@@ -57,7 +59,8 @@ def train_in_barrier(
     Args:
         partitions: the rows of one worker per partition.
         load: makes a worker's shard of its rows.
-        settings: parameters of each LambdaMART.
+        settings: parameters of each ranker.
+        kind: how Spark trains it, "trees" (a LambdaMART) or "sums" (a linear one).
         attempts: how often to run the stage at most.
 
     Returns:
@@ -71,7 +74,7 @@ def train_in_barrier(
     from pyspark.errors import PySparkException
 
     def task(batches: Iterator["pyarrow.RecordBatch"]) -> Iterator["pyarrow.RecordBatch"]:
-        yield from _run_worker(batches, load, settings)
+        yield from _run_worker(batches, load, settings, kind)
 
     for attempt in range(1, attempts + 1):
         try:
@@ -129,6 +132,7 @@ def _run_worker(
     batches: Iterator["pyarrow.RecordBatch"],
     load: Load,
     settings: Sequence[Mapping[str, Any]],
+    kind: str,
 ) -> Iterator["pyarrow.RecordBatch"]:
     """Do what one task does: load, meet the others, train; worker 0 gives the models."""
     from pyspark import BarrierTaskContext
@@ -154,29 +158,33 @@ def _run_worker(
         # Sums over sockets of our own, not `allGather`: that goes through the driver and took
         # 0.92 s a call on local[2], and the value of the model is summed after every tree.
         with WorkerSums(worker, len(told), server=own_server, address=address) as sums:
-            for number, parameters in enumerate(settings):
-                model, problem = _train(parameters, shard, _place(worker, hosts, sums))
-                if worker == 0 or problem:
-                    yield _row(worker, number, problem, model)
-                if problem:
-                    return
+            models, problem = _train(settings, kind, shard, lambda: _workers(worker, hosts, sums))
+        if problem:
+            yield _row(worker, 0, problem, TrainedModel("", []))
+        elif worker == 0:
+            yield from (_row(worker, number, "", model) for number, model in enumerate(models))
 
 
-def _place(worker: int, hosts: Sequence[str], sums: WorkerSums) -> Place:
+def _workers(worker: int, hosts: Sequence[str], sums: WorkerSums) -> Workers:
     """Choose a port that is free now; workers tell each other theirs by a sum."""
     ports = np.zeros(len(hosts))
     ports[worker] = free_port(hosts[worker])
-    return Place(
-        worker, tuple(f"{h}:{port:.0f}" for h, port in zip(hosts, sums(ports), strict=True)), sums
-    )
+    machines = (f"{h}:{port:.0f}" for h, port in zip(hosts, sums(ports), strict=True))
+    return Workers(worker, tuple(machines), sums)
 
 
-def _train(parameters: Mapping[str, Any], shard: Shard, place: Place) -> tuple[TrainedModel, str]:
+def _train(
+    settings: Sequence[Mapping[str, Any]], kind: str, shard: Shard, meet: Callable[[], Workers]
+) -> tuple[list[TrainedModel], str]:
+    """Train rankers; each opens a network of its own, and so do the trees behind posterior pairs."""
     with _output_hidden():
         try:
-            return train_worker(parameters, shard, place), ""
+            shard = shard.ready(meet())
+            if kind == "sums":
+                return list(train_linear(settings, shard, meet())), ""
+            return [train_worker(parameters, shard, meet()) for parameters in settings], ""
         except InputError as error:
-            return TrainedModel("", []), str(error)
+            return [], str(error)
 
 
 def _row(worker: int, number: int, problem: str, model: TrainedModel) -> "pyarrow.RecordBatch":

@@ -15,7 +15,6 @@ from prsrank.spark.events import SparkEvents, open_spark_log
 from prsrank.spark.log import SparkLog
 from prsrank.spark.pairs import doc_rows
 from prsrank.spark.session import OwnSession, import_pyspark
-from prsrank.weighting import find_weighting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,8 +107,6 @@ class SparkEngine:
             raise InputError("--lists session is for one machine: on Spark a query has one list")
         if not ranker_class(plan.ranker).on_spark:
             raise InputError(f"Spark does not train {plan.ranker}")
-        if find_weighting(plan.weighting).against == "posterior":
-            raise InputError("posterior pairs are made on one machine: fit without --spark")
 
     @contextmanager
     def open_log(

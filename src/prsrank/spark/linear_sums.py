@@ -7,8 +7,9 @@ import numpy as np
 
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
-from prsrank.logs.pieces import Pieces, Sums
-from prsrank.losses.logistic import logistic_hessian_product, logistic_loss
+from prsrank.logs.pieces import Pieces
+from prsrank.losses.outer import logistic_functions
+from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.rankers.linear import LinearRanker
 from prsrank.rankers.linear_scores import check_positive
 from prsrank.rankers.newton import NewtonSolver
@@ -18,7 +19,11 @@ from prsrank.types import Floats, Reals
 
 
 def fit_linear(
-    rankers: Sequence[LinearRanker], shards: Pieces[Shard], feature_names: tuple[str, ...]
+    rankers: Sequence[LinearRanker],
+    shards: Pieces[Shard],
+    feature_names: tuple[str, ...],
+    *,
+    threads: int = 1,
 ) -> None:
     """Fit linear rankers, one by one, to shards that stay where they are.
 
@@ -31,7 +36,7 @@ def fit_linear(
         check_positive(l2=one.l2, tolerance=one.tolerance, max_iterations=one.max_iterations)
     for missing in dict.fromkeys(one.missing for one in rankers):
         scaling = _find_scaling(shards, missing, feature_names)
-        sums = _LossSums(shards, scaling)
+        sums = _LossSums(shards, scaling, threads)
         for one in rankers:
             if one.missing == missing:
                 one.scaling_, one.feature_names_ = scaling, feature_names
@@ -59,8 +64,8 @@ class _WeightsForScores:
 class _LossSums:
     """The weighted mean of the logistic loss over the pairs of all pieces."""
 
-    def __init__(self, shards: Pieces[Shard], scaling: FeatureScaling) -> None:
-        self.matrices = shards.map(lambda shard: _matrix(shard, scaling))
+    def __init__(self, shards: Pieces[Shard], scaling: FeatureScaling, threads: int) -> None:
+        self.matrices = shards.map(lambda shard: _matrix(shard, scaling, threads))
         self.columns = scaling.columns
         self.weight = self.matrices.total(lambda one: 0.0 if one is None else one.weight_sum)
         if not np.isfinite(self.weight):
@@ -74,7 +79,8 @@ class _LossSums:
         """Return the loss and its gradient with respect to the weights."""
 
         def of_piece(matrix: PairMatrix) -> Floats:
-            loss, by_doc = logistic_loss(matrix.scores(weights), matrix.pairs, threads=1)
+            loss_of, _ = logistic_functions(matrix.pairs)
+            loss, by_doc = loss_of(matrix.scores(weights), matrix.pairs, threads=matrix.threads)
             return np.append(matrix.gather(by_doc), loss)
 
         total = self._mean(of_piece, more=1)
@@ -85,8 +91,8 @@ class _LossSums:
 
         def of_piece(matrix: PairMatrix) -> Floats:
             scores, along = matrix.scores(weights), matrix.scores(vector)
-            by_doc = logistic_hessian_product(scores, along, matrix.pairs, threads=1)
-            return matrix.gather(by_doc)
+            _, product = logistic_functions(matrix.pairs)
+            return matrix.gather(product(scores, along, matrix.pairs, threads=matrix.threads))
 
         return self._mean(of_piece)
 
@@ -97,11 +103,12 @@ class _LossSums:
         return total / self.weight
 
 
-def _matrix(shard: Shard, scaling: FeatureScaling) -> PairMatrix | None:
+def _matrix(shard: Shard, scaling: FeatureScaling, threads: int) -> PairMatrix | None:
     """Standardise the docs of a piece; None where it has no pair."""
-    if not shard.pairs.weights.any():
+    pairs = shard.pairs
+    if not np.any(pairs.weight_sums if isinstance(pairs, OuterPairs) else pairs.weights):
         return None
-    return PairMatrix.build(shard.dataset, shard.pairs, scaling, threads=1)
+    return PairMatrix.build(shard.dataset, pairs, scaling, threads=threads)
 
 
 def _find_scaling(
@@ -110,31 +117,18 @@ def _find_scaling(
     """Fit the scaling to the docs of all shards: what `FeatureScaling.fit` does."""
     if missing not in ("error", "impute"):
         raise InputError(f"missing must be 'error' or 'impute', not '{missing}'")
-    docs, present, total = shards.total(_presence)
-    gaps = np.flatnonzero(present < docs)
-    if missing == "error" and len(gaps):
+    scaling = FeatureScaling.of_total(
+        lambda function: shards.total(lambda shard: function(shard.dataset.features))
+    )
+    if missing == "error" and len(scaling.indicators):
         raise InputError(
-            f"feature {feature_names[gaps[0]]} is missing (NaN) in {int(docs - present[gaps[0]])} "
-            "docs; missing='impute' would replace it by the training mean and an indicator"
+            f"feature {feature_names[scaling.indicators[0]]} is missing (NaN) in "
+            f"{scaling.indicator_share[0]:.2%} of the docs; missing='impute' would replace it by "
+            "the training mean and an indicator"
         )
-    mean = total / np.maximum(present, 1)
-    # two passes: the sum of squares less the square of the sum loses digits
-    deviation = np.sqrt(shards.total(lambda shard: _squares(shard, mean)) / np.maximum(present, 1))
-    broken = ~(np.isfinite(mean) & np.isfinite(deviation))
+    broken = ~(np.isfinite(scaling.mean) & np.isfinite(scaling.scale))
     if broken.any():
-        name = feature_names[int(broken.argmax())]
-        raise InputError(f"feature {name} has values that are infinite")
-    constant = deviation <= 1e-7 * np.maximum(np.abs(mean), 1e-30)
-    share = 1 - present[gaps] / max(docs, 1)
-    return FeatureScaling(mean, np.where(constant, 1.0, deviation), gaps, share)
-
-
-def _presence(shard: Shard) -> Sums:
-    features = shard.dataset.features.astype(np.float64)
-    there = ~np.isnan(features)
-    return Sums((len(features), there.sum(axis=0).astype(float), np.nansum(features, axis=0)))
-
-
-def _squares(shard: Shard, mean: Floats) -> Floats:
-    features = shard.dataset.features.astype(np.float64)
-    return np.asarray(np.nansum((features - mean) ** 2, axis=0))
+        raise InputError(
+            f"feature {feature_names[int(broken.argmax())]} has values that are infinite"
+        )
+    return scaling

@@ -1,7 +1,9 @@
 """A log on Spark, with the docs that it shows: what a fit does with it."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +47,7 @@ from prsrank.spark.pieces import SparkPieces, click_log_of
 from prsrank.spark.shard import Shard
 from prsrank.spark.shard_rows import Judged, Recipe, judged_of_rows, shard_of_rows
 from prsrank.types import Floats
-from prsrank.weighting import find_weighting
+from prsrank.weighting import Weighting, find_weighting
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -178,13 +180,15 @@ class SparkLog:
             takes = f" on {rankers[0].takes}" if kind else ""
             raise InputError(f"Spark does not train {rankers[0].name}{takes}")
         recipe, rows = self._shards(rankers[0], how, validation if kind == "trees" else None)
+        if self._at_once(rankers[0], how):
+            self._train_at_once(rankers, rows, recipe)
+        else:
+            pieces = SparkPieces(rows, partial(shard_of_rows, recipe=recipe), self.engine.kept)
+            with stage_errors("training"):
+                fit_linear(rankers, pieces.map(_itself), recipe.feature_names)  # type: ignore[arg-type]
         if kind == "trees":
-            self._grow(rankers, rows, recipe)
             values = [ranker.best_value_ for ranker in rankers]  # type: ignore[attr-defined]
             return Trained(tuple(float("nan") if one is None else one for one in values))
-        shards = SparkPieces(rows, lambda batches: shard_of_rows(batches, recipe), self.engine.kept)
-        with stage_errors("training"):
-            fit_linear(rankers, shards.map(_itself), recipe.feature_names)  # type: ignore[arg-type]
         if validation is None:
             return Trained((float("nan"),) * len(rankers))
         named = {str(number): ranker for number, ranker in enumerate(rankers)}
@@ -245,17 +249,13 @@ class SparkLog:
         self, ranker: Ranker, how: Weighed, validation: "SparkLog | None"
     ) -> tuple[Recipe, "DataFrame"]:
         """Return what a task makes a shard by, and the rows of each worker in its partition."""
-        chosen = find_weighting(how.weighting, how.parameters)
-        if chosen.against == "posterior":
-            raise InputError("posterior pairs are made on one machine: train without --spark")
-        if chosen.needs_labels:
-            raise InputError(f"weighting {chosen.name} needs labels, which a log has not")
-        options = dict(ranker.pair_options)
+        chosen, options = _checked_weighting(how), dict(ranker.pair_options)
         counted = counted_pairs(self.events, how.curve, chosen, normalise=options.get("normalise"))
         recipe = Recipe(
             feature_names=self.features,
             propensities=counted.curve,
             weighting=chosen,
+            prior=ranker.prior,
             pair_options=options,
             judges=validation is not None,
             judging=how.curve,
@@ -267,24 +267,32 @@ class SparkLog:
         if validation is not None:
             judged = judged_rows(validation.events, validation._docs())
         rows = log_rows(docs, counted.frame, judged)
-        if ranker.on_spark == "trees":
+        if self._at_once(ranker, how):
             workers = self.engine.workers
             placed = self._placed(rows, worker_of(docs, workers), workers)
         else:
             placed = rows.repartition(self._partitions(len(self.features)), "query_id")
         return recipe, placed.sortWithinPartitions("query_id", "kind", "doc")
 
-    def _grow(self, rankers: Sequence[Any], rows: "DataFrame", recipe: Recipe) -> None:
-        settings = [ranker.get_params() for ranker in rankers]
+    def _at_once(self, ranker: Ranker, how: Weighed) -> bool:
+        """Tell whether training takes all workers at the same time, as trees do."""
+        return ranker.on_spark == "trees" or find_weighting(how.weighting).against == "posterior"
+
+    def _train_at_once(self, rankers: Sequence[Any], rows: "DataFrame", recipe: Recipe) -> None:
+        kind, settings = rankers[0].on_spark, [ranker.get_params() for ranker in rankers]
         for parameters in settings:
             parameters["threads"] = parameters["threads"] or self.engine.task_cores
         models = train_in_barrier(
             rows,
-            lambda batches: shard_of_rows(batches, recipe),
+            partial(shard_of_rows, recipe=recipe),
             settings,
+            kind=kind,
             attempts=self.engine.attempts,
         )
         for ranker, model in zip(rankers, models, strict=True):
+            if kind == "sums":
+                ranker._restore(json.loads(model.text), {})
+                continue
             learned = {"feature_names": recipe.feature_names, "history": model.history}
             ranker._restore(learned, {"model.txt": model.text.encode()})
 
@@ -323,6 +331,18 @@ class SparkLog:
         chosen = F.array(*(F.lit(known[part]).cast("int") for part in range(workers)))
         key = F.element_at(chosen, worker + 1)
         return rows.withColumn("key", key).repartition(workers, "key").drop("key")
+
+
+def _checked_weighting(how: Weighed) -> Weighting:
+    """Return the weighting; an InputError for one that Spark cannot make pairs by."""
+    chosen = find_weighting(how.weighting, how.parameters)
+    if chosen.needs_labels:
+        raise InputError(f"weighting {chosen.name} needs labels, which a log has not")
+    if chosen.function is None and chosen.against != "posterior":
+        raise InputError(f"Spark does not make pairs by the weighting {chosen.name}")
+    if chosen.parameters.get("temper"):
+        raise InputError("on Spark no curve is tempered: give the curve that it should be")
+    return chosen
 
 
 def _itself(shard: Shard) -> Shard:

@@ -11,7 +11,7 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.pairs.pair_counts import pair_counts
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.spark.events import SparkEvents
-from prsrank.spark.shard_rows import DOC, EVENT, JUDGED, PAIRS
+from prsrank.spark.shard_rows import CELL, DOC, EVENT, JUDGED, PAIRS
 from prsrank.weighting import Weighting
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ _BUCKETS = 10_000
 
 @dataclass(frozen=True)
 class CountedPairs:
-    """Pairs counted on Spark, not yet computed.
+    """Pairs, or cells for posterior pairs, counted on Spark; not yet computed.
 
     Attributes:
-        frame: the columns of `pair_counts`.
+        frame: rows of `shard_rows`.
         curve: what turns their keys into propensities; None: keys are propensities, or none.
     """
 
-    frame: nw.LazyFrame
+    frame: "DataFrame"
     curve: PropensityCurve | None
 
 
@@ -47,6 +47,8 @@ def counted_pairs(
     Raises:
         InputError: if the weighting needs propensities, and there are none.
     """
+    from pyspark.sql import functions as F
+
     frame, key = events.frame, None
     if weighting.needs_propensities:
         key = "position" if propensities is not None else "propensity"
@@ -54,11 +56,17 @@ def counted_pairs(
             raise InputError(f"weighting {weighting.name} needs propensities; the log has none")
     kinds = {"click": "int", "position": "int", "propensity": "double"}
     columns = ["query_id", "session_id", "doc_id", "click", *([key] if key else [])]
+    posterior = weighting.against == "posterior"
+    columns += ["position"] if posterior and key != "position" else []
     weight = "weight" if "weight" in frame.columns else None
     chosen = frame.select(
         *(frame[n].cast(kinds[n]).alias(n) if n in kinds else n for n in columns),
         *([weight] if weight else []),
     )
+    curve = propensities if key == "position" else None
+    if posterior:
+        keys = [n for n in ("position", "propensity") if n in columns]
+        return CountedPairs(_cells(chosen, keys, weight), curve)
     counts = pair_counts(
         nw.from_native(chosen).lazy(),
         key=key,
@@ -66,21 +74,35 @@ def counted_pairs(
         count_clicks=normalise == "ndcg",
         weight=weight,
     )
-    return CountedPairs(counts, propensities if key == "position" else None)
+    pairs = counts.to_native().withColumnRenamed("winner", "doc").withColumn("kind", F.lit(PAIRS))
+    return CountedPairs(pairs, curve)
 
 
-def log_rows(docs: "DataFrame", counts: nw.LazyFrame, judged: "DataFrame | None") -> "DataFrame":
+def _cells(frame: "DataFrame", keys: Sequence[str], weight: str | None) -> "DataFrame":
+    """Count impressions, clicks and their weights by doc and position."""
+    from pyspark.sql import functions as F
+
+    sums = {"shown": F.lit(1), "clicked": F.col("click")}
+    if weight:
+        # the weight of a doc without a click may be anything, also missing
+        own = F.when(F.col("click") == 1, F.col(weight).cast("double")).otherwise(0.0)
+        sums |= {"weights": own, "squares": own * own}
+    grouped = frame.withColumnRenamed("doc_id", "doc").groupBy("query_id", "doc", *keys)
+    counts = grouped.agg(*(F.sum(value).alias(name) for name, value in sums.items()))
+    return counts.withColumn("kind", F.lit(CELL))
+
+
+def log_rows(docs: "DataFrame", counts: "DataFrame", judged: "DataFrame | None") -> "DataFrame":
     """Return docs, their counted pairs, and what they are judged by, as rows of `shard_rows`.
 
     Args:
         docs: of the lists to learn from, as `doc_rows` gives them.
-        counts: their counted pairs.
+        counts: their counted pairs, or counted cells.
         judged: what `judged_rows` gives, if anything.
     """
     from pyspark.sql import functions as F
 
-    pairs = counts.to_native().withColumnRenamed("winner", "doc").withColumn("kind", F.lit(PAIRS))
-    rows = docs.withColumn("kind", F.lit(DOC)).unionByName(pairs, allowMissingColumns=True)
+    rows = docs.withColumn("kind", F.lit(DOC)).unionByName(counts, allowMissingColumns=True)
     return rows if judged is None else rows.unionByName(judged, allowMissingColumns=True)
 
 

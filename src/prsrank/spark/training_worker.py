@@ -1,48 +1,29 @@
-"""One worker of a LambdaMART that several processes grow together. Knows nothing of Spark."""
+"""One worker of a ranker that several processes train together. Knows nothing of Spark."""
 
 import gc
+import json
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.errors import DataWarning, InputError
+from prsrank.errors import DataWarning
+from prsrank.logs.pieces import Pieces
 from prsrank.rankers.lambdamart import LambdaMART
+from prsrank.rankers.linear import LinearRanker
+from prsrank.relevance.workers import Workers
+from prsrank.spark.linear_sums import fit_linear
 from prsrank.spark.shard import QualitySums, Shard
-from prsrank.types import Floats
+from prsrank.types import Floats, SumOver
 
-Sums = Callable[[Sequence[float]], Floats]
+T = TypeVar("T")
+U = TypeVar("U")
 
-_NETWORK = (
-    "machines",
-    "num_machines",
-    "local_listen_port",
-    "time_out",
-    "tree_learner",
-    "pre_partition",
-    "machine_list_filename",
-)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a worker stands among all.
-
-    Attributes:
-        worker: its number.
-        machines: "address:port" of every worker, for LightGBM's own sockets.
-        sums: adds up numbers over all workers.
-        timeout: minutes that LightGBM waits for the others to come.
-    """
-
-    worker: int
-    machines: tuple[str, ...]
-    sums: Sums
-    timeout: int = 2
+_NETWORK = (*Workers(machines=("a:1", "b:2")).network, "machine_list_filename")
 
 
 @dataclass(frozen=True)
@@ -50,7 +31,7 @@ class TrainedModel:
     """What a training gives.
 
     Attributes:
-        text: the trees as LightGBM's text.
+        text: the trees as LightGBM's text, or a linear ranker as JSON.
         history: the value after each tree.
         seconds: how long the workers were at it, from when all had their shards.
     """
@@ -63,7 +44,7 @@ class TrainedModel:
 def train_worker(
     parameters: Mapping[str, Any],
     shard: Shard,
-    place: Place,
+    workers: Workers,
 ) -> TrainedModel:
     """Grow trees on one shard, together with all other workers; all return the same trees.
 
@@ -73,20 +54,13 @@ def train_worker(
     Args:
         parameters: of a LambdaMART.
         shard: this worker's lists, pairs and lists to judge by.
-        place: where this worker stands.
-
-    Raises:
-        InputError: on all workers, if a worker has no list.
+        workers: all of them.
     """
     started = time.perf_counter()
-    judging = place.sums([shard.judged is not None])[0] > 0
-    if place.sums([shard.dataset.docs == 0])[0] > 0:
-        raise InputError("a worker has no list to learn from: use fewer workers")
-    own = dict(parameters.get("parameters") or {})
-    if len(place.machines) > 1:
-        own |= _network(place)
+    judging = workers.sums(float(shard.judged is not None)) > 0
+    own = dict(parameters.get("parameters") or {}) | workers.network
     ranker = LambdaMART(**{**parameters, "parameters": own})
-    validation = _reduced_quality(shard, place.sums) if judging else None
+    validation = _reduced_quality(shard, workers.sums) if judging else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         ranker.fit(shard.dataset, shard.pairs, validation=validation)
@@ -95,15 +69,32 @@ def train_worker(
     return TrainedModel(text, ranker.history_, time.perf_counter() - started)
 
 
-def _network(place: Place) -> dict[str, Any]:
-    return {
-        "machines": ",".join(place.machines),
-        "num_machines": len(place.machines),
-        "local_listen_port": int(place.machines[place.worker].rpartition(":")[2]),
-        "time_out": place.timeout,
-        "tree_learner": "data",
-        "pre_partition": True,
-    }
+def train_linear(
+    settings: Sequence[Mapping[str, Any]], shard: Shard, workers: Workers
+) -> Iterator[TrainedModel]:
+    """Fit linear rankers to the shards of all workers; each solves for the same weights."""
+    started = time.perf_counter()
+    rankers = [LinearRanker(**parameters) for parameters in settings]
+    own, names = OwnPiece(shard, workers.sums), shard.dataset.feature_names
+    fit_linear(rankers, own, names, threads=rankers[0].threads or 1)
+    for ranker in rankers:
+        learned, _ = ranker._state()
+        yield TrainedModel(json.dumps(learned), [], time.perf_counter() - started)
+
+
+class OwnPiece(Pieces[T]):
+    """This worker's piece of what all hold; every worker asks for the same totals."""
+
+    def __init__(self, own: T, sums: SumOver) -> None:
+        self.own, self.sums = own, sums
+
+    def map(self, function: Callable[[T], U]) -> "OwnPiece[U]":
+        """Return what a function makes of each worker's piece."""
+        return OwnPiece(function(self.own), self.sums)
+
+    def total(self, function: Callable[[T], U]) -> U:
+        """Add up numbers, or arrays of them, over the workers."""
+        return self.sums(function(self.own))  # type: ignore[arg-type,return-value]
 
 
 def plain_text(text: str) -> str:
@@ -116,7 +107,9 @@ def plain_text(text: str) -> str:
     return "\n".join(kept)
 
 
-def _reduced_quality(shard: Shard, sums: Sums) -> tuple[RankingDataset, Callable[[Floats], float]]:
+def _reduced_quality(
+    shard: Shard, sums: SumOver
+) -> tuple[RankingDataset, Callable[[Floats], float]]:
     """Return lists and the function from their scores to the quality over all workers."""
     lists, own = _own_quality(shard)
 

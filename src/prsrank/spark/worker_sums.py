@@ -88,12 +88,13 @@ class WorkerSums:
         try:
             if self.worker == 0:
                 for peer in self._peers:
-                    total += np.frombuffer(_receive(peer, total.nbytes))
+                    total += np.frombuffer(_receive(peer, total.nbytes)).reshape(total.shape)
                 for peer in self._peers:
                     peer.sendall(total.tobytes())
             elif self._peers:
                 self._peers[0].sendall(total.tobytes())
-                total = np.frombuffer(_receive(self._peers[0], total.nbytes)).copy()
+                received = np.frombuffer(_receive(self._peers[0], total.nbytes))
+                total = received.reshape(total.shape).copy()
         except OSError as error:
             raise LostWorker(f"worker {self.worker} lost another worker: {error}") from error
         return total
