@@ -301,7 +301,7 @@ WEIGHTINGS: Family[Weighting] = Family(
                 "posterior",
                 parameters={"temper": 0.0, "own": 1.0},
                 search_grid=({"own": 1.0}, {"own": 0.5}, {"own": 0.25}),
-                chart_style=8,
+                chart_style=10,
             ),
             Weighting("doubly_robust", None, "doubly robust", parameters=_TAU),
         )

@@ -41,6 +41,8 @@ STYLES = (
     Style("#8a5a2c", "#cfa274", (4, 4), _DOWN),
     Style("#5b45b0", "#a99bf5", (11, 4), _SQUARE),
     Style("#667400", "#b9c54b", (3, 2), _CIRCLE),
+    Style("#b3123a", "#ff7d98", (), _UP),
+    Style("#007784", "#45c4d3", (6, 2), _CROSS),
 )
 
 _PRODUCTION = 5
@@ -50,6 +52,7 @@ _TITLES = {
     "full_info": "labels",
     "prs_lambdamart": "prs",
     "propensity_svm_rank": "svm",
+    "posterior_pairs": "posterior",
 }
 
 
