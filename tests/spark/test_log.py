@@ -15,6 +15,7 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.fit.engine import Weighed
 from prsrank.fit.local import LocalEngine
 from prsrank.fit.parts import QUERY, RANDOMISED, Split
+from prsrank.fit.propensities import FitCurves, given_curve
 from prsrank.logs.mapping import LogMapping
 from prsrank.propensity.curve import PowerLaw
 from prsrank.rankers.base import load_ranker
@@ -155,6 +156,18 @@ def test_evaluated_as_on_the_local_engine(here, there):
     ]
     same_evaluation(*found)
     assert len({(one.part, one.estimator) for one in found[1].evaluation.estimates}) == 9
+
+
+def test_a_curve_is_judged_as_on_the_local_engine(here, there):
+    curve = given_curve("power:2", 6)
+    given = FitCurves(curve, curve, "given")
+    mine, yours = (given.judge(parts.learning, 3) for parts in (here, there))
+    assert yours.power < 0.7  # the clicks are of eta 1
+    assert yours.judged.to_json_dict() == mine.judged.to_json_dict()
+    some, same = (parts.learning.counted(200).on_curve(curve)[0] for parts in (here, there))
+    assert 0 < same.lists < 20
+    np.testing.assert_array_equal(some.query_ids, same.query_ids)
+    np.testing.assert_array_equal(some.features, same.features)
 
 
 def test_lists_are_those_of_the_whole_log(spark, half_randomised):
