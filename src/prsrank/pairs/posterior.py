@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from prsrank.clicks.likelihood import ClickLikelihood
 from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
@@ -72,6 +73,8 @@ class Posterior:
             by_sessions: a list counts as often as it was shown, as in a sum over sessions;
                 else every list counts the same.
         """
+        if by_sessions and self.sessions is None:
+            raise InputError("the sessions of each list were not counted")
         return OuterPairs.from_relevance(
             self.dataset,
             self.theta,
