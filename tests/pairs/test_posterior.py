@@ -11,6 +11,7 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.clicks.trust import TrustBiasModel
 from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.losses.logistic import logistic_loss
 from prsrank.losses.outer import outer_logistic_loss
@@ -115,6 +116,8 @@ def test_lists_count_alike_or_by_sessions(lists: RankingDataset) -> None:
     np.testing.assert_array_equal(found.sessions, shown)
     alike, often = found.pairs(), found.pairs(by_sessions=True)
     np.testing.assert_allclose(often.weight_sums, alike.weight_sums * shown)
+    with pytest.raises(InputError, match="not counted"):
+        replace(found, sessions=None).pairs(by_sessions=True)
 
 
 def test_weighted_actions_weigh_pairs_and_leave_theta(lists: RankingDataset) -> None:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from prsrank.clicks.likelihood import ClickLikelihood
 from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
@@ -76,6 +77,8 @@ class Posterior:
                 at all) to 1. Trees fit what a doc's clicks alone tell, which holds for no
                 other doc: with less of it they may rank new queries better.
         """
+        if by_sessions and self.sessions is None:
+            raise InputError("the sessions of each list were not counted")
         return OuterPairs.from_relevance(
             self.dataset,
             self.prior + own * (self.theta - self.prior),

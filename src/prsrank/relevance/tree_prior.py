@@ -64,17 +64,18 @@ class TreePrior:
         lightgbm = import_lightgbm()
         options = self._options(seed, threads, dataset.features.size) | workers.network
         data = lightgbm.Dataset(dataset.features, params=options, free_raw_data=False)
-        logit, boosters, trees = np.zeros(dataset.docs), [], []
+        logit, trees, first = np.zeros(dataset.docs), [], None
         for held in parts:
-            # the first one opens the network, before the bins are found, and holds it for all
-            boosters.append(lightgbm.Booster(options, data))
+            booster = lightgbm.Booster(options, data)
+            # the first one opened the network, before the bins were found, and holds it for all
+            first = first or booster
             options.pop("machines", None)
             growth = _Growth(evidence, held, threads, workers.sums)
-            self._grow(boosters[-1], growth)
+            self._grow(booster, growth)
             logit[held] = growth.best_logits
             trees.append(growth.best_trees)
-        if workers.network:
-            boosters[0].free_network()
+        if workers.network and first is not None:
+            first.free_network()
         height = evidence.log_likelihood(1 / (1 + np.exp(-logit)))
         return Prior(logit, height, {"trees": trees})
 
