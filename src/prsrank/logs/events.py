@@ -93,7 +93,7 @@ class _Keys:
         """Return integers that sort as the ids of the keys do."""
         if self.keys is None:
             return keys
-        # the table's keys come first and differ, so a key's code is its place in the table
+        # the table's keys come first and differ, so a key's code is its row in the table
         both = np.concatenate([self.keys, keys])
         return code_pairs(both, np.zeros_like(both))[0][len(self.keys) :].astype(np.int64)
 

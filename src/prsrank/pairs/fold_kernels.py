@@ -140,11 +140,11 @@ def weighted_fold_kernel(
                     row = draft.weight_starts[q] + draft.winner_of_doc[doc] * list_length
                     source = rows.starts[begin + slot]
                     for j in range(length):
-                        place = source + rows.columns[begin + j]
-                        w = rows.table[place] * shown.click_weights[c]
+                        index = source + rows.columns[begin + j]
+                        w = rows.table[index] * shown.click_weights[c]
                         if j != slot and compared[j] and w > 0:
                             weights[row + shown.slot_rows[begin + j]] += w * constant
-                            add_pairs(draft.totals[q], 1, w, rows.clipped[place])
+                            add_pairs(draft.totals[q], 1, w, rows.clipped[index])
 
 
 @njit(cache=True, nogil=True)
@@ -194,10 +194,10 @@ def count_clicks(
 @njit(cache=True, nogil=True)
 def _add_totals(totals: Floats, count: Longs, rows: "WeightRows", source: int, begin: int) -> None:
     for j in range(len(count)):
-        place = source + rows.columns[begin + j]
-        w = rows.table[place]
+        index = source + rows.columns[begin + j]
+        w = rows.table[index]
         if count[j] > 0 and w > 0:
-            add_pairs(totals, count[j], w, rows.clipped[place])
+            add_pairs(totals, count[j], w, rows.clipped[index])
 
 
 @njit(cache=True, nogil=True)
@@ -206,15 +206,15 @@ def label_kernel(first: int, last: int, gains: Floats, factors: Floats, draft: "
     for q in range(first, last):
         begin = draft.offsets[q]
         length = draft.offsets[q + 1] - begin
-        place = draft.weight_starts[q]
+        index = draft.weight_starts[q]
         for v in range(draft.winner_offsets[q], draft.winner_offsets[q + 1]):
             own = gains[begin + draft.winner_row[v]]
             for j in range(length):
                 w = own - gains[begin + j]
                 if w > 0:
-                    draft.weights[place + j] = w * factors[q]
+                    draft.weights[index + j] = w * factors[q]
                     add_pairs(draft.totals[q], 1, w, 0)
-            place += length
+            index += length
 
 
 @njit(cache=True, nogil=True)
