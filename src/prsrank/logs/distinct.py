@@ -20,15 +20,15 @@ def _mixed(state, value):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _free_place(table, key):  # type: ignore[no-untyped-def]
-    slot = np.int64(key & np.uint64(len(table) - 1))
-    while table[slot] >= 0:
-        slot = (slot + 1) & (len(table) - 1)
-    return slot
+    bucket = np.int64(key & np.uint64(len(table) - 1))
+    while table[bucket] >= 0:
+        bucket = (bucket + 1) & (len(table) - 1)
+    return bucket
 
 
 @njit(cache=True, nogil=True)
 def _enlarged(hashes, firsts, key):  # type: ignore[no-untyped-def]
-    """Return a larger table (-1 is empty), room for twice as many codes, a new key's slot."""
+    """Return a larger table (-1 is empty), room for twice as many codes, a new key's bucket."""
     table = np.full(4 * len(hashes), -1, np.int32)
     for code in range(len(hashes)):
         table[_free_place(table, hashes[code])] = code
@@ -48,16 +48,16 @@ def _code_pairs_kernel(one, two, codes):  # type: ignore[no-untyped-def]
             codes[row] = codes[row - 1]
             continue
         key = _mixed(_mixed(_ODD, one[row]), two[row])
-        slot = np.int64(key & np.uint64(len(table) - 1))
-        code = table[slot]
+        bucket = np.int64(key & np.uint64(len(table) - 1))
+        code = table[bucket]
         while code >= 0 and (one[firsts[code]] != one[row] or two[firsts[code]] != two[row]):
-            slot = (slot + 1) & (len(table) - 1)
-            code = table[slot]
+            bucket = (bucket + 1) & (len(table) - 1)
+            code = table[bucket]
         if code < 0:
             if count == len(firsts):
-                table, hashes, firsts, slot = _enlarged(hashes, firsts, key)
+                table, hashes, firsts, bucket = _enlarged(hashes, firsts, key)
             code = np.int32(count)
-            table[slot], hashes[count], firsts[count] = code, key, row
+            table[bucket], hashes[count], firsts[count] = code, key, row
             count += 1
         codes[row] = code
     return firsts[:count].copy()
@@ -107,8 +107,8 @@ def _code_rankings_kernel(offsets, query, design, docs, positions, propensities,
             key = _mixed(key, docs[slot] ^ (np.uint64(positions[slot]) << _HALF))
             if len(propensities) > 0:
                 key = _mixed(key, propensities[slot])
-        slot = np.int64(key & np.uint64(len(table) - 1))
-        code = table[slot]
+        bucket = np.int64(key & np.uint64(len(table) - 1))
+        code = table[bucket]
         while code >= 0:
             first = firsts[code]
             if (
@@ -119,13 +119,13 @@ def _code_rankings_kernel(offsets, query, design, docs, positions, propensities,
                 and _same_list(offsets, docs, positions, propensities, first, ranking)
             ):
                 break
-            slot = (slot + 1) & (len(table) - 1)
-            code = table[slot]
+            bucket = (bucket + 1) & (len(table) - 1)
+            code = table[bucket]
         if code < 0:
             if count == len(firsts):
-                table, hashes, firsts, slot = _enlarged(hashes, firsts, key)
+                table, hashes, firsts, bucket = _enlarged(hashes, firsts, key)
             code = np.int32(count)
-            table[slot], hashes[count], firsts[count] = code, key, ranking
+            table[bucket], hashes[count], firsts[count] = code, key, ranking
             count += 1
         codes[ranking] = code
     return firsts[:count].copy()
