@@ -15,7 +15,7 @@ Z = NormalDist().inv_cdf(0.975)
 
 def test_shuffle_by_hand():
     # relevance 0.4 and 0.2 at both positions in turn: mean 0.3, product 0.08
-    plan = plan_experiment([0.4, 0.1], position=2, precision=0.2)
+    plan = plan_experiment([0.4, 0.1], position=2, precision=0.2, curve=PowerLaw(1))
     here, first, both = 0.5 * 0.3, 0.3, 0.5 * 0.08
     variance = 1 / here + 1 / first - 2 * both / here / first
     assert plan.sessions == np.ceil((Z / 0.2) ** 2 * variance)
@@ -27,7 +27,9 @@ def test_shuffle_by_hand():
 
 def test_half_the_precision_takes_four_times_the_sessions():
     coarse, fine = (
-        plan_experiment([0.5, 0.2, 0.1], position=3, precision=h, design="top-k", k=3).sessions
+        plan_experiment(
+            [0.5, 0.2, 0.1], position=3, precision=h, design="top-k", k=3, curve=PowerLaw(1)
+        ).sessions
         for h in (0.2, 0.1)
     )
     assert fine == pytest.approx(4 * coarse, rel=0.01)
@@ -74,12 +76,22 @@ def test_plans_hold_in_simulation(simulated_log, design, options, estimator):
     ],
 )
 def test_bad_plans(changes, message):
-    values = {"log_or_ctr": [0.3, 0.2, 0.1], "position": 2, "precision": 0.1, **changes}
+    values = {"log_or_ctr": [0.3, 0.2, 0.1], "position": 2, "precision": 0.1} | changes
     with pytest.raises(InputError, match=message):
-        plan_experiment(values.pop("log_or_ctr"), **values)
+        plan_experiment(values.pop("log_or_ctr"), curve=PowerLaw(1), **values)
 
 
 def test_a_log_of_randomised_sessions_only(simulated_log):
     log = simulated_log(TRUTH, design="uniform", sessions=100)
     with pytest.raises(InputError, match="without randomisation"):
-        plan_experiment(log, position=2, precision=0.1)
+        plan_experiment(log, position=2, precision=0.1, curve=PowerLaw(1))
+
+
+def test_a_gain_from_shuffling_is_flagged():
+    # clicks fall more slowly than the curve: relevance would have to rise with the position
+    steep = plan_experiment([0.4, 0.3], position=2, precision=0.2, curve=PowerLaw(1))
+    assert steep.clicks_lost < 0
+    assert "worse than chance" in steep.warning
+    flat = plan_experiment([0.4, 0.3], position=2, precision=0.2, curve=PowerLaw(0.1))
+    assert flat.clicks_lost > 0
+    assert flat.warning == flat.to_json_dict()["warning"] == ""

@@ -3,8 +3,9 @@
 import typer
 
 from prsrank.cli.arguments import Json, print_json
+from prsrank.cli.log_curve import PlanCurve, curve_of
 from prsrank.cli.option_groups import LogOptions
-from prsrank.propensity.curve import parse_propensity
+from prsrank.propensity.planner import ExperimentPlan
 from prsrank.propensity.planner import plan_experiment as plan_for
 
 
@@ -19,37 +20,45 @@ def plan_experiment(
         10, min=2, help="Last position that the design changes (not for uniform)."
     ),
     confidence: float = typer.Option(0.95, help="Of the interval."),
-    propensity: str = typer.Option(
-        "power:1", metavar="FILE|power:ETA", help="The propensities as far as known."
-    ),
+    propensity: PlanCurve = None,
     json: Json = False,
 ) -> None:
     r"""Say how many randomised sessions a wanted precision takes, and what they cost.
 
-    From the click-through rates of a log, for one design; compare several designs.
+    From the click-through rates of a log, for one design; compare several designs. The curve
+    is what the log gives, by the choice of fit; where it gives none, --propensity must.
 
     \b
-    Example:
+    Examples:
       prsrank plan-experiment log.parquet --position 5 --precision 0.1 --design pivot
+      prsrank plan-experiment log.parquet --position 5 --propensity power:1
     """
-    curve = parse_propensity(propensity)
+    clicks = log.clicks()
+    known = curve_of(log, clicks, propensity)
     plan = plan_for(
-        log.clicks(),
+        clicks,
         position=position,
         precision=precision,
         design=design,
         k=design_k,
         confidence=confidence,
-        curve=curve,
+        curve=known.curve,
     )
     if json:
-        print_json(plan.to_json_dict())
+        print_json(plan.to_json_dict() | {"curve": known.how})
         return
-    typer.echo(
-        f"{plan.sessions:,} sessions of the design {plan.design} give p_{position} / p_1 "
-        f"within {precision:.1%} ({confidence:.0%} interval)"
-    )
-    typer.echo(
-        f"they cost about {plan.clicks_lost:,.0f} clicks, {plan.share_lost:.1%} of the clicks "
-        f"that as many sessions as logged would have ({plan.clicks_per_session:.2f} each)"
-    )
+    for line in _lines(plan, known.how):
+        typer.echo(line)
+
+
+def _lines(plan: ExperimentPlan, curve: str) -> list[str]:
+    lost = plan.clicks_lost
+    return [
+        f"{plan.sessions:,} sessions of the design {plan.design} give p_{plan.position} / p_1 "
+        f"within {plan.precision:.1%} ({plan.confidence:.0%} interval)",
+        f"they {'cost' if lost >= 0 else 'gain'} about {abs(lost):,.0f} clicks, "
+        f"{abs(plan.share_lost):.1%} of the clicks that as many sessions as logged would have "
+        f"({plan.clicks_per_session:.2f} each)",
+        *([f"warning: {plan.warning}"] if plan.warning else []),
+        f"curve: {curve}",
+    ]

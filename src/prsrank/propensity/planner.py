@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.propensity.curve import PowerLaw, PropensityCurve
+from prsrank.propensity.curve import PropensityCurve
 from prsrank.types import Floats, Marks
 
 
@@ -42,9 +42,19 @@ class ExperimentPlan:
     clicks_lost: float
     share_lost: float
 
+    @property
+    def warning(self) -> str:
+        """What it means if randomised sessions would get more clicks than those logged; else ""."""
+        if self.clicks_lost >= 0:
+            return ""
+        return (
+            "a gain from randomising means that the order shown today is worse than chance, or "
+            "that the curve is wrong (too steep): do not count on it"
+        )
+
     def to_json_dict(self) -> dict[str, Any]:
         """Return the plan as a plain dict."""
-        return asdict(self)
+        return asdict(self) | {"warning": self.warning}
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +94,7 @@ def plan_experiment(
     design: str = "uniform",
     k: int = 10,
     confidence: float = 0.95,
-    curve: PropensityCurve | None = None,
+    curve: PropensityCurve,
 ) -> ExperimentPlan:
     r"""Return how many randomised sessions give p_k / p_1 a wanted relative precision.
 
@@ -103,14 +113,17 @@ def plan_experiment(
         design: "uniform", "top-k", "adjacent" or "pivot".
         k: last position that the design changes; of no meaning for "uniform".
         confidence: of the interval.
-        curve: the propensities as far as known; default (1/k)^1.
+        curve: the propensities as far as known: there is no default, since the cost in clicks
+            follows from it.
 
-    >>> plan = plan_experiment([0.4, 0.1], position=2, precision=0.1, design="pivot", k=2)
+    >>> from prsrank import PowerLaw
+    >>> plan = plan_experiment(
+    ...     [0.4, 0.1], position=2, precision=0.1, design="pivot", k=2, curve=PowerLaw(1))
     >>> plan.sessions, round(plan.clicks_lost, 1)
     (3159, 157.9)
     """
     _check(position, precision, design, k, confidence)
-    shown = _shown(log_or_ctr, PowerLaw(1.0) if curve is None else curve)
+    shown = _shown(log_or_ctr, curve)
     if position > len(shown.p):
         raise InputError(f"position {position} was never shown: the last is {len(shown.p)}")
     last = len(shown.p) if design == "uniform" else min(k, len(shown.p))
