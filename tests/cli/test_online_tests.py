@@ -140,6 +140,12 @@ def test_interleave_by_query_and_from_the_other_side(prsrank, tested):
     assert "by query)" in out
 
 
+def test_a_team_called_new_is_the_new_one(prsrank, tmp_path, sessions):
+    columns = rows_of(sessions, names=("production", "new"))
+    found = prsrank("interleave", write_rows(tmp_path / "test.parquet", columns), "--json")[1]
+    assert json.loads(found)["new_team"] == "new"
+
+
 def test_sessions_and_docs_without_a_team(prsrank, tmp_path, sessions):
     columns = rows_of(sessions)
     # the first doc of each session, and all of some sessions, are not of the test

@@ -34,7 +34,9 @@ def interleave(
         "team", metavar="COLUMN", help="The column that says which ranker picked the doc."
     ),
     new: str | None = typer.Option(
-        None, metavar="TEAM", help="Which of its values is the new ranker; default: the last."
+        None,
+        metavar="TEAM",
+        help="Which of its values is the new ranker; default: 'new', else the last of the two.",
     ),
     by: By = "session",
     confidence: float = typer.Option(0.95, help="Of the interval."),

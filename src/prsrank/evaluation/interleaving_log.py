@@ -53,7 +53,7 @@ def credit_of(events: LogSource, *, team: str = "team", new: str | None = None) 
     Args:
         events: one row per shown doc, `team` among the contexts (see `prsrank.logs.sources`).
         team: the column that says which ranker picked the doc; empty for docs of neither.
-        new: the value of it that is the new ranker; default: the last of the two in order.
+        new: the value of it that is the new ranker; default: "new", else the last of the two.
 
     Raises:
         InputError: if a row cannot be used, a session shows a doc twice, or there are not two
@@ -100,5 +100,5 @@ def _teams(events: LogSource, team: str, new: str | None) -> tuple[str, str]:
         raise InputError(f"column '{team}' must name two teams, not {', '.join(names) or 'none'}")
     if new is not None and new not in names:
         raise InputError(f"no team is called '{new}': there are {' and '.join(names)}")
-    second = names[1] if new is None else new
+    second = new or ("new" if "new" in names else names[1])
     return (names[0] if second == names[1] else names[1]), second
