@@ -108,13 +108,14 @@ def test_plan_test(prsrank, log):
     code, out, _ = prsrank(*command, "--json")
     assert code == 0
     plan = json.loads(out)
-    assert plan["interleaving_sessions"] < plan["ab_sessions"]
+    sessions = plan["small_change"]["sessions"]
+    assert sessions < plan["reordered"]["sessions"] < plan["ab_sessions"]
     text = prsrank(*command)[1]
     assert f"A/B test: {plan['ab_sessions']:,} sessions, half of them in each arm" in text
-    assert f"interleaving: {plan['interleaving_sessions']:,} sessions" in text
+    assert f"interleaving with a ranker that changes little: {sessions:,} sessions" in text
     assert "independent by session" in text
     too_much = prsrank("plan-test", log, "--gain", 3, "--propensity", "power:1")[1]
-    assert "interleaving: not planned: no order of the docs shown gains 300.0%" in too_much
+    assert "changes little: not planned: no order of the docs shown gains 300.0%" in too_much
 
 
 def test_interleave_counts_the_clicks_of_each_team(prsrank, tested, sessions):

@@ -21,13 +21,13 @@ class World(NamedTuple):
         """Return the expected clicks of a session, docs ordered by indices (queries x docs)."""
         return (self.p * np.take_along_axis(self.relevance, order, 1)).sum(axis=1).mean()
 
-    def better_order(self, gain, seed=0):
+    def better_order(self, gain, noise=0.2, seed=0):
         """Return an order with the gain: docs move by as much relevance as it takes, and noise."""
-        noise = np.random.default_rng(seed).normal(scale=0.2, size=self.relevance.shape)
+        moved = np.random.default_rng(seed).normal(scale=noise, size=self.relevance.shape)
         shown = np.broadcast_to(np.arange(len(self.p)), self.relevance.shape)
         logged = self.clicks(shown)
-        sights = np.linspace(0, 20, 1001)
-        orders = (np.argsort(np.log1p(shown) - s * self.relevance - noise) for s in sights)
+        sights = np.geomspace(0.1, 1000, 2000)
+        orders = (np.argsort(np.log1p(shown) - s * self.relevance - moved) for s in sights)
         return min(orders, key=lambda order: abs(self.clicks(order) / logged - 1 - gain))
 
 

@@ -87,21 +87,23 @@ def interleaving_tests(world, order, sessions):
     return verdicts, other.sum() / (one + other).sum()
 
 
-def test_interleaving_as_planned_finds_the_gain_in_80_percent(world, plan):
+@pytest.mark.parametrize(("change", "noise"), [("small_change", 0.2), ("reordered", 2.0)])
+def test_interleaving_as_planned_finds_the_gain_in_80_percent(world, plan, change, noise):
+    planned = getattr(plan, change)
     verdicts, share = interleaving_tests(
-        world, world.better_order(0.05), plan.interleaving_sessions
+        world, world.better_order(0.05, noise=noise), planned.sessions
     )
     # 3 standard deviations of 400 tests, and 4 % for which docs happen to move
     assert verdicts.count("better") / RUNS == pytest.approx(
         0.8, abs=3 * np.sqrt(0.16 / RUNS) + 0.04
     )
-    assert plan.credit_share == pytest.approx(share, abs=0.005)
-    assert plan.interleaving_sessions < plan.ab_sessions / 5
+    assert planned.credit_share == pytest.approx(share, abs=0.005)
+    assert plan.small_change.sessions < planned.sessions + 1 < plan.ab_sessions / 2
 
 
 def test_interleaving_as_planned_without_a_gain_finds_one_in_5_percent(world, plan):
     same = np.tile(np.arange(len(world.p)), (len(world.relevance), 1))
-    verdicts, _ = interleaving_tests(world, same, plan.interleaving_sessions)
+    verdicts, _ = interleaving_tests(world, same, plan.small_change.sessions)
     alarms = RUNS - verdicts.count("no-difference")
     assert binom.ppf(0.001, RUNS, 0.05) <= alarms <= binom.ppf(0.999, RUNS, 0.05)
 
@@ -110,11 +112,11 @@ def test_more_power_or_a_smaller_gain_takes_more_sessions(log, plan):
     strict = plan_test(log, gain=0.05, curve=CURVE, power=0.9)
     ratio = (NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.9)) ** 2 / FACTOR
     assert strict.ab_sessions == pytest.approx(ratio * plan.ab_sessions, rel=0.001)
-    assert strict.interleaving_sessions == pytest.approx(
-        ratio * plan.interleaving_sessions, rel=0.01
+    assert strict.small_change.sessions == pytest.approx(
+        ratio * plan.small_change.sessions, rel=0.01
     )
     small = plan_test(log, gain=0.025, curve=CURVE)
-    assert small.interleaving_sessions > 2 * plan.interleaving_sessions
+    assert small.small_change.sessions > 2 * plan.small_change.sessions
 
 
 def test_by_query_whole_queries_move_together(log, plan):
@@ -124,7 +126,7 @@ def test_by_query_whole_queries_move_together(log, plan):
     spread = (np.bincount(queries, deviations) ** 2).sum() / log.sessions
     arm = FACTOR * 2.05 * spread / (0.05 * log.session_clicks.mean()) ** 2
     assert by_query.ab_sessions == 2 * np.ceil(arm)
-    assert by_query.interleaving_sessions > plan.interleaving_sessions
+    assert by_query.small_change.sessions > plan.small_change.sessions
     # a query for each session: the same as by session
     alone = logged(make_world(queries=3000), 3000).select(np.arange(3000))
     _, first = np.unique(alone.session_ranking, return_index=True)
@@ -136,9 +138,9 @@ def test_by_query_whole_queries_move_together(log, plan):
 
 def test_a_gain_that_no_order_has(log):
     plan = plan_test(log, gain=0.9, curve=CURVE)
-    assert plan.interleaving_sessions is None
-    assert plan.credit_share is None
-    assert plan.reason.startswith("no order of the docs shown gains 90.0%: the most is ")
+    assert plan.small_change.sessions is None
+    assert plan.small_change.credit_share is None
+    assert plan.reordered.reason.startswith("no order of the docs shown gains 90.0%: the most is ")
     assert plan.ab_sessions > 0
 
 

@@ -6,7 +6,7 @@ from prsrank.cli.arguments import Json, Seed, print_json, working
 from prsrank.cli.interleave import By
 from prsrank.cli.log_curve import PlanCurve, curve_of
 from prsrank.cli.option_groups import LogOptions
-from prsrank.evaluation.online_plan import OnlinePlan
+from prsrank.evaluation.online_plan import InterleavingPlan, OnlinePlan
 from prsrank.evaluation.online_plan import plan_test as plan_for
 
 
@@ -52,17 +52,17 @@ def _lines(plan: OnlinePlan, curve: str) -> list[str]:
         f"a gain of {plan.gain:.1%} is {plan.gain * plan.clicks_per_session:.3g} clicks per session "
         f"({plan.clicks_per_session:.2f} as logged, variance {plan.variance:.2f})",
         f"A/B test: {plan.ab_sessions:,} sessions, half of them in each arm",
-        _interleaving(plan),
+        _interleaving(plan.small_change, "with a ranker that changes little"),
+        _interleaving(plan.reordered, "with one that orders the docs anew")
+        + "; one that brings many other docs may take as many as the A/B test",
         f"each finds the gain in {plan.power:.0%} of tests, and a difference that is not there in "
         f"{plan.level:.0%} (independent by {plan.by})",
         f"curve: {curve}",
     ]
 
 
-def _interleaving(plan: OnlinePlan) -> str:
-    if plan.interleaving_sessions is None:
-        return f"interleaving: not planned: {plan.reason}"
-    return (
-        f"interleaving: {plan.interleaving_sessions:,} sessions, in which the new ranker is to get "
-        f"{plan.credit_share:.1%} of the clicks"
-    )
+def _interleaving(plan: InterleavingPlan, ranker: str) -> str:
+    if plan.sessions is None:
+        return f"interleaving {ranker}: not planned: {plan.reason}"
+    share = f"it is to get {plan.credit_share:.1%} of the clicks"
+    return f"interleaving {ranker}: {plan.sessions:,} sessions, in which {share}"

@@ -5,7 +5,7 @@ power $1 - \beta$ if $n = (z_{1 - \alpha/2} + z_{1 - \beta})^2 \, v / \delta^2$,
 of a session: in an A/B test of each arm's clicks, in interleaving of the difference of credit.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -24,10 +24,25 @@ _LISTS = 2_000
 _COINS = 10
 """Drafts of each list; each once more with every coin turned over, so that luck cancels out."""
 
-_NOISE = 0.2
-"""Standard deviation, in log positions, of the moves that a better ranker makes for no reason."""
+_SMALL_NOISE, _LARGE_NOISE = 0.2, 2.0
+"""Standard deviations, in log positions, of the moves that a better ranker makes for no reason."""
 _AS_SHOWN, _BY_RELEVANCE = 1e-4, 1e8
 """Values of lambda that move no doc, and that order by relevance alone."""
+
+
+@dataclass(frozen=True)
+class InterleavingPlan:
+    """What an interleaving test takes.
+
+    Attributes:
+        sessions: how many it takes; None where `reason` says why there is no number.
+        credit_share: share of the clicks that the new ranker is expected to get.
+        reason: why no test could be planned; "" if one could.
+    """
+
+    sessions: int | None
+    credit_share: float | None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,9 +57,10 @@ class OnlinePlan:
         clicks_per_session: as logged.
         variance: of a session's clicks, as logged.
         ab_sessions: sessions of an A/B test, both arms together.
-        interleaving_sessions: sessions of an interleaving test; None where `reason` says why not.
-        credit_share: share of the clicks that the new ranker is expected to get in it.
-        reason: why no interleaving test could be planned; "" if one could.
+        small_change: interleaving with a ranker that moves few docs without reason.
+        reordered: interleaving with a ranker that orders the docs shown anew. One that brings
+            many other docs may take as many sessions as the A/B test: where the lists have no
+            doc in common, nothing cancels out.
     """
 
     gain: float
@@ -54,9 +70,8 @@ class OnlinePlan:
     clicks_per_session: float
     variance: float
     ab_sessions: int
-    interleaving_sessions: int | None
-    credit_share: float | None
-    reason: str = ""
+    small_change: InterleavingPlan
+    reordered: InterleavingPlan
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return the plan as a plain dict."""
@@ -103,10 +118,11 @@ def plan_test(
     spread = variance if by == "session" else _variance_by_query(clicks - mean, queries)
     arm = ceil(factor * spread * (2 + gain) / (gain * mean) ** 2)
     lists = ImprovedLists.drawn(log, np.flatnonzero(used), curve, seed)
-    sessions, share, reason = _interleaved(lists, gain, factor, _crowding(queries, by), seed)
-    return OnlinePlan(
-        gain, level, power, by, mean, variance, 2 * arm, sessions, share, reason=reason
+    small, large = (
+        _interleaved(lists.with_noise(noise, seed), gain, factor, _crowding(queries, by), seed)
+        for noise in (_SMALL_NOISE, _LARGE_NOISE)
     )
+    return OnlinePlan(gain, level, power, by, mean, variance, 2 * arm, small, large)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +138,7 @@ class ImprovedLists:
     Attributes:
         relevance: of each doc, list after list in the order shown (docs).
         p: propensity of each position (docs).
-        merit: -log k + noise of each doc (docs).
+        merit: -log k of each doc, with or without noise (docs).
         offsets: where each list begins, and the end (lists + 1).
     """
 
@@ -136,13 +152,16 @@ class ImprovedLists:
         cls, log: ClickLog, sessions: Longs, curve: PropensityCurve, seed: int
     ) -> "ImprovedLists":
         """Draw lists of a log, as often as these sessions showed them."""
-        rng = np.random.default_rng(seed)
-        chosen = rng.choice(sessions, _LISTS)
+        chosen = np.random.default_rng(seed).choice(sessions, _LISTS)
         slots, offsets = ragged_rows(log.ranking_offsets, log.session_ranking[chosen])
         p = curve.at(log.ranking_positions)
         relevance = _relevance(log, p)[log.ranking_docs]
-        merit = -np.log(log.ranking_positions[slots]) + _NOISE * rng.normal(size=len(slots))
-        return cls(relevance[slots], p[slots], merit, offsets)
+        return cls(relevance[slots], p[slots], -np.log(log.ranking_positions[slots]), offsets)
+
+    def with_noise(self, noise: float, seed: int) -> "ImprovedLists":
+        """Return the lists with noise in the merit of each doc."""
+        drawn = np.random.default_rng([seed, 2]).normal(scale=noise, size=len(self.merit))
+        return replace(self, merit=self.merit + drawn)
 
     def order(self, strength: float) -> Longs:
         """Return the rows of each list as the better ranker orders them."""
@@ -183,18 +202,20 @@ class _Credit(NamedTuple):
 
 def _interleaved(
     lists: ImprovedLists, gain: float, factor: float, crowding: float, seed: int
-) -> tuple[int | None, float | None, str]:
-    """Return sessions, the new ranker's share of the credit, and why there are none."""
+) -> InterleavingPlan:
+    """Return the sessions that show the gain of a better ranker of these lists."""
     order = _order_with(lists, gain)
     if order is None:
         most = lists.gain(lists.order(_BY_RELEVANCE))
-        return None, None, f"no order of the docs shown gains {gain:.1%}: the most is {most:.1%}"
+        reason = f"no order of the docs shown gains {gain:.1%}: the most is {most:.1%}"
+        return InterleavingPlan(None, None, reason)
     credit = lists.credit(order, seed)
     if credit.difference <= 0:
-        return None, None, "team-draft interleaving would not show such a change of order"
+        reason = "team-draft interleaving would not show such a change of order"
+        return InterleavingPlan(None, None, reason)
     variance = credit.variance + crowding * credit.between
     share = 0.5 + credit.difference / credit.clicks / 2
-    return ceil(factor * variance / credit.difference**2), share, ""
+    return InterleavingPlan(ceil(factor * variance / credit.difference**2), share)
 
 
 def _order_with(lists: ImprovedLists, gain: float) -> Longs | None:
