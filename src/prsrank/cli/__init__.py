@@ -25,6 +25,8 @@ COMMANDS = {
     "export": "Write a model in the format of a search engine or of another library.",
     "propensity": "Estimate the observation propensity of each position from a click log.",
     "plan-experiment": "Say how many randomised sessions a wanted precision takes, and what they cost.",
+    "plan-test": "Say how many sessions an online test of an expected gain takes: A/B, or interleaving.",
+    "interleave": "Say which of two rankers users prefer, from the log of a team-draft interleaving test.",
     "train": "Train a ranker on the clicks of a log.",
     "sensitivity": "Show how a model's ranking and estimated gain move under other assumptions.",
     "split": "Split a click log into a part to train on and a part to judge by; no query is in both.",

@@ -53,7 +53,9 @@ def curve_of(log: LogOptions, clicks: ClickLog, given: str | None) -> LogCurve:
         return LogCurve(given_curve(given, clicks.max_position), f"given: {given}")
     logged = clicks.ranking_propensities
     if logged is not None:
-        return LogCurve(_logged(clicks, logged), "the propensities in the log, their mean by position")
+        return LogCurve(
+            _logged(clicks, logged), "the propensities in the log, their mean by position"
+        )
     with (
         working(f"auditing {log.log}"),
         open_events(log.log, mapping=log.meaning(), memory=log.memory) as source,

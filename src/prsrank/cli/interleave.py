@@ -1,0 +1,83 @@
+"""The command `prsrank interleave`."""
+
+import warnings
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from prsrank.cli.arguments import Json, print_json, working
+from prsrank.cli.option_groups import LogOptions
+from prsrank.errors import DataWarning
+from prsrank.evaluation.interleaving import InterleavingTest, compare_credit
+from prsrank.evaluation.interleaving_log import Credit, credit_of
+from prsrank.logs.sources import open_events
+
+By = Annotated[
+    str,
+    typer.Option(
+        help="What is independent. session: the verdict is about this traffic. query: sessions of "
+        "a query may move together; the verdict is about queries like these."
+    ),
+]
+
+_VERDICTS = {
+    "better": "better: users click more on the docs of {new} than on those of {production}",
+    "worse": "worse: users click less on the docs of {new} than on those of {production}",
+    "no-difference": "no difference shown between {new} and {production}",
+}
+
+
+def interleave(
+    log: LogOptions,
+    team: str = typer.Option(
+        "team", metavar="COLUMN", help="The column that says which ranker picked the doc."
+    ),
+    new: str | None = typer.Option(
+        None,
+        metavar="TEAM",
+        help="Which of its values is the new ranker; default: 'new', else the last of the two.",
+    ),
+    by: By = "session",
+    confidence: float = typer.Option(0.95, help="Of the interval."),
+    json: Json = False,
+) -> None:
+    r"""Say which of two rankers users prefer, from the log of a team-draft interleaving test.
+
+    A click is credit for the ranker that picked the doc. Sessions without a team are left out.
+
+    \b
+    Examples:
+      prsrank interleave test.parquet
+      prsrank interleave test.parquet --team picked_by --new lambdamart --by query --json
+    """
+    meaning = replace(log.meaning(), contexts=(team,))
+    with (
+        working(f"reading {log.log}"),
+        open_events(log.log, mapping=meaning, memory=log.memory) as events,
+    ):
+        credit = credit_of(events, team=team, new=new)
+    test = compare_credit(
+        credit.production, credit.new, queries=credit.queries, by=by, confidence=confidence
+    )
+    if credit.warning:
+        warnings.warn(DataWarning(credit.warning), stacklevel=2)
+    if json:
+        names = {"production_team": credit.teams[0], "new_team": credit.teams[1]}
+        more = {"without_team": credit.without, "warning": credit.warning}
+        print_json(test.to_json_dict() | names | more)
+        return
+    for line in _lines(test, credit):
+        typer.echo(line)
+
+
+def _lines(test: InterleavingTest, credit: Credit) -> list[str]:
+    production, new = credit.teams
+    left_out = f"; {credit.without:,} more without a team" if credit.without else ""
+    return [
+        _VERDICTS[test.verdict].format(new=new, production=production),
+        f"{test.sessions:,} sessions of {test.queries:,} queries{left_out}: {test.new:,.0f} clicks "
+        f"on docs of {new} ({test.share:.1%}), {test.production:,.0f} on docs of {production}",
+        f"{test.difference:+.4f} clicks per session ({test.confidence:.0%} interval {test.low:+.4f} "
+        f"to {test.high:+.4f}, p = {test.p_value:.2g}, by {test.by})",
+    ]
