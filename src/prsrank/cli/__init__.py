@@ -34,7 +34,7 @@ COMMANDS = {
     "simulate": "Simulate a click log on the training part of a data set.",
     "describe": "Count the lists, docs, features, labels and relevant docs of a data set.",
     "convert": "Write a copy of a data set that opens at once, whatever its size.",
-    "reproduce": "Run an experiment of the PRS paper, or all, and judge its claim.",
+    "reproduce": "Run an experiment of the PRS paper, or beyond it, and judge its claim.",
 }
 """The commands and the first lines of their help, in the order a person with a log needs them.
 
