@@ -3,13 +3,25 @@
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.types import Floats
+from prsrank.types import Floats, Marks
 
 WIDE = 0.5
 """An interval is wide if half its width is more than this share of the propensity."""
 
+FEW_CARRIERS = 2
+"""A position that no more queries than this carry is weak, however narrow its interval."""
 
-def verdict_of(propensity: Floats, low: Floats, high: Floats, *, why_unknown: str) -> str:
+CARRIED_BY_FEW = f"carried by {FEW_CARRIERS} queries or fewer"
+
+
+def verdict_of(
+    propensity: Floats,
+    low: Floats,
+    high: Floats,
+    *,
+    why_unknown: str,
+    few: Marks | None = None,
+) -> str:
     """Return "identified", "weak: positions ..." or "not identified: ...".
 
     Args:
@@ -17,6 +29,7 @@ def verdict_of(propensity: Floats, low: Floats, high: Floats, *, why_unknown: st
         low: lower ends of the intervals.
         high: upper ends.
         why_unknown: why positions may be unknown, and what would help.
+        few: positions that no more than FEW_CARRIERS queries carry; default: none.
 
     >>> p = np.array([1.0, 0.5, 0.2])
     >>> verdict_of(p, p * [1, 0.9, 0.2], p * [1, 1.1, 3], why_unknown="")
@@ -28,8 +41,12 @@ def verdict_of(propensity: Floats, low: Floats, high: Floats, *, why_unknown: st
     if unknown[1:].all():
         return f"not identified: {why_unknown}"
     wide = ~unknown & ~((high - low) / 2 <= WIDE * propensity)
-    wide[0] = False
+    few = np.zeros_like(wide) if few is None else ~unknown & few
+    wide[0] = few[0] = False
+    wide &= ~few
     parts = []
+    if few.any():
+        parts.append(f"positions {in_words(np.flatnonzero(few) + 1)}: {CARRIED_BY_FEW}")
     if wide.any():
         parts.append(f"positions {in_words(np.flatnonzero(wide) + 1)}: few clicks, wide intervals")
     if unknown.any():
