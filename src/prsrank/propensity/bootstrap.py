@@ -19,7 +19,7 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.logs.pieces import Extent, LocalPieces, Pieces
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.shapes import SHAPES, check_shape
-from prsrank.propensity.verdict import FEW_CARRIERS, verdict_of
+from prsrank.propensity.verdict import FEW_CARRIERS, judge_counts
 from prsrank.types import Floats, Longs
 
 NO_CLICKS = "the log has no clicks at all: propensities cannot be estimated"
@@ -158,12 +158,15 @@ def curve_with_intervals(
         clicked = np.flatnonzero(np.isfinite(raw.log_p))
         low[clicked[-1] + 1 :][raw.log_p[clicked[-1] + 1 :] == -np.inf] = 0.0
     p[0] = low[0] = high[0] = 1.0
-    few = np.zeros(len(p), bool)
+    return Propensities(p, low, high, raw.clicks, _verdict(raw, p, options), method)
+
+
+def _verdict(raw: RawCurve, p: Floats, options: CurveOptions) -> str:
+    few = None
     # sessions of one query are independent, docs of one query are not
     if raw.carriers is not None and not options.only_randomised:
         few = raw.carriers <= FEW_CARRIERS
-    verdict = verdict_of(p, low, high, why_unknown=raw.why_unknown, few=few)
-    return Propensities(p, low, high, raw.clicks, verdict, method)
+    return str(judge_counts(~np.isnan(p), raw.clicks, why_unknown=raw.why_unknown, few=few))
 
 
 def replicate_curves(raw: RawCurve, *, replicates: int, seed: int) -> Floats:

@@ -72,7 +72,7 @@ class HarvestEstimator(CurveOptions):
     def identify(self, tables: LogTables) -> Identified:
         """Judge by the pairs of positions, or of neighbours, with clicks at both."""
         moved = MovedDocs(tables)
-        apart = 1 if self.form == "adjacent-chain" else moved.depth
+        apart = 1 if self.form == "adjacent-chain" else moved.paired
         links = [(k, other) for k, other, _, both in moved.pairs if both and other - k <= apart]
         return moved.judged(self.method, links)
 
