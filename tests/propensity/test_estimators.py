@@ -38,7 +38,8 @@ def test_what_all_estimators_share(simulated_log, name):
         assert (one.clicks <= log.position_counts()[1]).all()
         other = estimator(name).estimate(log, seed=8)
         assert other.propensity.tolist() == one.propensity.tolist()
-        assert other.low[1:].tolist() != one.low[1:].tolist()
+        # intervals of an unshaped curve are analytic
+        assert other.low.tolist() == one.low.tolist()
     # curves are found again by the name of their method: each form has its own
     assert one.method == estimator(name).method == name
     with pytest.raises((FrozenInstanceError, TypeError)):

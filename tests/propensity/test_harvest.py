@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -7,6 +8,7 @@ from scipy.optimize import minimize
 from prsrank.errors import InputError
 from prsrank.propensity.cells import count_cells
 from prsrank.propensity.harvest import HarvestEstimator, all_pairs, pair_statistics
+from prsrank.propensity.regression_em import RegressionEM
 
 TRUTH = np.array([1, 0.7, 0.5, 0.4, 0.3, 0.2])
 
@@ -135,7 +137,10 @@ def test_positions_that_no_doc_links_are_unknown(tiny_log):
     for form in ("all-pairs", "adjacent-chain"):
         curve = HarvestEstimator(form=form).estimate(log)
         assert np.isnan(curve.propensity).tolist() == [False, False, True]
-        assert curve.verdict == "weak: positions 3: no clicked docs link them to position 1"
+        assert curve.verdict == (
+            "weak: positions 2: carried by 2 queries or fewer; "
+            "positions 3: no clicked docs link them to position 1"
+        )
 
 
 def test_few_clicks_are_weak(simulated_log):
@@ -146,3 +151,49 @@ def test_few_clicks_are_weak(simulated_log):
 def test_bad_form():
     with pytest.raises(InputError, match="unknown form 'chain'"):
         HarvestEstimator(form="chain")
+
+
+@pytest.fixture
+def lone_log(tiny_log):
+    """Docs 0 and 1 change positions 1 and 2 in 30 queries; one query alone shows them at 2 and 3.
+
+    There doc 0 has 4 clicks of 10 at position 2 and 3 of 10 at position 3.
+    """
+    rankings = [(q, docs, (1, 2)) for q in range(30) for docs in ((0, 1), (1, 0))]
+    rankings += [(30, (0,), (2,)), (30, (0,), (3,))]
+    rng = np.random.default_rng(0)
+    sessions = [
+        (ranking, [k for k in (1, 2) if rng.random() < 0.6 / k])
+        for ranking in range(60)
+        for _ in range(20)
+    ]
+    sessions += [(60, [2] * (i < 4)) for i in range(10)] + [(61, [3] * (i < 3)) for i in range(10)]
+    return tiny_log(rankings, sessions)
+
+
+@pytest.mark.parametrize("estimator", [HarvestEstimator(), RegressionEM()])
+def test_a_position_that_one_query_links_is_weak(lone_log, estimator):
+    curve = estimator.estimate(lone_log)
+    assert curve.verdict == "weak: positions 3: carried by 2 queries or fewer"
+    # no narrower than chance in 3 clicks by those of position 1
+    chance = np.sqrt(1 / curve.clicks[2] + 1 / curve.clicks[0])
+    assert np.log(curve.high / curve.low)[2] / 2 >= 1.96 * chance
+
+
+def test_a_position_that_one_query_links_does_not_rule_the_monotone_curve(lone_log):
+    """There p_3 / p_2 is 3 / 4; swapped it is above 1, and the pool is position 2's."""
+    above = replace(HarvestEstimator(), shape="monotone")
+    log = replace(lone_log, ranking_positions=np.r_[lone_log.ranking_positions[:-2], 3, 2])
+    free, fitted = HarvestEstimator().estimate(log), above.estimate(log)
+    assert free.propensity[2] > free.propensity[1]
+    assert fitted.propensity[2] == fitted.propensity[1]
+    distance = np.abs(np.log(fitted.propensity[2] / free.propensity))
+    assert distance[1] < 0.1 * distance[2]
+
+
+def test_the_monotone_curve_does_not_depend_on_the_seed(simulated_log):
+    log = simulated_log(TRUTH, queries=30, rankers=2, sessions=600, noise=1, seed=0)
+    estimator = HarvestEstimator(shape="monotone")
+    one, two = (estimator.estimate(log, seed=seed).propensity for seed in (0, 1))
+    assert (HarvestEstimator().estimate(log).propensity != one)[1:].any()
+    np.testing.assert_array_equal(one, two)

@@ -12,6 +12,7 @@ from prsrank.audit.checks_clicks import (
 from prsrank.audit.checks_clients import check_clients
 from prsrank.audit.checks_duplicates import check_constant, check_duplicates
 from prsrank.audit.checks_features import check_features
+from prsrank.audit.checks_leaks import check_leaks
 from prsrank.audit.checks_lists import check_ids, check_lists, check_session_ids
 from prsrank.audit.checks_positions import check_base, check_gaps, check_starts, position_base
 from prsrank.audit.checks_randomised import check_designs, check_randomised
@@ -42,6 +43,7 @@ CHECKS: tuple[Check, ...] = (
     check_session_ids,
     check_clients,
     check_features,
+    check_leaks,
     check_drift,
     check_ids,
     check_randomised,

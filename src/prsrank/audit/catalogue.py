@@ -15,6 +15,7 @@ class Kind(NamedTuple):
 
 
 _LOG_BOTH = "log one row per shown doc, clicked or not"
+_LEAVE_OUT = "leave the feature out"
 _ONE_ROW = "keep one row per (query, session, doc)"
 
 KINDS: dict[str, Kind] = {
@@ -51,6 +52,9 @@ KINDS: dict[str, Kind] = {
     "feature-not-numeric": Kind("error", "turn it into numbers, or leave it out"),
     "feature-table-disagrees": Kind("error", "write one row per (query, doc) in the table"),
     "feature-rows-missing": Kind("error", "add the docs to the table of features"),
+    "feature-click-rate": Kind("error", f"{_LEAVE_OUT}, or make it from an earlier log"),
+    "feature-after-click": Kind("error", f"{_LEAVE_OUT}: it is known only after the click"),
+    "feature-only-clicked": Kind("error", f"{_LEAVE_OUT}: it is known only after the click"),
     "no-propensities": Kind(
         "warning", "randomise a share of the sessions, or log a second ranker's"
     ),
@@ -76,6 +80,7 @@ KINDS: dict[str, Kind] = {
     "single-doc-lists": Kind("warning", _LOG_BOTH),
     "feature-leak": Kind("warning", "leave the feature out: it is known only after the click"),
     "feature-is-position": Kind("warning", "leave the feature out: it holds the position"),
+    "feature-is-doc-position": Kind("warning", "leave the feature out: it holds the position"),
     "feature-infinite": Kind("warning", "replace infinite values by a bound"),
     "feature-missing": Kind("warning", "fill in the feature, or leave it out"),
     "feature-constant": Kind("warning", "leave the feature out: it cannot tell docs apart"),

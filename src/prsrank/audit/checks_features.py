@@ -9,7 +9,8 @@ from prsrank.audit.findings import Finding
 from prsrank.logs.row_rules import INFINITY, finite_sql
 
 _MISSING = 0.05
-_LEAK = 0.5
+# a perfect relevance feature goes with clicks by up to about 0.7; its absence should not at all
+_LEAK, _LEAK_BY_PRESENCE = 0.8, 0.5
 _POSITION = 0.95
 _NAMED = 5
 
@@ -26,6 +27,8 @@ class _Values:
     with_click: float | None
     presence_with_click: float | None
     with_position: float | None
+    with_inverse: float | None
+    with_log: float | None
 
     @property
     def missing(self) -> float:
@@ -34,16 +37,29 @@ class _Values:
 
     @property
     def leak(self) -> float:
-        """How far the value, or that there is one, goes with clicks."""
-        return max(_size(self.with_click), _size(self.presence_with_click))
+        """How far the value, or that there is one, goes with clicks; 0 if it can be honest."""
+        value, presence = _size(self.with_click), _size(self.presence_with_click)
+        return max(value * (value > _LEAK), presence * (presence > _LEAK_BY_PRESENCE))
+
+    @property
+    def position(self) -> float:
+        """How far the value goes with the position k, 1 / k or log k; 0 if it can be honest."""
+        best = max((self.with_position, self.with_inverse, self.with_log), key=_size)
+        return float(best) if best is not None and _size(best) > _POSITION else 0.0
+
+
+def numeric_features(tables: EventTables) -> list[str]:
+    """Return the features that hold numbers."""
+    source = tables.source
+    return [n for n in tables.features if source.is_number(n) or source.types[n] == "BOOLEAN"]
 
 
 def check_features(tables: EventTables) -> Iterator[Finding]:
     """Find problems of the features that are columns of the log."""
     types = tables.source.types
-    numeric = [n for n in tables.features if tables.source.is_number(n) or types[n] == "BOOLEAN"]
+    numeric = numeric_features(tables)
     other = {n: types[n] for n in tables.features if n not in numeric}
-    yield from _listed(tables, "feature-not-numeric", "hold no numbers", other)
+    yield from listed(tables, "feature-not-numeric", "hold no numbers", other)
     values = _values(tables, numeric) if numeric else {}
     if any(value.rows for value in values.values()):
         yield from _check_values(tables, values)
@@ -52,26 +68,22 @@ def check_features(tables: EventTables) -> Iterator[Finding]:
 
 def _check_values(tables: EventTables, values: Mapping[str, _Values]) -> Iterator[Finding]:
     infinite = {n: f"{v.infinite / v.rows:.1%}" for n, v in values.items() if v.infinite}
-    yield from _listed(tables, "feature-infinite", "are infinite in some rows", infinite)
+    yield from listed(tables, "feature-infinite", "are infinite in some rows", infinite)
     by_share = sorted(values.items(), key=lambda item: -item[1].missing)
     missing = {n: f"{v.missing:.1%}" for n, v in by_share if v.missing > _MISSING}
     what = f"are missing in more than {_MISSING:.0%} of the rows"
-    yield from _listed(tables, "feature-missing", what, missing)
+    yield from listed(tables, "feature-missing", what, missing)
     constant = {
         n: f"{v.low:g}" for n, v in values.items() if v.finite == v.rows and v.low == v.high
     }
-    yield from _listed(tables, "feature-constant", "are the same in every row", constant)
-    leaks = {n: f"correlation {v.leak:.2f}" for n, v in values.items() if v.leak > _LEAK}
-    yield from _listed(tables, "feature-leak", "go with clicks too well to be true", leaks)
-    gaps = {
-        n: f"correlation {v.with_position:.2f}"
-        for n, v in values.items()
-        if _size(v.with_position) > _POSITION
-    }
-    yield from _listed(tables, "feature-is-position", "go with the position", gaps)
+    yield from listed(tables, "feature-constant", "are the same in every row", constant)
+    leaks = {n: f"correlation {v.leak:.2f}" for n, v in values.items() if v.leak}
+    yield from listed(tables, "feature-leak", "go with clicks too well to be true", leaks)
+    gaps = {n: f"correlation {v.position:.2f}" for n, v in values.items() if v.position}
+    yield from listed(tables, "feature-is-position", "go with the position", gaps)
 
 
-def _listed(
+def listed(
     tables: EventTables, code: str, what: str, found: Mapping[str, str]
 ) -> Iterator[Finding]:
     """Yield one finding that names the first features and what was found about them."""
@@ -96,7 +108,7 @@ def _values(tables: EventTables, names: Sequence[str]) -> dict[str, _Values]:
             f"max({finite})",
             _correlation(finite, "c::INTEGER"),
             _correlation(has, "c::INTEGER"),
-            _correlation(finite, "k"),
+            *(_correlation(finite, of) for of in ("k", "1.0 / k", "ln(k)")),
         ]
     rows, *found = tables.row(f"SELECT count(*), {', '.join(wanted)} FROM {{events}}")
     size = len(wanted) // len(names)
@@ -120,7 +132,7 @@ def _changes(tables: EventTables, names: Sequence[str]) -> Iterator[Finding]:
     docs, found = changed_docs(tables, names)
     changed = {name: f"{count:,} docs" for name, count in found.items() if count}
     what = f"change between sessions for the same (query, doc), of {docs:,} shown again"
-    yield from _listed(tables, "feature-changes", what, changed)
+    yield from listed(tables, "feature-changes", what, changed)
 
 
 def changed_docs(tables: EventTables, names: Sequence[str]) -> tuple[int, dict[str, int]]:

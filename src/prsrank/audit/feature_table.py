@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from prsrank.audit.checks_features import changed_docs, check_features
+from prsrank.audit.checks_leaks import leaks_of
 from prsrank.audit.event_tables import EventTables
 from prsrank.audit.findings import Audit, Finding, worst_first
 from prsrank.files import FileName
@@ -29,6 +30,7 @@ def with_feature_table(
     """
     tables = open_feature_table(source, table, mapping)
     found = [f for f in check_features(tables) if f.code != "feature-changes"]
+    found += leaks_of(EventTables(source), tables)
     found += [*_disagreements(tables), *_missing_docs(source, tables.source)]
     return replace(audit, findings=worst_first([*audit.findings, *found]))
 

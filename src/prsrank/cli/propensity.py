@@ -1,5 +1,6 @@
 """The command `prsrank propensity`."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -88,7 +89,7 @@ def propensity(
     r"""Estimate the observation propensity of each position from a click log.
 
     With features (--data, --features, or columns that the mapping names) the clicks then judge
-    each curve: which power of it they look like.
+    each curve: which power of it they look like. Exit code 1: the log does not identify the curve.
 
     \b
     Examples:
@@ -104,21 +105,38 @@ def propensity(
         raise InputError("--data and --context do not run on Spark")
     else:
         found = _in_memory(log, estimators, lists, curve.context, seed)
-    curves = {name: one for name, (one, _) in found.items()}
     result, check = found[curve.method[0]]
-    if out is not None:
+    unknown = _unknown(result)
+    # a curve of nothing is not written: what would read it could only fail
+    if out is not None and not unknown:
         result.save(out)
-    if plot is not None:
-        plot_propensities(curves, plot)
+    named = dict(_named(found, curve.context))
+    drawn = {name: one for name, (one, _) in named.items() if not _unknown(one)}
+    if plot is not None and drawn:
+        plot_propensities(drawn, plot)
     if json:
         judged = {} if check is None else {"check": check.to_json_dict()}
         print_json(result.to_json_dict() | judged)
     else:
-        for name, one in found.items():
+        for name, one in named.items():
             _show(name, *one)
+    if unknown:
+        raise typer.Exit(1)
 
 
 _Found = dict[str, tuple[Propensities, Tempering | None]]
+
+
+def _named(found: _Found, context: str | None) -> Iterator[tuple[str, Any]]:
+    """Yield the curves by the names to show: each method's, and then those of its contexts."""
+    for name, (curve, check) in found.items():
+        yield name, (curve, check)
+        for value, own in curve.contexts.items():
+            yield f"{name}, {context} {value}", (own, None)
+
+
+def _unknown(curve: Propensities) -> bool:
+    return curve.verdict.startswith("not identified")
 
 
 def _estimated(
@@ -169,7 +187,7 @@ def _in_memory(
 def _checked(curve: Propensities, log: EngineLog, seed: int) -> Tempering | None:
     """Let the clicks judge a curve, if it is one."""
     sampled = log.counted(DOCS_FOR_JUDGING)
-    if curve.verdict.startswith("not identified") or not sampled.parts:
+    if _unknown(curve) or not sampled.parts:
         return None
     lists, counted = sampled.on_curve(curve)
     return temper_counts(counted, lists, seed=seed)
@@ -177,13 +195,17 @@ def _checked(curve: Propensities, log: EngineLog, seed: int) -> Tempering | None
 
 def _show(name: str, curve: "Propensities", check: Tempering | None) -> None:
     typer.echo(f"{name}: {curve.verdict}")
+    if _unknown(curve):
+        return
     typer.echo("position  propensity        95 % interval      clicks")
     for k in range(min(curve.positions, _SHOWN)):
-        typer.echo(
-            f"{k + 1:>8}  {curve.propensity[k]:10.4f}  "
-            f"{curve.low[k]:9.4f} to {curve.high[k]:7.4f}  {curve.clicks[k]:>10,}"
-        )
+        p, low, high = (_number(x[k]) for x in (curve.propensity, curve.low, curve.high))
+        typer.echo(f"{k + 1:>8}  {p:>10}  {low:>9} to {high:>7}  {curve.clicks[k]:>10,}")
     if curve.positions > _SHOWN:
         typer.echo(f"     ... and {curve.positions - _SHOWN} more (--json shows all)")
     if check is not None:
         typer.echo(f"{name}: {check.sentence}")
+
+
+def _number(value: float) -> str:
+    return "-" if value != value else f"{value:.4f}"

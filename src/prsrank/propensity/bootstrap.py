@@ -19,12 +19,14 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.logs.pieces import Extent, LocalPieces, Pieces
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.shapes import SHAPES, check_shape
-from prsrank.propensity.verdict import verdict_of
+from prsrank.propensity.verdict import FEW_CARRIERS, judge_counts
 from prsrank.types import Floats, Longs
 
 NO_CLICKS = "the log has no clicks at all: propensities cannot be estimated"
 
 _LEVEL = 0.95
+# so few units may agree by accident, and then show less chance than there is
+_CARRIERS_THAT_SHOW_CHANCE = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +85,8 @@ class RawCurve:
         zero_high: upper end of the interval where p is 0.
         zero_impressions: clicks that would be expected at each position if its p were 1; of matter
             where p is 0. None: not known.
+        carriers: queries, or sessions, with clicks behind each position (positions). None: not
+            known, and taken as enough.
     """
 
     log_p: Floats
@@ -91,23 +95,55 @@ class RawCurve:
     why_unknown: str
     zero_high: Floats | None = None
     zero_impressions: Floats | None = None
+    carriers: Longs | None = None
+
+    @property
+    def deviation(self) -> Floats:
+        r"""Standard deviation of log p at each position; NaN where log p is not finite.
+
+        That of the bootstrap, $\frac{n}{n-1} (\sum v^2 - (\sum v)^2 / n)$ for n units
+        of influence v, in closed form. Fewer than 10 carriers may agree by accident (a single
+        one always does): there it is at least what chance gives a ratio of two counts,
+        $1/c_1 + 1/c_k$.
+        """
+        return np.sqrt(self._bootstrapped() + self.unseen)
+
+    @property
+    def unseen(self) -> Floats:
+        """Variance by chance that the units do not show, where few carry a position."""
+        seen = self._bootstrapped()
+        if self.carriers is None:
+            return np.zeros_like(seen)
+        with np.errstate(divide="ignore"):
+            chance = 1 / self.clicks[0] + 1 / self.clicks.astype(np.float64)
+        few = (self.carriers < _CARRIERS_THAT_SHOW_CHANCE) & np.isfinite(chance)
+        few[0] = False
+        return np.where(few, np.maximum(chance - np.nan_to_num(seen), 0.0), 0.0)
+
+    def _bootstrapped(self) -> Floats:
+        units = len(self.influence)
+        if units < 2:
+            return np.where(np.isfinite(self.log_p), 0.0, np.nan)
+        v = np.nan_to_num(self.influence)
+        variance = ((v**2).sum(axis=0) - v.sum(axis=0) ** 2 / units) * (units / (units - 1))
+        return np.where(np.isfinite(self.log_p), np.maximum(variance, 0.0), np.nan)
 
 
 def curve_with_intervals(
     raw: RawCurve, *, options: CurveOptions, method: str, seed: int
 ) -> Propensities:
-    """Return the curve with intervals from bootstrap replicates, shaped if asked.
+    """Return the curve with intervals, shaped if asked.
 
-    Intervals are p_k exp(± t s_k): s_k is the standard deviation of log p over the
-    replicates, t Student's quantile with as many degrees of freedom as the units' influences
+    Intervals are p_k exp(± t s_k): s_k is the standard deviation of log p, over bootstrap
+    replicates if they take a shape, t Student's quantile with as many degrees of freedom as the units' influences
     amount to: few where few units carry the estimate.
     """
     log_p = raw.log_p
-    replicates = replicate_curves(raw, replicates=options.replicates, seed=seed)
-    deviation = _deviation(replicates, log_p)
+    deviation = raw.deviation
     if options.shape is not None and np.isfinite(log_p[1:]).any():
         fit = SHAPES[options.shape](log_p, deviation, raw.zero_impressions)
         log_p = fit(log_p)
+        replicates = replicate_curves(raw, replicates=options.replicates, seed=seed)
         # the replicates take the same shape, so that intervals are those of the shaped curve
         replicates = np.array([fit(row) for row in replicates])
         deviation = _deviation(replicates, log_p)
@@ -122,21 +158,29 @@ def curve_with_intervals(
         clicked = np.flatnonzero(np.isfinite(raw.log_p))
         low[clicked[-1] + 1 :][raw.log_p[clicked[-1] + 1 :] == -np.inf] = 0.0
     p[0] = low[0] = high[0] = 1.0
-    verdict = verdict_of(p, low, high, why_unknown=raw.why_unknown)
-    return Propensities(p, low, high, raw.clicks, verdict, method)
+    return Propensities(p, low, high, raw.clicks, _verdict(raw, p, options), method)
+
+
+def _verdict(raw: RawCurve, p: Floats, options: CurveOptions) -> str:
+    few = None
+    # sessions of one query are independent, docs of one query are not
+    if raw.carriers is not None and not options.only_randomised:
+        few = raw.carriers <= FEW_CARRIERS
+    return str(judge_counts(~np.isnan(p), raw.clicks, why_unknown=raw.why_unknown, few=few))
 
 
 def replicate_curves(raw: RawCurve, *, replicates: int, seed: int) -> Floats:
     """Return bootstrap replicates of log p (replicates x positions)."""
     units = len(raw.influence)
-    if units < 2:
-        return np.full((replicates, len(raw.log_p)), np.nan)
     rng = np.random.default_rng(seed)
+    unseen = rng.normal(size=(replicates, len(raw.log_p))) * np.sqrt(raw.unseen)
+    if units < 2:
+        return np.asarray(raw.log_p + unseen)
     # a draw with replacement is a number of copies of each unit: influences make it one product
     drawn = rng.multinomial(units, np.full(units, 1 / units), size=replicates)
     moves = (drawn - 1.0) @ np.nan_to_num(raw.influence)
     # the variance over n drawn units is too small by (n - 1) / n
-    return np.asarray(raw.log_p + moves * np.sqrt(units / (units - 1)))
+    return np.asarray(raw.log_p + moves * np.sqrt(units / (units - 1)) + unseen)
 
 
 def degrees_of_freedom(influence: Floats) -> Floats:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.units import UnitSums, id_keys, joined_keys, query_keys
+from prsrank.logs.units import UnitSums, id_keys, joined_keys, query_keys, units_of
 from prsrank.sorting import rows_by_group, sort_with_index
 from prsrank.types import Floats, Longs, Marks
 
@@ -97,8 +97,17 @@ def count_cells(log: ClickLog, *, depth: int | None = None) -> Cells:
 
 
 def queries_of(cells: Cells) -> UnitSums:
-    """Return the queries of the cells as units, for counting them over the pieces of a log."""
-    return UnitSums.of(cells.query_key, np.zeros((cells.docs, 0)))
+    """Return the clicks of each query, or group of queries, at each position (units x positions)."""
+    keys, unit = units_of(cells.query_key)
+    cell = unit[cells.cell_docs] * cells.depth + cells.positions - 1
+    clicks = np.bincount(cell, cells.clicked, len(keys) * cells.depth)
+    values = clicks.reshape(len(keys), cells.depth).astype(np.float64)
+    return UnitSums(keys, np.arange(cells.depth), values)
+
+
+def carriers_of(queries: UnitSums) -> Longs:
+    """Return how many queries have clicks at each position."""
+    return np.asarray((queries.values > 0).sum(axis=0))
 
 
 @njit(cache=True, nogil=True)

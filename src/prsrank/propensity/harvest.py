@@ -15,7 +15,7 @@ from prsrank.propensity.bootstrap import (
     curve_with_intervals,
     not_identified,
 )
-from prsrank.propensity.cells import Cells, count_cells, queries_of
+from prsrank.propensity.cells import Cells, carriers_of, count_cells, queries_of
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.identification import Identified, MovedDocs
 from prsrank.propensity.links import linked_to_first, solve_grounded
@@ -72,7 +72,7 @@ class HarvestEstimator(CurveOptions):
     def identify(self, tables: LogTables) -> Identified:
         """Judge by the pairs of positions, or of neighbours, with clicks at both."""
         moved = MovedDocs(tables)
-        apart = 1 if self.form == "adjacent-chain" else moved.depth
+        apart = 1 if self.form == "adjacent-chain" else moved.paired
         links = [(k, other) for k, other, _, both in moved.pairs if both and other - k <= apart]
         return moved.judged(self.method, links)
 
@@ -89,7 +89,8 @@ class HarvestEstimator(CurveOptions):
         count = len(queries.keys)
         flows = moved.total(lambda cells: _unit_flows(cells, fit.gain, count)).values
         influence = solve_grounded(fit.conductance, flows, fit.linked)
-        raw = RawCurve(np.log(fit.propensity), influence, clicks, _UNKNOWN)
+        carriers = carriers_of(queries)
+        raw = RawCurve(np.log(fit.propensity), influence, clicks, _UNKNOWN, carriers=carriers)
         return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
 
 

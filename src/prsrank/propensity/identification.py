@@ -1,19 +1,19 @@
 r"""Which positions a log tells an estimator of, by counts alone.
 
 A position's propensity is known relative to position 1 if comparisons link the two. What
-counts as a comparison is each estimator's own: its `identify`. An estimate is called weak if
-some positions are not linked, or if the clicks behind them are so few that the interval
-$1.96 \sqrt{1/c_1 + 1/c_k}$ of log p is wide.
+counts as a comparison is each estimator's own: its `identify`. The verdict is `judge_counts`, as
+for an estimated curve.
 """
 # ruff: noqa: S608 -- queries hold constants, never a user's text
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from prsrank.propensity.verdict import WIDE, in_words
+import numpy as np
+
+from prsrank.propensity.verdict import FEW_CARRIERS, judge_counts
 from prsrank.types import LogTables
 
-_Z = 1.96
 _DEPTH, _SHALLOW = 50, 10
 _MOST_PAIRS = 200_000_000
 
@@ -29,10 +29,15 @@ SHUFFLED = (
 """SQL: whether the design of a session puts the doc at position k by chance."""
 
 _PART = (
-    "WITH several AS (SELECT q, d, sum(clicked) AS total FROM {{cells}} WHERE k <= {depth} "
+    "WITH several AS (SELECT q, d, sum(clicked) AS total FROM {{cells}} "
     "GROUP BY q, d HAVING count(*) > 1), "
     "part AS (SELECT c.*, total FROM {{cells}} c JOIN several s ON c.q = s.q AND c.d = s.d "
     "WHERE k <= {depth}) "
+)
+_CLICKS = (
+    "SELECT k, sum(clicked)::BIGINT, count(DISTINCT CASE WHEN clicked > 0 THEN c.q END) "
+    "FROM {cells} c JOIN (SELECT q, d FROM {cells} GROUP BY q, d HAVING count(*) > 1) s "
+    "ON c.q = s.q AND c.d = s.d GROUP BY k"
 )
 
 
@@ -95,58 +100,75 @@ def judged(
     none: str,
     unlinked: str,
     counts: Mapping[str, int],
+    queries: Mapping[int, int] | None = None,
 ) -> Identified:
-    """Return a verdict from the positions that are linked to 1 and the clicks behind each."""
+    """Return a verdict from the positions that are linked to 1 and the clicks behind each.
+
+    Args:
+        method: name of the estimator.
+        known: positions that are linked to position 1.
+        clicks: clicks behind each position.
+        depth: the last position.
+        none: why nothing is linked, if so.
+        unlinked: why some positions are not.
+        counts: what the log holds for the estimator.
+        queries: queries with clicks behind each position; default: enough.
+    """
     if len(known - {1}) == 0:
         return Identified(method, "not identified", none, counts)
-    thin = [k for k in sorted(known - {1}) if not _enough(clicks.get(1, 0), clicks.get(k, 0))]
-    unknown = [k for k in range(2, depth + 1) if k not in known]
-    parts = []
-    if thin:
-        parts.append(f"positions {in_words(thin)}: few clicks")
-    if unknown:
-        parts.append(f"positions {in_words(unknown)}: {unlinked}")
-    if parts:
-        return Identified(method, "weak", "; ".join(parts), counts)
-    total = sum(clicks.values())
-    reason = f"{total:,} clicks link positions 1 to {depth}"
-    return Identified(method, "identified", reason, counts)
-
-
-def _enough(one: int, other: int) -> bool:
-    # the half-width of a log ratio of two counts
-    return one > 0 and other > 0 and _Z * (1 / one + 1 / other) ** 0.5 <= WIDE
+    at = range(1, depth + 1)
+    few = None
+    if queries is not None:
+        few = np.array([queries.get(k, 0) <= FEW_CARRIERS for k in at])
+    found = judge_counts(
+        np.array([k in known for k in at]),
+        np.array([clicks.get(k, 0) for k in at]),
+        why_unknown=unlinked,
+        few=few,
+    )
+    plenty = f"{sum(clicks.values()):,} clicks link positions 1 to {depth}"
+    return Identified(method, found.status, found.reason or plenty, counts)
 
 
 class MovedDocs:
     """What docs shown at several positions tell; pairs of positions that share such docs.
 
     Attributes:
-        depth: the last position looked at: all would be too many pairs in a large log.
+        depth: the last position of the log.
+        paired: the last of which pairs are looked at: all would be too many in a large log.
         docs: number of such docs.
         pairs: two positions, the number of clicked docs shown at both, whether both have clicks.
         clicks: clicks on such docs, by position.
+        queries: queries with such clicks, by position.
     """
 
     def __init__(self, tables: LogTables) -> None:
-        self.depth, self.docs = _affordable(tables, depth_of(tables))
+        self.depth = depth_of(tables)
+        self.paired, self.docs = _affordable(tables, self.depth)
         found = tables.rows(
-            f"{_PART.format(depth=self.depth)} SELECT a.k, b.k, count(*) FILTER (a.total > 0), "
-            "sum(a.clicked) > 0 AND sum(b.clicked) > 0, sum(a.clicked)::BIGINT "
-            "FROM part a JOIN part b ON a.q = b.q AND a.d = b.d WHERE a.k <= b.k GROUP BY a.k, b.k"
+            f"{_PART.format(depth=self.paired)} SELECT a.k, b.k, count(*) FILTER (a.total > 0), "
+            "sum(a.clicked) > 0 AND sum(b.clicked) > 0 "
+            "FROM part a JOIN part b ON a.q = b.q AND a.d = b.d WHERE a.k < b.k GROUP BY a.k, b.k"
         )
-        self.pairs = [row[:4] for row in found if row[0] != row[1]]
-        self.clicks = {row[0]: row[4] for row in found if row[0] == row[1]}
+        self.pairs = found
+        counted = tables.rows(_CLICKS)
+        self.clicks = {k: clicks for k, clicks, _ in counted}
+        self.queries = {k: queries for k, _, queries in counted}
 
     def judged(self, method: str, links: Iterable[tuple[int, int]]) -> Identified:
         """Return the verdict for an estimator that compares these pairs of positions."""
         none = f"every doc was only ever shown at one position; {MOVE}"
         if self.docs:
             none = f"no clicked docs link any position to position 1; {MOVE}"
+        known = linked_positions(links)
+        # below the pairs that were looked at clicks have to do, unless the links end before
+        if self.paired in known:
+            known |= {k for k, clicks in self.clicks.items() if k > self.paired and clicks}
         return judged(
             method,
-            linked_positions(links),
+            known,
             self.clicks,
+            queries=self.queries,
             depth=self.depth,
             none=none,
             unlinked="no clicked docs link them to position 1",

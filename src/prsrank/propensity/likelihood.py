@@ -15,7 +15,7 @@ from prsrank.propensity.bootstrap import (
     curve_with_intervals,
     not_identified,
 )
-from prsrank.propensity.cells import Cells
+from prsrank.propensity.cells import Cells, carriers_of, queries_of
 from prsrank.propensity.cells_on_lists import count_on_lists
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import Propensities, power_law
@@ -113,7 +113,8 @@ class LikelihoodEstimator(CurveOptions):
         with np.errstate(divide="ignore"):
             log_p = np.where(cells.clicks_at > 0, np.log(p), np.nan)[:depth]
         influence = influence_given_relevance(cells, p, q)[:, :depth]
-        raw = RawCurve(log_p, influence, cells.clicks_at[:depth], "no clicks")
+        clicks, carriers = cells.clicks_at[:depth], carriers_of(queries_of(cells))[:depth]
+        raw = RawCurve(log_p, influence, clicks, "no clicks", carriers=carriers)
         return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
 
 

@@ -92,7 +92,15 @@ class RandomisedEstimator(CurveOptions):
             influence = here / clicks - first / at_first
             # no click among n: with 95 % confidence fewer than 3.0 were expected
             zero_high = -np.log(0.05) / at_first
-        raw = RawCurve(log_p, influence, clicks.astype(np.int64), _UNKNOWN, zero_high, at_first)
+        raw = RawCurve(
+            log_p,
+            influence,
+            clicks.astype(np.int64),
+            _UNKNOWN,
+            zero_high=zero_high,
+            zero_impressions=at_first,
+            carriers=(here > 0).sum(axis=0),
+        )
         return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
 
 

@@ -17,7 +17,7 @@ from prsrank.propensity.bootstrap import (
     curve_with_intervals,
     not_identified,
 )
-from prsrank.propensity.cells import Cells, count_cells, queries_of
+from prsrank.propensity.cells import Cells, carriers_of, count_cells, queries_of
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.em_steps import (
     CellLikelihood,
@@ -134,7 +134,7 @@ class RegressionEM(CurveOptions):
         influence = solve_grounded(information, scores, linked)
         with np.errstate(divide="ignore", invalid="ignore"):  # positions without clicks
             log_p = np.where(linked, np.log(p / p[0]), np.nan)
-        raw = RawCurve(log_p, influence, clicks, _UNKNOWN)
+        raw = RawCurve(log_p, influence, clicks, _UNKNOWN, carriers=carriers_of(queries))
         return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
 
     def _by_features(self, cells: Cells, features: Reals, seed: int) -> Propensities:
@@ -147,7 +147,8 @@ class RegressionEM(CurveOptions):
         p, r = self._fit_trees(cells, features, seed)
         with np.errstate(divide="ignore"):
             log_p = np.where(clicks > 0, np.log(p / p[0]), np.nan)
-        raw = RawCurve(log_p, influence_given_relevance(cells, p, r), clicks, "no clicks")
+        influence, carriers = influence_given_relevance(cells, p, r), carriers_of(queries_of(cells))
+        raw = RawCurve(log_p, influence, clicks, "no clicks", carriers=carriers)
         curve = curve_with_intervals(raw, options=self, method=self.method, seed=seed)
         if (shown < 2).all() and cells.depth > 1:
             return replace(curve, verdict=f"weak: positions 2-{cells.depth}: {_BY_FEATURES}")

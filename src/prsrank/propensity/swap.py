@@ -99,7 +99,9 @@ class SwapEstimator(CurveOptions):
         if not len(counts):
             return not_identified(depth, behind, method=self.method, why=_NONE)
         log_p, influence = curve_of_pairs(pairs, counts, depth=depth)
-        raw = RawCurve(log_p, influence, behind, _UNKNOWN)
+        carriers = np.zeros(depth, np.int64)
+        np.add.at(carriers, pairs - 1, (counts > 0).sum(axis=0))
+        raw = RawCurve(log_p, influence, behind, _UNKNOWN, carriers=carriers)
         return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
 
 

@@ -1,16 +1,69 @@
 """What a log can say about a curve, in words."""
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.types import Floats
+from prsrank.types import Floats, Longs, Marks
 
 WIDE = 0.5
 """An interval is wide if half its width is more than this share of the propensity."""
 
+FEW_CARRIERS = 2
+"""A position that no more queries than this carry is weak, however narrow its interval."""
+
+_CARRIED_BY_FEW = f"carried by {FEW_CARRIERS} queries or fewer"
+_ONLY_FIRST = "only position 1 was shown; nothing can be compared with it"
+_Z = 1.96
+
+
+class Verdict(NamedTuple):
+    """What a log can tell an estimator: "identified", "weak" or "not identified", and why."""
+
+    status: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.status}: {self.reason}" if self.reason else self.status
+
+
+def judge_counts(
+    known: Marks, clicks: Longs, *, why_unknown: str, few: Marks | None = None
+) -> Verdict:
+    r"""Judge by the clicks behind each position, as an audit can before anything is estimated.
+
+    A position has few clicks if the interval $1.96 \sqrt{1/c_1 + 1/c_k}$ of log p is wide.
+
+    Args:
+        known: positions that comparisons link to position 1.
+        clicks: clicks behind each position.
+        why_unknown: why positions may be unknown, and what would help.
+        few: positions that no more than FEW_CARRIERS queries carry; default: none.
+
+    >>> str(judge_counts(np.array([True, True, True]), np.array([900, 90, 9]), why_unknown=""))
+    'weak: positions 3: few clicks'
+    """
+    if len(known) < 2:
+        return Verdict("not identified", _ONLY_FIRST)
+    beyond = np.arange(len(known)) > 0
+    if not known[beyond].any():
+        return Verdict("not identified", why_unknown)
+    few = known & beyond & (np.zeros_like(known) if few is None else few)
+    with np.errstate(divide="ignore"):
+        reach = _Z * np.sqrt(1 / np.float64(clicks[0]) + 1 / clicks.astype(np.float64))
+    thin = known & beyond & ~few & ~(reach <= WIDE)
+    marks = {_CARRIED_BY_FEW: few, "few clicks": thin, why_unknown: ~known & beyond}
+    parts = [
+        f"positions {in_words(np.flatnonzero(at) + 1)}: {why}"
+        for why, at in marks.items()
+        if at.any()
+    ]
+    return Verdict("weak", "; ".join(parts)) if parts else Verdict("identified")
+
 
 def verdict_of(propensity: Floats, low: Floats, high: Floats, *, why_unknown: str) -> str:
-    """Return "identified", "weak: positions ..." or "not identified: ...".
+    """Judge by intervals, where more than a curve's own clicks stands behind it.
 
     Args:
         propensity: the curve; NaN where the log says nothing.
@@ -23,7 +76,7 @@ def verdict_of(propensity: Floats, low: Floats, high: Floats, *, why_unknown: st
     'weak: positions 3: few clicks, wide intervals'
     """
     if len(propensity) < 2:
-        return "not identified: only position 1 was shown; nothing can be compared with it"
+        return f"not identified: {_ONLY_FIRST}"
     unknown = np.isnan(propensity)
     if unknown[1:].all():
         return f"not identified: {why_unknown}"

@@ -1,0 +1,120 @@
+"""A sample of the docs of a log: their clicks, positions and features, one row per (query, doc)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from prsrank.audit.event_tables import EventTables
+from prsrank.logs.row_rules import finite_sql
+from prsrank.types import Floats, IdArray
+
+_DOCS = 20_000
+_VALUES = 4_000_000
+_HASHES = 16**4
+# of each feature in rows of a doc: how many, how many clicked, mean, variance, mean where clicked
+_COLUMNS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureValues:
+    """A feature of each doc of a sample.
+
+    Attributes:
+        known: rows with a finite value (docs).
+        known_clicked: those of them with a click (docs).
+        mean: mean value over the rows; NaN where there is none (docs).
+        variance: of the value over the rows of the doc (docs).
+        mean_clicked: mean value over the clicked rows; NaN where there is none (docs).
+    """
+
+    known: Floats
+    known_clicked: Floats
+    mean: Floats
+    variance: Floats
+    mean_clicked: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class DocSample:
+    """Some docs of a log, in an order that means nothing.
+
+    Attributes:
+        query: of each doc, as text.
+        shown: rows of each doc.
+        clicked: clicked rows of each doc.
+        position: mean position.
+        first: first position.
+        features: by name; one table holds the features of either the rows or the docs.
+        by_row: whether features are columns of the log, so that they may change between rows.
+    """
+
+    query: IdArray
+    shown: Floats
+    clicked: Floats
+    position: Floats
+    first: Floats
+    features: dict[str, FeatureValues]
+    by_row: bool
+
+    @property
+    def rate(self) -> Floats:
+        """Clicks by impressions of each doc."""
+        return self.clicked / self.shown
+
+
+def sample_docs(log: EventTables, features: EventTables, names: Sequence[str]) -> DocSample:
+    """Return some docs of a log, by a hash that DuckDB and Spark share.
+
+    Args:
+        log: the events.
+        features: what has the features: the log itself, or a table beside it.
+        names: of the features.
+    """
+    (docs,) = log.row("SELECT count(DISTINCT (q, d)) FROM {events} WHERE d IS NOT NULL")
+    most = min(_DOCS, _VALUES // (_COLUMNS * len(names)))
+    below = format(min(_HASHES - 1, int(_HASHES * most / max(docs, 1))), "04x")
+    sampled = (
+        "FROM {events} WHERE q IS NOT NULL AND d IS NOT NULL "
+        f"AND substr(md5(d::VARCHAR), 1, 4) <= '{below}' "
+    )
+    values = ", ".join(_values_sql(features.number(name)) for name in names)
+    counts = "count(c), count(*) FILTER (c), avg(k), min(k)"
+    by_row = log is features
+    rows = log.rows(
+        f"SELECT q::VARCHAR, d::VARCHAR, {counts}{', ' + values if by_row else ''} "
+        f"{sampled}GROUP BY q, d HAVING count(c) > 0"
+    )
+    if not by_row:
+        table = {
+            (q, d): row
+            for q, d, *row in features.rows(
+                f"SELECT q::VARCHAR, d::VARCHAR, {values} {sampled}GROUP BY q, d"
+            )
+        }
+        rows = [(*row, *table[row[:2]]) for row in rows if row[:2] in table]
+    return _sample(rows, names, by_row)
+
+
+def _values_sql(x: str) -> str:
+    # huge values overflow DuckDB's sums, which is an error; no feature that large is a leak
+    x = f"CASE WHEN {finite_sql(x)} AND abs({x}) < 1e100 THEN {x} END"
+    return f"count({x}), count({x}) FILTER (c), avg({x}), var_pop({x}), avg({x}) FILTER (c)"
+
+
+def _sample(rows: list[tuple[Any, ...]], names: Sequence[str], by_row: bool) -> DocSample:
+    # engines return rows in orders of their own; sorted, and then mixed so that equal values of
+    # a feature do not stand in the order of ids
+    rows = sorted(rows, key=lambda row: row[:2])
+    rows = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
+    query = np.array([row[0] for row in rows], np.str_)
+    numbers = np.array([row[2:] for row in rows], np.float64).reshape(
+        len(rows), 4 + _COLUMNS * len(names)
+    )
+    shown, clicked, position, first, *values = numbers.T
+    features = {
+        name: FeatureValues(*values[_COLUMNS * i : _COLUMNS * (i + 1)])
+        for i, name in enumerate(names)
+    }
+    return DocSample(query, shown, clicked, position, first, features, by_row)

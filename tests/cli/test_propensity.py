@@ -1,0 +1,68 @@
+"""What `prsrank propensity` prints, writes and returns."""
+
+import json
+
+import duckdb
+import pytest
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A log of two rankings of 30 queries on two devices, and one that shows each doc once."""
+    folder = tmp_path_factory.mktemp("propensity")
+    # the doc at position k of ranking 0 is k, of ranking 1 it is 4 - k; clicks at rate 1 / 2k
+    rows = (
+        "SELECT q AS query_id, q * 1000 + s AS session_id, k AS position, "
+        "if(s % 2 = 0, k, 4 - k) AS doc_id, hash(q, s, k) % (2 * k) = 0 AS click, "
+        "if(s % 3 = 0, 'phone', 'desk') AS device "
+        "FROM range(30) a(q), range(90) b(s), range(1, 4) c(k)"
+    )
+    with duckdb.connect() as connection:
+        connection.sql(rows).write_parquet(str(folder / "log.parquet"))
+        connection.sql(f"SELECT * FROM ({rows}) WHERE session_id % 2 = 0").write_parquet(  # noqa: S608
+            str(folder / "plain.parquet")
+        )
+    return folder
+
+
+def test_not_identified_is_one_sentence_and_exit_code_1(prsrank, folder, tmp_path):
+    out, plot = tmp_path / "p.json", tmp_path / "p.svg"
+    options = ("propensity", folder / "plain.parquet", "--method", "harvest")
+    code, text, _ = prsrank(*options, "--out", out, "--plot", plot)
+    assert code == 1
+    assert text.splitlines() == [
+        "harvest: not identified: every doc was only ever shown at one position; "
+        "log sessions of a second ranker or randomise a share"
+    ]
+    assert not out.exists()
+    assert not plot.exists()
+    code, text, _ = prsrank(*options, "--json")
+    assert code == 1
+    assert json.loads(text)["propensity"] == [1, None, None]
+
+
+def test_the_first_method_decides(prsrank, folder):
+    methods = ("--method", "known", "--method", "harvest")
+    code, text, _ = prsrank("propensity", folder / "plain.parquet", *methods)
+    assert code == 0
+    assert "nan" not in text
+    assert "harvest: not identified" in text
+
+
+def test_every_curve_of_a_context_is_printed_and_drawn(prsrank, folder, tmp_path):
+    plot = tmp_path / "p.svg"
+    options = ("propensity", folder / "log.parquet", "--method", "harvest", "--context", "device")
+    code, text, _ = prsrank(*options, "--plot", plot)
+    assert code == 0
+    heads = [line for line in text.splitlines() if not line.startswith(" ") and ":" in line]
+    assert [head.split(":")[0] for head in heads] == [
+        "harvest", "harvest, device desk", "harvest, device phone",
+    ]  # fmt: skip
+    curves = json.loads(prsrank(*options, "--json")[1])["contexts"]
+    for curve in curves.values():
+        assert curve["propensity"][1] is None
+        assert f"{curve['propensity'][2]:10.4f}" in text
+    assert "nan" not in text
+    drawn = plot.read_text()
+    assert "device phone" in drawn
+    assert "device desk" in drawn
