@@ -269,7 +269,7 @@ def test_a_fit_with_toys(log, tmp_path, prsrank_run):
 def test_help_names_the_toys(prsrank_run):
     for command, words in {
         "train": ("lightgbm_position or toy.", "doubly_robust or toy."),
-        "fit": ("lightgbm_position or toy; not", "posterior or toy; not"),
+        "fit": ("lightgbm_position or toy; not", "doubly_robust or toy; not"),
         "propensity": ("likelihood or toy.",),
         "simulate": ("trust or toy.",),
         "export": ("onnx or toy.",),
