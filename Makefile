@@ -14,7 +14,7 @@ demo: $(STAMP)
 # the second run skips, with the reason, what needs Java or Chromium where there is none
 test: $(STAMP) $(SPARK) lint
 	$(BIN)/pytest -n auto
-	$(BIN)/pytest -m "spark or browser" tests/spark tests/report
+	$(BIN)/pytest -m "(spark or browser) and not slow" tests/spark tests/report
 
 test-slow: $(STAMP)
 	$(BIN)/pytest -n auto -m slow

@@ -123,6 +123,7 @@ def test_bad_input_is_one_line_and_writes_nothing(spark, log_with_features, tmp_
     assert spark.session.sparkContext._jsc.getPersistentRDDs().isEmpty()
 
 
+@pytest.mark.slow  # tests/spark/test_log.py has the same pairs in seconds
 def test_posterior_pairs_of_one_worker(spark, half_randomised, tmp_path):
     """Clicks have weights; their counts, the prior's trees and the pairs stay on the worker."""
     here, there = fitted_on_both(
