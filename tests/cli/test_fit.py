@@ -2,6 +2,7 @@
 
 import json
 
+import duckdb
 import pytest
 import typer
 
@@ -9,7 +10,7 @@ from prsrank.cli import app, run
 from prsrank.rankers.base import load_ranker
 
 DATA = "synthetic:mq2007:60"
-QUICK = ("--trials", "1", "--trees", "10")
+QUICK = ("--trials", "1", "--trees", "10", "--weighting", "prs")
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +22,10 @@ def log(tmp_path_factory):
 
 
 def test_fit_repeat_and_export(prsrank, log, tmp_path):
-    code, out, err = prsrank("fit", log, "--data", DATA, *QUICK, "--out", tmp_path / "fitted")
+    quick = ("--trials", "1", "--trees", "10")
+    code, out, err = prsrank("fit", log, "--data", DATA, *quick, "--out", tmp_path / "fitted")
     assert code == 0, err
-    for words in ("audit: ", "held out: ", "propensities: randomised", "PRS against", "written: "):
+    for words in ("audit: ", "held out: ", "propensities: randomised", "Next: ", "written: "):
         assert words in out
     manifest = tmp_path / "fitted" / "manifest.json"
     code, out, _ = prsrank("fit", "--from", manifest, "--out", tmp_path / "again", "--json")
@@ -31,11 +33,58 @@ def test_fit_repeat_and_export(prsrank, log, tmp_path):
     found = json.loads(out)
     assert found["differs"] == []
     assert {one["ranker"] for one in found["evaluation"]["estimates"]} == {
-        *("logged", "prs", "ips", "naive"),
+        *("logged", "posterior", "prs", "ips", "naive", "lightgbm_position"),
     }
+    assert found["verdict"] in ("test-online", "no-difference")
+    assert found["model"]["name"] in found["rankers"]
     model = tmp_path / "model.txt"
     assert prsrank("export", tmp_path / "fitted", "--to", "lightgbm", "--out", model)[0] == 0
-    assert load_ranker(tmp_path / "again" / "model").about_["weighting"] == "prs"
+    about = load_ranker(tmp_path / "again" / "model").about_
+    assert about["weighting"] == found["model"]["name"]
+
+
+def test_a_thin_log_is_refused_and_can_be_forced(prsrank, tmp_path):
+    log, out = tmp_path / "thin.parquet", tmp_path / "thin"
+    simulate = ("simulate", DATA, "--clicks", "80", "--randomised", "0.5", "--out", log)
+    assert prsrank(*simulate)[0] == 0
+    fit = ("fit", log, "--data", DATA, *QUICK, "--propensity", "power:1", "--out", out)
+    code, told, _ = prsrank(*fit)
+    assert code == 1
+    assert told.startswith("Too thin: don't ship: ")
+    assert "no model is written: --force" in told
+    assert not (out / "model").exists()
+    assert (out / "report.html").exists()
+    assert "wrote no model" in prsrank("export", out, "--to", "lightgbm", "--out", "x")[2]
+    code, told, _ = prsrank(*fit, "--force", "--json")
+    assert code == 0
+    assert json.loads(told)["verdict"] == "too-thin"
+    assert json.loads(told)["forced"]
+    assert (out / "model" / "ranker.json").exists()
+
+
+def test_constant_features_are_refused(prsrank, log, tmp_path):
+    table = tmp_path / "features.parquet"
+    with duckdb.connect() as connection:
+        connection.sql(
+            f"SELECT DISTINCT query_id, doc_id, query_id % 7 AS x FROM '{log}'"  # noqa: S608
+        ).write_parquet(str(table))
+    out = tmp_path / "out"
+    code, told, err = prsrank("fit", log, "--features", table, *QUICK, "--out", out, "--json")
+    assert code == 1, err
+    assert json.loads(told)["rule"] == "constant-scores"
+
+
+def test_a_model_that_reverses_the_order_is_refused(prsrank, tmp_path):
+    """Clicks as on a flat curve, taken for those of a steep one."""
+    log, out = tmp_path / "log.parquet", tmp_path / "out"
+    simulate = ("simulate", "synthetic:mq2007:120", "--clicks", "3000", "--eta", "0", "--out", log)
+    assert prsrank(*simulate)[0] == 0
+    fit = ("fit", log, "--data", "synthetic:mq2007:120", *QUICK, "--propensity", "power:3")
+    code, told, err = prsrank(*fit, "--no-temper", "--out", out, "--json")
+    assert code == 1, err
+    found = json.loads(told)
+    assert found["rule"] == "reversed-order"
+    assert "reverses the order" in found["reason"]
 
 
 def test_propensities_by_the_chain_form_of_harvesting(prsrank, log, tmp_path):
@@ -49,7 +98,7 @@ def test_the_held_out_part_can_be_evaluated_again(prsrank, log, tmp_path):
     fitted = tmp_path / "fitted"
     assert prsrank("fit", log, "--data", DATA, *QUICK, "--out", fitted)[0] == 0
     code, out, _ = prsrank(
-        *("evaluate", fitted / "model", "--data", fitted / "held_out" / "lists", "--json"),
+        *("evaluate", fitted / "judged" / "prs", "--data", fitted / "held_out" / "lists", "--json"),
         *("--log", fitted / "held_out" / "log.parquet", "--propensity", fitted / "propensity.json"),
     )
     assert code == 0
@@ -58,7 +107,7 @@ def test_the_held_out_part_can_be_evaluated_again(prsrank, log, tmp_path):
         for e in json.loads((fitted / "evaluation.json").read_text())["estimates"]
     }
     for one in json.loads(out)["estimates"]:
-        name = "prs" if one["ranker"] == "model" else "logged"
+        name = one["ranker"]
         key = (one["part"], one["metric"], one["estimator"], name)
         assert one["value"] == pytest.approx(values[key])
 

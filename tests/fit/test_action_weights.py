@@ -38,7 +38,13 @@ def log(tmp_path_factory):
 def test_weights_steer_training_and_judging(log, tmp_path, bought, best):
     mapping = LogMapping(actions={"clicked": 1, "bought": bought}, features=("price",))
     result = fit_log(
-        log, out=tmp_path / "fitted", mapping=mapping, propensity="power:0", trials=1, trees=5
+        log,
+        out=tmp_path / "fitted",
+        mapping=mapping,
+        propensity="power:0",
+        trials=1,
+        trees=5,
+        force=True,
     )
     model = load_ranker(tmp_path / "fitted" / "model")
     scores = model.score(np.array([[float(CHEAP)], [float(DEAR)]], np.float32))

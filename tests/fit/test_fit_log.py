@@ -80,12 +80,17 @@ def write_table(columns, path):
 def test_everything_is_written(fitted):
     made = {str(p.relative_to(fitted.folder)) for p in fitted.folder.rglob("*") if p.is_file()}
     assert made >= {
-        *("model/ranker.json", "others/ips/ranker.json", "others/naive/ranker.json"),
+        *(
+            "model/ranker.json",
+            "judged/posterior/ranker.json",
+            "judged/lightgbm_position/ranker.json",
+        ),
         *("propensity.json", "evaluation.json", "manifest.json", "report.html"),
         *("held_out/log.parquet", "held_out/lists"),
     }
     about = load_ranker(fitted.folder / "model").about_
-    assert about["weighting"] == "prs"
+    assert about["weighting"] == fitted.choice.name == "posterior"
+    assert about["trained_on"] == "all sessions"
     assert about["propensity"]["propensity"][0] == 1
     assert about["log"] == str(fitted.folder.parent / "log.parquet")
 
@@ -124,7 +129,7 @@ def test_held_out_clicks_change_neither_model_nor_propensities(folder, log, fitt
             f"ELSE click END AS click) FROM '{log}'"
         ).write_parquet(str(changed))
     other = fit_log(changed, data=DATA, out=folder / "changed", **QUICK)
-    for name in ("model/model.txt", "others/ips/model.txt", "propensity.json"):
+    for name in ("judged/posterior/model.txt", "judged/ips/model.txt", "propensity.json"):
         assert (other.folder / name).read_bytes() == (fitted.folder / name).read_bytes()
     assert (
         other.manifest["outputs"]["evaluation.json"]
@@ -136,8 +141,10 @@ def test_the_evaluation_is_that_of_the_saved_models_on_the_saved_part(fitted):
     log = read_click_log(fitted.folder / "held_out" / "log.parquet")
     lists = read_stored(fitted.folder / "held_out" / "lists").dataset
     curve = Propensities.load(fitted.folder / "propensity.json")
-    places = {"prs": "model", "ips": "others/ips", "naive": "others/naive"}
-    scores = {n: load_ranker(fitted.folder / p).score(lists.features) for n, p in places.items()}
+    scores = {
+        name: load_ranker(fitted.folder / "judged" / name).score(lists.features)
+        for name in fitted.tuned
+    }
     known = evaluate_counterfactual(log, lists, curve, scores, samples=100)
     written = json.loads((fitted.folder / "evaluation.json").read_text())["estimates"]
     for one in written:
@@ -159,7 +166,7 @@ def test_propensities_come_from_the_randomised_sessions(fitted):
 def test_a_manifest_repeats_the_fit_bit_for_bit(folder, fitted):
     again = repeat_fit(fitted.folder / "manifest.json", out=folder / "again")
     assert again.differs == ()
-    for name in ("model/model.txt", "model/ranker.json", "others/ips/model.txt"):
+    for name in ("model/model.txt", "model/ranker.json", "judged/ips/model.txt"):
         assert (again.folder / name).read_bytes() == (fitted.folder / name).read_bytes()
     for name in ("propensity.json", "evaluation.json", "manifest.json"):
         assert (again.folder / name).read_bytes() == (fitted.folder / name).read_bytes()
@@ -417,7 +424,8 @@ def test_the_report_parses_and_says_what_was_found(fitted):
     text = " ".join(page.text)
     for words in ("The log", "Propensities", "Training", "Estimated gain", "Chosen settings"):
         assert words in text
-    assert "PRS against naive training" in text
+    assert fitted.verdict.title in text
+    assert "Posterior against the logged ranking" in text
 
 
 def test_html_in_ids_and_feature_names_is_escaped(log, fitted, tmp_path):
@@ -433,3 +441,24 @@ def test_html_in_ids_and_feature_names_is_escaped(log, fitted, tmp_path):
     page = page_of(out / "report.html")
     assert page.scripts == page_of(fitted.folder / "report.html").scripts
     assert EVIL not in (out / "report.html").read_text()
+
+
+def test_the_model_is_the_judged_one_trained_again_on_all_sessions(fitted, log):
+    judged = fitted.tuned[fitted.choice.name].ranker
+    assert fitted.model.trees_ == judged.trees_
+    assert fitted.model.get_params() == judged.get_params() | {"trees": judged.trees_}
+    lists = synthetic_dataset("mq2007", 60, seed=2)
+    clicks = read_click_log(log)
+    again = judged.unfitted()
+    used = fitted.tuned[fitted.choice.name]
+    pairs = again.pairs(
+        clicks, lists, fitted.propensities.curve, used.method.weighting,
+        parameters=used.chosen.candidate.parameters,
+    )  # fmt: skip
+    again.fit(lists, pairs)
+    assert again.score(lists.features) == pytest.approx(fitted.model.score(lists.features))
+    assert not np.allclose(again.score(lists.features), judged.score(lists.features))
+    saved = load_ranker(fitted.folder)
+    assert saved.learned_from(fitted.folder / "held_out" / "log.parquet")
+    kept = load_ranker(fitted.folder / "judged" / fitted.choice.name)
+    assert not kept.learned_from(fitted.folder / "held_out" / "log.parquet")

@@ -75,6 +75,17 @@ def test_no_click_at_a_position_is_weak_with_an_upper_end(tiny_log):
     assert curve.verdict.startswith("weak: positions 2")
 
 
+def test_a_monotone_curve_without_a_click_at_position_1_is_not_identified(tiny_log):
+    log = tiny_log(
+        [(0, [0, 1], [1, 2]), (0, [1, 0], [1, 2])],
+        [(0, [2]), (1, [])],
+        designs=("", "uniform"),
+        ranking_design=[1, 1],
+    )
+    curve = RandomisedEstimator(shape="monotone").estimate(log)
+    assert curve.verdict.startswith("not identified")
+
+
 def test_without_shuffled_sessions_it_is_not_identified(simulated_log):
     curve = RandomisedEstimator().estimate(simulated_log(TRUTH, sessions=100))
     assert curve.verdict.startswith("not identified: no session is marked as shuffled")

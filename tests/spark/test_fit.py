@@ -17,7 +17,7 @@ from prsrank.spark import SparkEngine
 pytestmark = pytest.mark.spark
 
 FEATURES = LogMapping(features=("f*",))
-QUICK = {"trials": 2, "trees": 8}
+QUICK = {"trials": 2, "trees": 8, "weighting": "prs"}
 
 
 def fitted_on_both(spark, log, folder, *, workers=None, mapping=FEATURES, **settings):

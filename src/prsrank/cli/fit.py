@@ -73,10 +73,14 @@ class _Settings:
     ranker: str = typer.Option(
         "lambdamart", help="{rankers}; not those that learn from the log itself."
     )
-    weighting: str = typer.Option("prs", help="{weightings}; not those that need labels.")
-    trials: int = typer.Option(12, min=1, help="Settings to try for each weighting, at most.")
+    weighting: str = typer.Option(
+        "auto",
+        help="auto: the best by held-out clicks; or {weightings}; not those that need labels.",
+    )
+    trials: int = typer.Option(12, min=1, help="Settings to try for each method, at most.")
     trees: int = typer.Option(300, min=1, help="The most trees of a ranker that grows trees.")
     seed: Seed = 0
+    force: bool = typer.Option(False, "--force", help="Write the model even if it is too thin.")
 
 
 def fit(
@@ -98,9 +102,12 @@ def fit(
 ) -> None:
     r"""Go the whole way from a click log to a ranker with an estimate of its gain.
 
-    Audit, split, propensities, PRS training tuned on held-out clicks, naive and ips training
-    beside it, evaluation against the logged ranking, report.html, model, and a manifest from
-    which the same fit can be repeated. Nothing is written if the audit finds errors.
+    Audit, split, propensities; posterior, PRS, IPS, naive and LightGBM's own training, tuned with
+    as many trials each, one of them chosen by clicks that none learned from; evaluation against
+    the logged ranking; a verdict: test online, no difference shown, or too thin. Then the model is
+    trained again on all sessions and written with report.html and a manifest, from which the same
+    fit can be repeated. Nothing is written if the audit finds errors; no model (and exit code 1)
+    if the log is too thin, unless --force.
 
     With --spark the log stays on the executors, which count, tune and evaluate; parts, choices and
     estimates are the same.
@@ -124,9 +131,11 @@ def fit(
             result = repeat_fit(from_, moved=_moved(inputs, settings), **where)
     if json:
         print_json(_summary(result))
-        return
-    for line in _lines(result, repeated=from_ is not None):
-        typer.echo(line)
+    else:
+        for line in _lines(result, repeated=from_ is not None):
+            typer.echo(line)
+    if not result.verdict.ships:
+        raise typer.Exit(1)
 
 
 def _fitted(inputs: _Inputs, settings: _Settings, **where: Any) -> FitResult:
@@ -180,12 +189,17 @@ def _summary(result: FitResult) -> dict[str, Any]:
 
 
 def _lines(result: FitResult, *, repeated: bool) -> Iterator[str]:
+    yield from conclusions(result)
+    yield ""
     codes = [f.code for f in result.audit.findings if f.severity == "warning"]
     yield f"audit: {result.audit.verdict}{': ' if codes else ''}{', '.join(codes)}"
     yield from _found(result)
     if repeated and not result.differs:
         yield "the same model, propensities and evaluation as before, bit for bit"
-    yield f"written: {result.folder}/ (report.html, model, evaluation.json, manifest.json, ...)"
+    model = "model, " if result.verdict.ships else ""
+    yield f"written: {result.folder}/ (report.html, {model}evaluation.json, manifest.json, ...)"
+    if not result.verdict.ships:
+        yield "no model is written: --force writes it all the same"
 
 
 def _found(result: FitResult) -> Iterator[str]:
@@ -205,9 +219,8 @@ def _found(result: FitResult) -> Iterator[str]:
     yield from _settings(result)
     yield ""
     yield from _estimates(result)
-    yield ""
-    yield from conclusions(result)
     yield from (f"warning: {warning}" for warning in result.evaluation.warnings)
+    yield ""
 
 
 def _settings(result: FitResult) -> Iterator[str]:

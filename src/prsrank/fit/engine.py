@@ -82,6 +82,10 @@ class EngineLog(Protocol):
         """Split the log into parts without a common query."""
         ...
 
+    def can_train(self, ranker: "Ranker") -> bool:
+        """Tell whether a ranker can be trained on this log in its memory."""
+        ...
+
     def train(
         self,
         rankers: Sequence["Ranker"],

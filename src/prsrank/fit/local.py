@@ -46,6 +46,9 @@ from prsrank.rankers.lambdamart import ndcg_of
 from prsrank.types import Floats, Marks
 from prsrank.weighting import find_weighting
 
+MOST_EXPANDED = 1_000_000
+"""So many docs shown in sessions with a click may be expanded for a ranker of the log itself."""
+
 
 class LocalEngine:
     """Runs every step in this process; see `prsrank.fit.engine.Engine`.
@@ -184,6 +187,16 @@ class LocalLog:
             halves,
         )
 
+    def can_train(self, ranker: Ranker) -> bool:
+        """Tell whether a ranker can be trained: one of the log itself needs it in one piece."""
+        if ranker.takes == "pairs":
+            return True
+        logs = list(self.pieces)
+        if len(logs) > 1:
+            return False
+        clicked = logs[0].session_ranking[logs[0].session_clicks > 0]
+        return int(np.diff(logs[0].ranking_offsets)[clicked].sum()) <= MOST_EXPANDED
+
     def train(
         self,
         rankers: Sequence[Ranker],
@@ -217,8 +230,9 @@ class LocalLog:
             return posterior_pairs(
                 self.pieces, self.lists, how.curve, parameters=given, known=self.known, **options
             )
+        curve = how.curve if ranker.takes_propensities else None
         folded = [
-            ranker.pairs(log, self.lists, how.curve, how.weighting, parameters=how.parameters)
+            ranker.pairs(log, self.lists, curve, how.weighting, parameters=how.parameters)
             for log in self.pieces
         ]
         if len(folded) == 1:

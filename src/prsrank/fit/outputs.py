@@ -1,27 +1,26 @@
 """The files that a fit writes, but for its report and manifest."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prsrank.evaluation.log_evaluation import LogEvaluation
 from prsrank.files import write_json
 from prsrank.fit.engine import METRIC
-from prsrank.fit.parts import LogParts
-from prsrank.fit.plan import Plan
-from prsrank.fit.propensities import FitCurves
 from prsrank.fit.tuning import Tuned
 
+if TYPE_CHECKING:
+    from prsrank.fit.steps import FitResult
 
-def chosen_settings(
-    propensities: FitCurves, tuned: Mapping[str, Tuned], parts: LogParts
-) -> dict[str, Any]:
+
+def chosen_settings(result: "FitResult") -> dict[str, Any]:
     """Return what a fit chose, and all that it tried, for the manifest."""
+    propensities = result.propensities
     judged = propensities.judged
     return {
+        **result.verdict.to_json_dict(),
+        "model": result.choice.to_json_dict(),
         "propensities": propensities.how,
         "curve_check": judged and {**judged.to_json_dict(), "used": propensities.power},
-        "parts": parts.counts(),
+        "parts": result.parts.counts(),
         "rankers": {
             name: {
                 "settings": dict(one.chosen.candidate.settings),
@@ -30,35 +29,36 @@ def chosen_settings(
                 f"validation {METRIC}": one.chosen.value,
                 "trials": [[str(trial.candidate), trial.value] for trial in one.search.trials],
             }
-            for name, one in tuned.items()
+            for name, one in result.tuned.items()
         },
     }
 
 
-def write_results(
-    draft: Path,
-    plan: Plan,
-    parts: LogParts,
-    propensities: FitCurves,
-    tuned: Mapping[str, Tuned],
-    evaluation: LogEvaluation,
-) -> None:
+def write_results(draft: Path, result: "FitResult") -> None:
     """Write models, propensities, evaluation and the held-out part into a folder."""
-    curve = propensities.curve
-    settings = plan.to_json_dict()
-    for name, one in tuned.items():
-        about = {
-            "log": settings["log"],
-            "data": settings["data"] or settings["features"] or settings["log"],
-            "weighting": name,
-            "weighting_parameters": dict(one.chosen.candidate.parameters),
-            "propensity": "those in the log" if curve is None else curve.to_json_dict(),
-            "holdout": plan.holdout,
-            "seed": plan.seed,
-        }
-        path = draft / "model" if name == plan.weighting else draft / "others" / name
-        one.ranker.save(path, about=about)
+    curve = result.propensities.curve
+    for name, one in result.tuned.items():
+        one.ranker.save(draft / "judged" / name, about=_about(result, one, "the training part"))
+    if result.verdict.ships:
+        chosen = result.tuned[result.choice.name]
+        result.model.save(draft / "model", about=_about(result, chosen, "all sessions"))
     if curve is not None:
         curve.save(draft / "propensity.json")
-    write_json(draft / "evaluation.json", evaluation.to_json_dict())
-    parts.held_out.write(draft / "held_out")
+    write_json(draft / "evaluation.json", result.evaluation.to_json_dict())
+    result.parts.held_out.write(draft / "held_out")
+
+
+def _about(result: "FitResult", one: Tuned, trained_on: str) -> dict[str, Any]:
+    """Return what a model was made from."""
+    plan, curve = result.plan, result.propensities.curve
+    settings = plan.to_json_dict()
+    return {
+        "log": settings["log"],
+        "data": settings["data"] or settings["features"] or settings["log"],
+        "trained_on": trained_on,
+        "weighting": one.method.weighting,
+        "weighting_parameters": dict(one.chosen.candidate.parameters),
+        "propensity": "those in the log" if curve is None else curve.to_json_dict(),
+        "holdout": plan.holdout,
+        "seed": plan.seed,
+    }

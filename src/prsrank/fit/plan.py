@@ -14,7 +14,10 @@ from prsrank.rankers.base import ranker_class
 from prsrank.weighting import find_weighting
 
 COMPARED = ("ips", "naive")
-"""The weightings that every model is compared with."""
+"""The weightings that a model whose weighting is named is compared with."""
+
+TRIED = ("posterior", "prs", *COMPARED)
+"""The weightings that are tried where none is named, the preferred one first."""
 
 _SYNTHETIC = "synthetic:"
 
@@ -40,11 +43,12 @@ class Plan:
     temper: bool = True
     holdout: str = "query:0.2"
     ranker: str = "lambdamart"
-    weighting: str = "prs"
+    weighting: str = "auto"
     trials: int = 12
     trees: int = 300
     seed: int = 0
     relevant_from: float | None = None
+    force: bool = False
 
     def __post_init__(self) -> None:
         if self.data is not None and self.table is not None:
@@ -56,7 +60,7 @@ class Plan:
             )
         if ranker_class(self.ranker)().takes != "pairs":
             raise InputError(f"fit trains rankers of weighted pairs, which {self.ranker} is not")
-        if find_weighting(self.weighting).needs_labels:
+        if self.weighting != "auto" and find_weighting(self.weighting).needs_labels:
             raise InputError(f"fit knows clicks only: weighting {self.weighting} needs labels")
         for name in ("trials", "trees"):
             if getattr(self, name) < 1:
@@ -65,7 +69,9 @@ class Plan:
 
     @property
     def weightings(self) -> tuple[str, ...]:
-        """The weighting of the model, and those that it is compared with."""
+        """The weightings to train with: that of the model first, or the preferred one."""
+        if self.weighting == "auto":
+            return TRIED
         return tuple(dict.fromkeys((self.weighting, *COMPARED)))
 
     @property

@@ -15,7 +15,8 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.evaluation.log_evaluation import LogEvaluation
 from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, atomic_output, write_json
-from prsrank.fit.engine import Engine, EngineLog
+from prsrank.fit.choice import Choice, choose
+from prsrank.fit.engine import METRIC, Engine, EngineLog
 from prsrank.fit.local import LocalEngine
 from prsrank.fit.manifest import (
     MANIFEST,
@@ -28,14 +29,16 @@ from prsrank.fit.manifest import (
     version_differences,
 )
 from prsrank.fit.outputs import chosen_settings, write_results
-from prsrank.fit.parts import RANDOMISED, LogParts
+from prsrank.fit.parts import HELD_OUT, RANDOMISED, TRAIN, LogParts
 from prsrank.fit.plan import Plan
 from prsrank.fit.propensities import FitCurves, find_propensities
-from prsrank.fit.tuning import Tell, Tuned, tune
+from prsrank.fit.tuning import Tell, Tuned, methods, refit, tune
+from prsrank.fit.verdict import Agreement, Evidence, Verdict, decide
 from prsrank.logs.mapping import LogMapping
+from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
 from prsrank.rankers.base import Ranker
 from prsrank.report.audit_section import section
-from prsrank.report.fit_report import fit_report
+from prsrank.report.fit_report import BASELINES, fit_report
 from prsrank.report.html import write_report
 from prsrank.report.parts import about_rows
 
@@ -55,9 +58,12 @@ class FitResult:
         parts: the sessions trained on, tuned on and held out.
         left_out: sessions that show docs without features; in no part.
         propensities: those used.
-        tuned: the best ranker of each weighting; that of the plan is the model.
+        tuned: the best ranker of each method.
+        choice: which of them is shipped, and why.
+        model: the one that is shipped: trained again on all sessions with the settings chosen.
         evaluation: all of them on the held-out part, against the logged ranking; where that is
             in random order, also against "random", the expectation over all orders.
+        verdict: what to do with the model.
         manifest: inputs, versions, settings given and chosen.
         differs: outputs that are not those of the fit that was repeated; empty if none.
     """
@@ -70,14 +76,17 @@ class FitResult:
     left_out: int
     propensities: FitCurves
     tuned: Mapping[str, Tuned]
+    choice: Choice
+    model: Ranker
     evaluation: LogEvaluation
+    verdict: Verdict
     manifest: Mapping[str, Any]
     differs: tuple[str, ...] = ()
 
     @property
     def baseline(self) -> str:
         """What a gain is measured from: "logged", or "random" where docs were shuffled."""
-        return RANDOM if self.plan.holdout == RANDOMISED else LOGGED
+        return _baseline(self.plan)
 
 
 def fit_log(
@@ -93,20 +102,23 @@ def fit_log(
     temper: bool = True,
     holdout: str = "query:0.2",
     ranker: str = "lambdamart",
-    weighting: str = "prs",
+    weighting: str = "auto",
     trials: int = 12,
     trees: int = 300,
     seed: int = 0,
     relevant_from: float | None = None,
+    force: bool = False,
     engine: Engine | None = None,
     tell: Tell | None = None,
 ) -> FitResult:
-    """Audit a log, train a ranker on it by PRS, and estimate its gain on held-out clicks.
+    """Audit a log, train the best ranker it can give, and say what to do with it.
 
-    Naive and ips rankers with as many trials stand beside it. Everything is written to one
-    folder, which appears whole or not at all: `model`, `others` (ips and naive),
-    `propensity.json`, `evaluation.json`, `held_out` (log and lists), `report.html` and
-    `manifest.json`, from which `repeat_fit` repeats the fit.
+    Several methods are tuned with as many trials each, one is chosen by clicks that none learned
+    from (`prsrank.fit.choice`), its gain is estimated on held-out clicks, and it is trained again
+    on all sessions. Everything is written to one folder, which appears whole or not at all:
+    `model` (but for a log that is too thin; see `prsrank.fit.verdict`), `judged` (the rankers of
+    all methods, as they were judged), `propensity.json`, `evaluation.json`, `held_out` (log and
+    lists), `report.html` and `manifest.json`, from which `repeat_fit` repeats the fit.
 
     Args:
         log: as `prsrank.logs.sources.open_events` takes it.
@@ -122,11 +134,13 @@ def fit_log(
             it that they look like; see `prsrank.temper`.
         holdout: "query:SHARE", "time:SHARE" or "randomised".
         ranker: name of a ranker that takes weighted pairs, such as "lambdamart" or "linear".
-        weighting: of the pairs that the model learns from.
-        trials: settings to try for each weighting, at most.
+        weighting: "auto": posterior, prs, ips, naive and LightGBM's `position` are tried; or the
+            name of one, which ips and naive stand beside.
+        trials: settings to try for each method, at most.
         trees: the most trees of lambdamart.
         seed: of every draw.
         relevant_from: the least label of the data set that counts as relevant.
+        force: write the model even if the log is too thin.
         engine: where it runs, such as `prsrank.spark.SparkEngine`; default: this process.
         tell: is told what is going on.
 
@@ -149,6 +163,7 @@ def fit_log(
         trees=trees,
         seed=seed,
         relevant_from=relevant_from,
+        force=force,
     )
     return _run(plan, out, engine, tell)
 
@@ -208,10 +223,8 @@ def _run(
             result = _fitted(runner, source, plan, folder, tell)
             with atomic_output(folder, folder=True) as draft:
                 tell("writing")
-                write_results(
-                    draft, plan, result.parts, result.propensities, result.tuned, result.evaluation
-                )
-                chosen = chosen_settings(result.propensities, result.tuned, result.parts)
+                write_results(draft, result)
+                chosen = chosen_settings(result)
                 where = {"name": runner.name, "workers": runner.workers}
                 manifest = make_manifest(plan, inputs, chosen, where, draft)
                 differs = () if recorded is None else tuple(output_differences(recorded, manifest))
@@ -231,14 +244,52 @@ def _fitted(runner: Engine, source: Any, plan: Plan, folder: Path, tell: Tell) -
     parts = log.split(plan.split)
     tell("estimating propensities")
     propensities = find_propensities(plan, found, log, parts)
+    curve = propensities.curve
     tuned = {
-        weighting: tune(weighting, parts, propensities.curve, plan, tell)
-        for weighting in plan.weightings
+        method.name: tune(method, parts, curve, plan, tell)
+        for method in methods(plan, found, parts.train)
     }
+    tell("choosing")
+    choice = choose(parts, curve, tuned, plan)
     tell("evaluating")
-    evaluation = _evaluated(plan, parts, propensities, tuned)
+    evaluation = _evaluated(plan, parts, propensities, tuned, choice.name)
+    tell(f"training {choice.name} on all sessions")
+    model = refit(tuned[choice.name], log, curve)
+    judged = tuned[choice.name].ranker
+    verdict = decide(
+        _evidence(plan, parts, propensities, judged, evaluation, choice.name),
+        log=plan.log,
+        forced=plan.force,
+    )
     return FitResult(
-        folder, plan, runner.name, found, parts, log.left_out, propensities, tuned, evaluation, {}
+        folder=folder, plan=plan, engine=runner.name, audit=found, parts=parts,
+        left_out=log.left_out, propensities=propensities, tuned=tuned, choice=choice, model=model,
+        evaluation=evaluation, verdict=verdict, manifest={},
+    )  # fmt: skip
+
+
+def _baseline(plan: Plan) -> str:
+    return RANDOM if plan.holdout == RANDOMISED else LOGGED
+
+
+def _evidence(
+    plan: Plan,
+    parts: LogParts,
+    propensities: FitCurves,
+    judged: Ranker,
+    evaluation: LogEvaluation,
+    name: str,
+) -> Evidence:
+    """Return what the verdict rests on."""
+    base = _baseline(plan)
+    return Evidence(
+        learned=parts.extents[TRAIN].clicks,
+        judged=parts.extents[HELD_OUT].clicks,
+        gain=evaluation.evaluation.difference(name, METRIC, against=base),
+        baseline=BASELINES[base],
+        trees=judged.trees_,
+        agreement=Agreement.of(judged, parts.validation.counted(DOCS_FOR_JUDGING)),
+        curve=propensities.curve,
     )
 
 
@@ -282,7 +333,7 @@ def _check_free(folder: Path) -> None:
 
 
 def _evaluated(
-    plan: Plan, parts: LogParts, propensities: FitCurves, tuned: Mapping[str, Tuned]
+    plan: Plan, parts: LogParts, propensities: FitCurves, tuned: Mapping[str, Tuned], model: str
 ) -> LogEvaluation:
     rankers: dict[str, Ranker | None] = {name: one.ranker for name, one in tuned.items()}
     if plan.holdout == RANDOMISED:
@@ -290,7 +341,7 @@ def _evaluated(
     return parts.held_out.evaluate(
         propensities.judging,
         rankers,
-        against=[LOGGED, *(name for name in rankers if name != plan.weighting)],
+        against=[LOGGED, *(name for name in rankers if name != model)],
         context=propensities.context,
         seed=plan.seed,
     )

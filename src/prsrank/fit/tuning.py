@@ -1,9 +1,10 @@
-"""Rankers of each weighting, tuned on held-out clicks with the same number of trials each."""
+"""Rankers of each method, tuned on held-out clicks with the same number of trials each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from prsrank.audit.findings import Audit
 from prsrank.fit.engine import Weighed
 from prsrank.fit.parts import LogParts
 from prsrank.fit.plan import Plan
@@ -13,7 +14,11 @@ from prsrank.rankers.base import Ranker, ranker_class
 from prsrank.rankers.search import Search, Trial, best_of
 from prsrank.weighting import find_weighting
 
+if TYPE_CHECKING:
+    from prsrank.fit.engine import EngineLog
+
 VALIDATION_TAU = 0.05
+RIVAL = "lightgbm_position"
 
 Tell = Callable[[str], object]
 
@@ -30,17 +35,32 @@ class Candidate:
         return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-@dataclass(frozen=True, eq=False)
-class Tuned:
-    """The best ranker of a weighting.
+@dataclass(frozen=True)
+class Method:
+    """A way to learn from clicks.
 
     Attributes:
+        name: of the weighting, or of a ranker that learns its propensities itself.
+        ranker: a name of RANKERS.
         weighting: of the pairs.
+    """
+
+    name: str
+    ranker: str
+    weighting: str
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """The best ranker of a method.
+
+    Attributes:
+        method: how it was trained.
         search: all that was tried, and the best: METRIC on the validation part, and the ranker.
         diagnostics: of the weights that the best was trained with, where they are known.
     """
 
-    weighting: str
+    method: Method
     search: Search[Candidate, Ranker]
     diagnostics: PairDiagnostics | None = None
 
@@ -68,33 +88,58 @@ def candidates(ranker: str, weighting: str, trials: int) -> list[Candidate]:
     return [Candidate(settings, clip) for settings in grid for clip in clips][:trials]
 
 
+def methods(plan: Plan, audit: Audit, log: "EngineLog") -> list[Method]:
+    """Return the methods to try, the one that is preferred first.
+
+    LightGBM's own answer to position bias is among them where a log can be expanded for it. Where
+    actions have weights it is not, for it counts every click alike, and prs comes first: the
+    posterior of a doc is of clicks, and takes little of what a few of them are worth.
+    """
+    found = [Method(name, plan.ranker, name) for name in plan.weightings]
+    if plan.weighting != "auto":
+        return found
+    if any(one.code == "clicks-weighted" for one in audit.findings):
+        return [*found[1:], found[0]]
+    rival = ranker_class(RIVAL)()
+    tried = plan.ranker == "lambdamart" and log.can_train(rival)
+    return [*found, Method(RIVAL, RIVAL, "naive")] if tried else found
+
+
 def tune(
-    weighting: str, parts: LogParts, curve: PropensityCurve | None, plan: Plan, tell: Tell
+    method: Method, parts: LogParts, curve: PropensityCurve | None, plan: Plan, tell: Tell
 ) -> Tuned:
     """Train a ranker with each of the candidates; keep the best on the validation part.
 
     Candidates that differ in the ranker's settings alone are trained on the same pairs.
 
     Args:
-        weighting: of the pairs.
+        method: the ranker, and the weighting of the pairs.
         parts: sessions to learn from, and to choose by.
         curve: the propensities; None for those in the log.
-        plan: ranker, number of trials, most trees, seed.
+        plan: number of trials, most trees, seed.
         tell: is told what is going on.
     """
-    tried = candidates(plan.ranker, weighting, plan.trials)
-    kind = ranker_class(plan.ranker)
+    tried = candidates(method.ranker, method.weighting, plan.trials)
+    kind = ranker_class(method.ranker)
     fixed = kind.accepted(trees=plan.trees, seed=plan.seed)
     rankers = [kind().set_params(**one.settings, **fixed) for one in tried]
     values: dict[int, float] = {}
     weights: dict[int, PairDiagnostics | None] = {}
     for clip in {id(one.parameters): one.parameters for one in tried}.values():
         same = [n for n, one in enumerate(tried) if one.parameters is clip]
-        tell(f"training {weighting}, {len(values) + len(same)} of {len(tried)}")
-        how = Weighed(curve, weighting, clip, VALIDATION_TAU)
+        tell(f"training {method.name}, {len(values) + len(same)} of {len(tried)}")
+        how = Weighed(curve, method.weighting, clip, VALIDATION_TAU)
         found = parts.train.train([rankers[n] for n in same], how, validation=parts.validation)
         values |= dict(zip(same, found.values, strict=True))
         weights |= dict.fromkeys(same, found.diagnostics)
     numbers = {id(one): n for n, one in enumerate(tried)}
     search = best_of(tried, lambda one: (values[numbers[id(one)]], rankers[numbers[id(one)]]))
-    return Tuned(weighting, search, weights[numbers[id(search.best.candidate)]])
+    return Tuned(method, search, weights[numbers[id(search.best.candidate)]])
+
+
+def refit(one: Tuned, log: "EngineLog", curve: PropensityCurve | None) -> Ranker:
+    """Train the chosen ranker again on all sessions: same settings, as many trees."""
+    ranker = one.ranker.unfitted()
+    how = Weighed(curve, one.method.weighting, one.chosen.candidate.parameters)
+    log.train([ranker], how)
+    return ranker

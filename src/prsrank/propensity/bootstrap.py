@@ -155,8 +155,8 @@ def curve_with_intervals(
     high[zero] = np.nan if raw.zero_high is None else raw.zero_high[zero]
     high[np.isinf(high)] = np.nan
     if options.shape == "monotone":  # below the last click there is no lower end
-        clicked = np.flatnonzero(np.isfinite(raw.log_p))
-        low[clicked[-1] + 1 :][raw.log_p[clicked[-1] + 1 :] == -np.inf] = 0.0
+        last = max(np.flatnonzero(np.isfinite(raw.log_p)), default=-1)
+        low[last + 1 :][raw.log_p[last + 1 :] == -np.inf] = 0.0
     p[0] = low[0] = high[0] = 1.0
     return Propensities(p, low, high, raw.clicks, _verdict(raw, p, options), method)
 

@@ -103,6 +103,10 @@ class Ranker(ABC):
         """How many trees it has; None for a ranker without."""
         return None
 
+    def unfitted(self) -> Self:
+        """Return a ranker to fit anew: same settings, and no longer than this one was trained."""
+        return type(self)(**self.get_params())
+
     @classmethod
     def accepted(cls, **settings: Any) -> dict[str, Any]:
         """Return those of the settings that the constructor takes, such as trees and seed.
@@ -217,9 +221,14 @@ class Ranker(ABC):
         """Take back what `_state` gave."""
 
     def learned_from(self, log: FileName) -> bool:
-        """Tell whether its card names this log as the one it was trained on."""
-        own = getattr(self, "about_", {}).get("log")
-        return isinstance(own, str) and Path(own).resolve() == Path(log).resolve()
+        """Tell whether its card names this log, or all of a log that this one was held out of."""
+        about, given = getattr(self, "about_", {}), Path(log).resolve()
+        own = about.get("log")
+        beside = given.parent.parent / "manifest.json"
+        held_out = given.parent.name == "held_out" and beside.is_file()
+        if about.get("trained_on") == "all sessions" and held_out:
+            return bool(own == read_json(beside).get("settings", {}).get("log"))
+        return isinstance(own, str) and Path(own).resolve() == given
 
     def check_fitted(self) -> None:
         """Raise an InputError before `fit`."""
@@ -256,6 +265,8 @@ def load_ranker(path: FileName) -> Ranker:
     folder = Path(path)
     if not (folder / _CARD).is_file() and (folder / "model" / _CARD).is_file():
         folder = folder / "model"
+    if (folder / "judged").is_dir():
+        raise InputError(f"{folder}: the fit wrote no model, for its log is too thin")
     if not (folder / _CARD).is_file():
         raise InputError(f"{folder}: is not a saved ranker (no {_CARD} in it)")
     card = read_json(folder / _CARD)

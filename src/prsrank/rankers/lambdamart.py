@@ -108,6 +108,10 @@ class LambdaMART(Ranker):
         """How many trees were grown and kept."""
         return int(self.booster_.num_trees())
 
+    def unfitted(self) -> Self:
+        """Return a ranker to fit anew, which grows as many trees as this one has."""
+        return super().unfitted().set_params(trees=self.trees_)
+
     def scorer(self) -> TreeEnsemble:
         """Return the trees."""
         self.check_fitted()

@@ -1,7 +1,7 @@
 """What the rankers with a scoring net share: the net's input, scores, files."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +76,10 @@ class NetRanker(Ranker):
     feature_names_: tuple[str, ...]
     history_: list[dict[str, float]]
     best_epoch_: int
+
+    def unfitted(self) -> Self:
+        """Return a ranker to fit anew, with as many epochs as this one's best."""
+        return super().unfitted().set_params(epochs=self.best_epoch_ + 1)
 
     def _input(self, lists: RankingDataset) -> FeatureInput:
         """Fit what the net is to see of the features."""

@@ -38,24 +38,20 @@ RANDOM_ORDER = (
 
 
 def conclusions(result: "FitResult") -> list[str]:
-    """Return what the evaluation says of the model, in plain sentences."""
-    found = result.evaluation.evaluation
-    model, *others = result.plan.weightings
-    names = {result.baseline: _BASELINES[result.baseline]}
-    names |= {other: f"{other} training" for other in reversed(others)}
-    lines = [
-        _sentence(_title(model), found.difference(model, METRIC, against=against), name)
-        for against, name in names.items()
-    ]
+    """Return the verdict, and what the evaluation says of the model, in plain sentences."""
+    found, name = result.evaluation.evaluation, result.choice.name
+    verdict = result.verdict
+    gain = _sentence(_title(name), verdict.gain, BASELINES[result.baseline])
+    lines = [f"{verdict.title}: {verdict.reason}.", gain, f"{_title(name)}: {result.choice.why}."]
     if result.baseline != LOGGED:
         check = found.difference(result.baseline, METRIC, against=LOGGED)
         lines.append(_sentence("A check: random order", check, "the shuffled order that was shown"))
     if result.evaluation.warnings:
         lines.append(f"Warnings about the estimate: {len(result.evaluation.warnings)}.")
-    return lines
+    return [*lines, f"Next: {verdict.next_command}"]
 
 
-_BASELINES = {LOGGED: "the logged ranking", "random": "random order"}
+BASELINES = {LOGGED: "the logged ranking", "random": "random order"}
 
 
 def _title(weighting: str) -> str:
@@ -79,7 +75,7 @@ def fit_report(result: "FitResult", *, log: Part, about: Sequence[Sequence[Any]]
         *(_training(result), _evaluation(result)),
     ]
     return page(
-        f"Fit: {_title(plan.weighting)}, {plan.ranker}",
+        f"Fit: {_title(result.choice.name)}, {plan.ranker}",
         plan.log,
         sections,
         lead=conclusions(result),
@@ -158,12 +154,12 @@ def _training(result: "FitResult") -> Part:
     chosen = table(
         "chosen",
         "Chosen settings",
-        ["weighting", "settings", "trees", f"validation {METRIC}"],
+        ["method", "settings", "trees", f"validation {METRIC}"],
         [
             [name, str(one.chosen.candidate), one.ranker.trees_, one.chosen.value]
             for name, one in tuned.items()
         ],
-        caption=f"The best of {len(tuned[result.plan.weighting].search.trials)} trials each, by the estimate on the "
+        caption=f"The best of {len(tuned[result.choice.name].search.trials)} trials each, by the estimate on the "
         "validation part, which is too good by the choice.",
     )
     importances: dict[str, Mapping[str, float]] = {}

@@ -164,6 +164,10 @@ class SparkLog:
             halves,  # type: ignore[arg-type]
         )
 
+    def can_train(self, ranker: Ranker) -> bool:
+        """Tell whether the workers can train a ranker."""
+        return bool(ranker.on_spark) and ranker.takes == "pairs"
+
     def train(
         self,
         rankers: Sequence[Ranker],
@@ -176,7 +180,7 @@ class SparkLog:
         if validation is not None and not isinstance(validation, SparkLog):
             raise InputError("on Spark rankers stop by clicks, not by labels")
         kind = rankers[0].on_spark
-        if not kind or rankers[0].takes != "pairs":
+        if not self.can_train(rankers[0]):
             takes = f" on {rankers[0].takes}" if kind else ""
             raise InputError(f"Spark does not train {rankers[0].name}{takes}")
         recipe, rows = self._shards(rankers[0], how, validation if kind == "trees" else None)
