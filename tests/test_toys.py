@@ -263,7 +263,7 @@ def test_a_fit_with_toys(log, tmp_path, prsrank_run):
     tried = [text for text, _ in told["rankers"]["toy"]["trials"]]
     assert tried == [f"column {c}, power {p}" for c in (45, 3) for p in (1.0, 2.0)]
     assert list(told["rankers"]) == ["toy", "ips", "naive"]
-    assert told["conclusions"][0].startswith("TOY")
+    assert told["conclusions"][1].startswith("TOY")
 
 
 def test_help_names_the_toys(prsrank_run):
