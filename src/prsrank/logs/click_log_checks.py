@@ -7,6 +7,7 @@ import numpy as np
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.distinct import first_repeated_doc
+from prsrank.logs.row_rules import MAX_POSITION
 from prsrank.types import Floats, Longs
 
 
@@ -105,6 +106,9 @@ def check_fit(log: ClickLog) -> None:
     if log.ranking_positions.min(initial=1) < 1:
         slot = int(log.ranking_positions.argmin())
         raise InputError(f"{log.name_slot(slot)}, but positions start at 1")
+    if log.max_position > MAX_POSITION:
+        slot = int(log.ranking_positions.argmax())
+        raise InputError(f"{log.name_slot(slot)}, which is above {MAX_POSITION:,}")
     slot = first_repeated_doc(log.ranking_offsets, log.ranking_docs.astype(np.int64))
     if slot >= 0:
         raise InputError(f"a ranking shows the doc at {log.name_slot(slot)} twice")

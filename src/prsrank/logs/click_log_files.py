@@ -143,9 +143,10 @@ def _compact_log(
     clicks: Mapping[str, npt.NDArray],
     contexts: Sequence[str],
 ) -> ClickLog:
-    counted = np.bincount(np.maximum(slots["ranking"], 0))
-    if np.any(np.diff(slots["ranking"]) < 0) or np.any(slots["ranking"] < 0) or not counted.all():
+    steps = np.diff(slots["ranking"], prepend=0)
+    if not np.isin(steps, (0, 1)).all() or slots["ranking"][:1].any():
         raise InputError("the rankings are not numbered 0, 1, 2, ... in order")
+    counted = np.bincount(slots["ranking"])
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counted)])
     firsts = offsets[:-1]
     query_ids, query = np.unique(id_array(slots["query_id"]), return_inverse=True)

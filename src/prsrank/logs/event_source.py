@@ -91,6 +91,11 @@ class EventSource(ABC):
         """Return aggregates over all rows."""
         return self.query(f"SELECT {aggregates} FROM {EVENTS}")[0]  # noqa: S608
 
+    @contextmanager
+    def no_statistics(self) -> Iterator[None]:
+        """Answer queries from the rows alone, not from what a file says of them."""
+        yield
+
     def is_integer(self, column: str) -> bool:
         """Tell whether a column holds integers."""
         return self.types[column] in _INTEGERS
@@ -157,6 +162,18 @@ class LogSource(EventSource):
 
     def _of(self, relation: "DuckDBPyRelation") -> Self:
         return replace(self, relation=relation, types=source_of(relation).types)
+
+    @contextmanager
+    def no_statistics(self) -> Iterator[None]:
+        """Keep DuckDB from answering by the statistics of a Parquet file."""
+        if getattr(self, "connection", None) is None:  # a relation of somebody else's database
+            yield
+            return
+        self.connection.execute("SET disabled_optimizers = 'statistics_propagation'")
+        try:
+            yield
+        finally:
+            self.connection.execute("SET disabled_optimizers = ''")
 
     def arrays(self, columns: str) -> dict[str, npt.NDArray]:
         """Return columns as arrays, in the order of the events."""
@@ -230,12 +247,18 @@ def check_rows(source: EventSource) -> int:
     """
     rules = [rule for rule in row_rules(source) if rule.refusal]
     counts = ", ".join(f"count_if({rule.broken})" for rule in rules)
-    total, *found = source.total(f"count(*), {counts}")
+    with source.no_statistics():
+        total, *found = source.total(f"count(*), {counts}")
     shown = [name for name in (*REQUIRED, "propensity") if name in source.types]
     for rule, count in zip(rules, found, strict=True):
         if count:
-            row = source.rows(", ".join(f'"{name}"' for name in shown), where=rule.broken)[0]
-            named = dict(zip(shown, row, strict=True))
+            rows = source.rows(", ".join(f'"{name}"' for name in shown), where=rule.broken)
+            if not rows:  # a filter by statistics has hidden them
+                raise InputError(
+                    f"{rule.what} in {count} of {total} rows, which the file's own statistics "
+                    "deny: it is damaged"
+                )
+            named = dict(zip(shown, rows[0], strict=True))
             raise InputError(
                 f"{rule.refusal.format(**named)} in {count} of {total} rows, first for doc "
                 f"{named['doc_id']} of session {named['session_id']} of query {named['query_id']}"

@@ -18,6 +18,7 @@ from prsrank.logs.distinct import (
     group_rows,
 )
 from prsrank.logs.event_source import LogSource, check_columns, check_rows, open_frame
+from prsrank.logs.fetched_checks import check_fetched
 from prsrank.logs.sql_text import quoted_name
 from prsrank.ragged import ragged_rows
 from prsrank.types import Floats, IdArray, Ints, Longs, Marks
@@ -142,6 +143,7 @@ class _KeyedColumns:
             sql["timestamp"] = "timestamp::BIGINT" if whole else "epoch_us(timestamp)"
         columns = ", ".join(f"{text} AS c{i}" for i, text in enumerate(sql.values()))
         arrays = self.source.arrays(columns)
+        check_fetched({name: arrays[f"c{i}"] for i, name in enumerate(sql)})
         found = {name: np.asarray(arrays[f"c{i}"]) for i, name in enumerate(sql)}
         return {n: a.view(np.int64) if a.dtype == np.uint64 else a for n, a in found.items()}
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.fetched_checks import check_indices
 from prsrank.logs.units import UnitSums, id_keys, joined_keys, query_keys, units_of
 from prsrank.sorting import rows_by_group, sort_with_index
 from prsrank.types import Floats, Longs, Marks
@@ -32,6 +34,12 @@ class Cells:
     query_key: Longs
     doc_key: Longs
     depth: int
+
+    def __post_init__(self) -> None:
+        # the kernels of harvest and EM index by position without looking
+        low, high = self.positions.min(initial=1), self.positions.max(initial=1)
+        if low < 1 or high > max(self.depth, 1) or len(self.positions) != self.offsets[-1]:
+            raise InputError(f"cells at positions {low} to {high} of 1 to {self.depth}")
 
     @property
     def docs(self) -> int:
@@ -87,6 +95,7 @@ def count_cells(log: ClickLog, *, depth: int | None = None) -> Cells:
     last = log.max_position if depth is None else depth
     shown, clicked = log.slot_statistics()
     docs = int(log.doc_offsets[-1])
+    check_indices(log)
     starts, order = rows_by_group(log.ranking_docs, docs)
     offsets, positions, at_shown, at_clicked = _count_kernel(
         starts, order, log.ranking_positions, shown, clicked, last

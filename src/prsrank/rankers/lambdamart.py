@@ -14,6 +14,7 @@ from prsrank.losses.click_set_lambdas import ClickSetObjective
 from prsrank.losses.outer import lambda_objective
 from prsrank.metrics.ranking import average, ndcg
 from prsrank.rankers.base import Progress, Quality, Ranker, Validation, checked_features
+from prsrank.rankers.tree_text import check_model_text
 from prsrank.rankers.trees import TreeEnsemble
 from prsrank.threads import import_lightgbm, thread_count
 from prsrank.types import Floats
@@ -261,8 +262,15 @@ class LambdaMART(Ranker):
         return values, {"model.txt": self.booster_.model_to_string().encode()}
 
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-        self.booster_ = import_lightgbm().Booster(model_str=files["model.txt"].decode())
+        text = files["model.txt"].decode()
         self.feature_names_ = tuple(values["feature_names"])
+        if check_model_text(text) != len(self.feature_names_):
+            raise InputError(f"the trees do not take {len(self.feature_names_)} features")
+        lightgbm = import_lightgbm()
+        try:
+            self.booster_ = lightgbm.Booster(model_str=text)
+        except lightgbm.basic.LightGBMError as error:
+            raise InputError(f"LightGBM cannot read the trees: {error}") from error
         self.history_ = list(values["history"])
         self.best_value_ = max(self.history_) if self.history_ else None
 

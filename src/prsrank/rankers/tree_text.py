@@ -1,0 +1,231 @@
+"""LightGBM's text of a model, checked before LightGBM reads it.
+
+LightGBM trusts what it reads: a wrong count or child makes it write past its arrays, or walk a
+tree for ever. So every line must be one that LightGBM writes, every array as long as the counts
+say, and every tree a tree.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from prsrank.errors import InputError
+from prsrank.types import Floats, Longs
+
+_COUNT = r"\d{1,9}"
+_INDEX = r"-?\d{1,9}"
+_NUMBER = r"-?\d{1,400}(?:\.\d{1,400})?(?:e[+-]?\d{1,3})?"
+_MEASURE = rf"{_NUMBER}|-?inf|-?nan"
+_OBJECTIVE = r"(?:custom|regression|lambdarank|rank_xendcg)(?: \w+:[\w.]+)*"
+_INFO = rf"none|\[{_NUMBER}:{_NUMBER}\]|{_INDEX}(?::{_INDEX})*"
+
+
+class _Field(NamedTuple):
+    """A line `key=values`: what a value looks like, and how many there are of what."""
+
+    value: str
+    length: str
+    required: bool = True
+
+
+_HEADER = {
+    "version": _Field("v[34]", "one"),
+    "num_class": _Field("1", "one"),
+    "num_tree_per_iteration": _Field("1", "one"),
+    "label_index": _Field(_COUNT, "one"),
+    "max_feature_idx": _Field(_COUNT, "one"),
+    "objective": _Field(_OBJECTIVE, "text", required=False),
+    "feature_names": _Field(r"\S+", "features"),
+    "monotone_constraints": _Field("-1|0|1", "features", required=False),
+    "feature_infos": _Field(_INFO, "features"),
+    "tree_sizes": _Field(_COUNT, "trees"),
+}
+_TREE = {
+    "num_leaves": _Field(_COUNT, "one"),
+    "num_cat": _Field(_COUNT, "one"),
+    "split_feature": _Field(_COUNT, "splits"),
+    "split_gain": _Field(_MEASURE, "splits"),
+    "threshold": _Field(_NUMBER, "splits"),
+    "decision_type": _Field(_COUNT, "splits"),
+    "left_child": _Field(_INDEX, "splits"),
+    "right_child": _Field(_INDEX, "splits"),
+    "leaf_value": _Field(_NUMBER, "leaves"),
+    "leaf_weight": _Field(_MEASURE, "leaves or none"),
+    "leaf_count": _Field(_INDEX, "leaves or none"),
+    "internal_value": _Field(_MEASURE, "splits"),
+    "internal_weight": _Field(_MEASURE, "splits"),
+    "internal_count": _Field(_INDEX, "splits"),
+    "cat_boundaries": _Field(_COUNT, "bounds", required=False),
+    "cat_threshold": _Field(r"\d{1,10}", "words", required=False),
+    "is_linear": _Field("[01]", "one"),
+    "leaf_const": _Field(_NUMBER, "leaves", required=False),
+    "num_features": _Field(_COUNT, "leaves", required=False),
+    "leaf_features": _Field(_COUNT, "terms", required=False),
+    "leaf_coeff": _Field(_NUMBER, "terms", required=False),
+    "shrinkage": _Field(_NUMBER, "one"),
+}
+_PATTERNS = {
+    field.value: re.compile(rf" *(?:(?:{field.value})(?: +(?:{field.value}))*)? *", re.ASCII)
+    for field in (*_HEADER.values(), *_TREE.values())
+}
+_CATEGORICAL = ("cat_boundaries", "cat_threshold")
+_LINEAR = ("leaf_const", "num_features", "leaf_features", "leaf_coeff")
+_AFTER = re.compile(
+    r"\n*(?:feature_importances:\n(?:\S+=\d+\n)*)?"
+    r"\n*(?:parameters:\n(?:\[\w+: [^\]\n]*\]\n)*\n*end of parameters\n)?"
+    r"\n*(?:pandas_categorical:(?:null|\[\])\n)?",
+    re.ASCII,
+)
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+_CATEGORICAL_SPLIT = 1
+_DECISIONS = 12  # two bits, and three ways to treat what is missing
+
+Entries = Mapping[str, Sequence[str]]
+
+
+def check_model_text(text: str) -> int:
+    r"""Check the text of a model; return the number of features that it takes.
+
+    Raises:
+        InputError: naming the line or tree that cannot be.
+
+    >>> check_model_text("tree\nversion=v4\n")
+    Traceback (most recent call last):
+    prsrank.errors.InputError: the LightGBM model has no line 'tree_sizes='
+    """
+    if _CONTROL.search(text):  # a NUL would end the text for LightGBM
+        raise InputError("the LightGBM model holds control characters")
+    start = re.search(r"\ntree_sizes=[^\n]*\n+", text)
+    if start is None:
+        raise InputError("the LightGBM model has no line 'tree_sizes='")
+    lines = [line for line in text[: start.end()].split("\n") if line]
+    if lines[0] != "tree":
+        raise InputError("the LightGBM model does not begin with 'tree'")
+    header = _entries([line for line in lines[1:] if line != "average_output"], _HEADER, "header")
+    features = int(header["max_feature_idx"][0]) + 1
+    sizes = [int(size) for size in header["tree_sizes"]]
+    known = {"one": 1, "features": features, "trees": len(sizes)}
+    _check_lengths(header, _HEADER, known, "header")
+    rest = text[start.end() :].encode()
+    for number, block in enumerate(_blocks(rest, sizes)):
+        _check_tree(block, number, features)
+    if _AFTER.fullmatch(rest[sum(sizes) + len(_END) :].decode(errors="replace")) is None:
+        raise InputError("the LightGBM model has lines of no known kind after its trees")
+    return features
+
+
+_END = b"end of trees\n"
+
+
+def _blocks(text: bytes, sizes: Sequence[int]) -> Iterator[list[str]]:
+    """Yield the lines of each tree, cut by the sizes as LightGBM cuts them."""
+    at = 0
+    for number, size in enumerate(sizes):
+        block, at = text[at : at + size], at + size
+        first, *lines = block.decode(errors="replace").split("\n")
+        if first != f"Tree={number}" or not block.endswith(b"\n"):
+            raise InputError(f"tree {number} of the LightGBM model is not where tree_sizes says")
+        yield [line for line in lines if line]
+    if not text[at:].startswith(_END):
+        raise InputError("the trees of the LightGBM model do not end where tree_sizes says")
+
+
+def _entries(lines: Sequence[str], fields: Mapping[str, _Field], where: str) -> Entries:
+    """Return the values of each line by its key: all known, none twice, none missing."""
+    found: dict[str, Sequence[str]] = {}
+    for line in lines:
+        key, equals, values = line.partition("=")
+        if not equals or key not in fields or key in found:
+            raise InputError(f"{where} of the LightGBM model has an unknown line '{line[:40]}'")
+        if _PATTERNS[fields[key].value].fullmatch(values) is None:
+            raise InputError(f"{where} of the LightGBM model: {key} cannot be '{values[:40]}'")
+        found[key] = values.split()
+    missing = [key for key, field in fields.items() if field.required and key not in found]
+    if missing:
+        raise InputError(f"{where} of the LightGBM model has no line '{missing[0]}='")
+    return found
+
+
+def _check_lengths(
+    entries: Entries, fields: Mapping[str, _Field], known: Mapping[str, int], where: str
+) -> None:
+    for key, values in entries.items():
+        what, _, none = fields[key].length.partition(" or ")
+        if what == "text" or (none and not values):
+            continue
+        if len(values) != known[what]:
+            raise InputError(
+                f"{where} of the LightGBM model: {key} has {len(values)} values where "
+                f"{known[what]} belong"
+            )
+
+
+def _check_tree(lines: Sequence[str], number: int, features: int) -> None:
+    where = f"tree {number}"
+    entries = _entries(lines, _TREE, where)
+    single = ("num_leaves", "num_cat", "is_linear")
+    _check_lengths({key: entries[key] for key in single}, _TREE, {"one": 1}, where)
+    leaves, sets, linear = (int(entries[key][0]) for key in single)
+    for keys, there in ((_CATEGORICAL, sets), (_LINEAR, linear)):
+        if any((key in entries) != bool(there) for key in keys):
+            raise InputError(f"{where} of the LightGBM model: {', '.join(keys)} do not belong")
+    if leaves < 1:
+        raise InputError(f"{where} of the LightGBM model has no leaf")
+    bounds = _whole(entries.get("cat_boundaries", ["0"]))
+    known = {"one": 1, "leaves": leaves, "splits": leaves - 1, "bounds": sets + 1}
+    known["words"] = int(bounds[-1]) if len(bounds) else 0
+    known["terms"] = int(_whole(entries.get("num_features", [])).sum())
+    _check_lengths(entries, _TREE, known, where)
+    problem = (
+        _wrong_number(entries)
+        or _wrong_split(entries, features, bounds)
+        or _no_tree(_whole(entries["left_child"]), _whole(entries["right_child"]))
+    )
+    if problem:
+        raise InputError(f"{where} of the LightGBM model: {problem}")
+
+
+def _wrong_number(entries: Entries) -> str:
+    for key in ("threshold", "leaf_value", "leaf_const", "leaf_coeff", "shrinkage"):
+        if not np.isfinite(_real(entries.get(key, []))).all():
+            return f"{key} is not finite"
+    return ""
+
+
+def _wrong_split(entries: Entries, features: int, bounds: Longs) -> str:
+    for key in ("split_feature", "leaf_features"):
+        if (_whole(entries.get(key, [])) >= features).any():
+            return f"{key} names a feature beyond the {features} that there are"
+    decisions = _whole(entries["decision_type"])
+    if (decisions >= _DECISIONS).any():
+        return f"decision_type {decisions.max()} is unknown"
+    if bounds[0] != 0 or (np.diff(bounds) < 0).any():
+        return "cat_boundaries do not rise from 0"
+    chosen = _real(entries["threshold"])[decisions & _CATEGORICAL_SPLIT != 0]
+    # the threshold of such a split is the number of its set of categories
+    if not np.isin(chosen, np.arange(len(bounds) - 1)).all():
+        return "a categorical split names a set that there is not"
+    return ""
+
+
+def _no_tree(left: Longs, right: Longs) -> str:
+    """Say what keeps the children from being a tree: LightGBM writes leaf j as -j - 1."""
+    splits = len(left)
+    children, parents = np.concatenate([left, right]), np.tile(np.arange(splits), 2)
+    wanted = np.concatenate([np.arange(-splits - 1, 0), np.arange(1, splits)])
+    if splits and not np.array_equal(np.sort(children), wanted):
+        return "its children are not every leaf and every split but the first once"
+    # a split is numbered when it is made, after its parent: so no way leads back
+    if ((children >= 0) & (children <= parents)).any():
+        return "a split has a child that comes before it"
+    return ""
+
+
+def _whole(values: Sequence[str]) -> Longs:
+    return np.array(values, np.int64)
+
+
+def _real(values: Sequence[str]) -> Floats:
+    return np.array(values, np.float64)
