@@ -7,17 +7,9 @@ import typer
 from typer.testing import CliRunner
 
 from prsrank.cli import run
-from prsrank.cli.log_options import (
-    AnyLog,
-    Column,
-    Features,
-    Lists,
-    MappingFile,
-    Memory,
-    log_mapping,
-    open_log,
-    with_spark_value,
-)
+from prsrank.cli.log_inputs import ListInputs
+from prsrank.cli.log_options import with_spark_value
+from prsrank.cli.option_groups import with_groups
 from prsrank.errors import InputError
 from prsrank.fit.local import LocalEngine
 from prsrank.logs.reading import read_log
@@ -26,18 +18,12 @@ app = typer.Typer()
 
 
 @app.command()
-def count(
-    log: AnyLog,
-    column: Column = None,
-    mapping: MappingFile = None,
-    features: Features = None,
-    lists: Lists = "query",
-    memory: Memory = None,
-) -> None:
-    with open_log(log, column=column, mapping=mapping, memory=memory) as source:
+@with_groups
+def count(inputs: ListInputs) -> None:
+    with inputs.opened() as source:
         rows = source.total("count(*)")[0]
-    known = log_mapping(column, mapping)
-    clicks, data = read_log(log, mapping=known, features=features, lists=lists, memory=memory)
+    options = {"features": inputs.table, "lists": inputs.lists, "memory": inputs.memory}
+    clicks, data = read_log(inputs.path, mapping=inputs.meaning(), **options)
     docs = None if data is None else data.docs
     typer.echo(json.dumps({"rows": rows, "sessions": clicks.sessions, "docs": docs}))
 

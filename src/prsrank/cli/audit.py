@@ -11,27 +11,14 @@ from prsrank.audit.checks_curve import with_curve
 from prsrank.audit.feature_table import with_feature_table
 from prsrank.audit.text import as_text
 from prsrank.cli.arguments import Json, print_json, working
-from prsrank.cli.log_options import (
-    AnyLog,
-    Column,
-    Features,
-    MappingFile,
-    Memory,
-    Spark,
-    log_mapping,
-    open_log,
-)
-from prsrank.logs.mapping import LogMapping
+from prsrank.cli.log_inputs import TableOptions
+from prsrank.cli.log_options import Spark, find_runner
 from prsrank.report.audit_section import report
 from prsrank.report.html import write_report
 
 
 def audit(
-    log: AnyLog,
-    column: Column = None,
-    mapping: MappingFile = None,
-    features: Features = None,
-    memory: Memory = None,
+    log: TableOptions,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a report as one page.")
     ] = None,
@@ -50,10 +37,14 @@ def audit(
       prsrank audit logs/ --mapping log.toml --html audit.html
       prsrank audit hdfs://logs/2026 --spark spark://host:7077
     """
-    with open_log(log, column=column, mapping=mapping, memory=memory, spark=spark) as source:
-        found = _audited(log, source, log_mapping(column, mapping), features)
+    if spark is None:
+        with log.opened() as source:
+            found = _audited(log, source)
+    else:
+        with find_runner(spark) as runner, log.opened(runner) as source:
+            found = _audited(log, source)
     if html is not None:
-        write_report(report(found, log=log), html)
+        write_report(report(found, log=log.path), html)
     if json:
         print_json(found.to_dict())
     else:
@@ -62,9 +53,9 @@ def audit(
         raise typer.Exit(1)
 
 
-def _audited(log: str, source: Any, mapping: LogMapping, features: str | None) -> Audit:
-    table = features if features is not None else mapping.feature_table
-    with working(f"auditing {log}"):
+def _audited(log: TableOptions, source: Any) -> Audit:
+    table, mapping = log.table, log.meaning()
+    with working(f"auditing {log.path}"):
         found = look_over(source)
         if table is not None:
             found = with_feature_table(found, source, table, mapping=mapping)

@@ -1,15 +1,14 @@
 """The command `prsrank evaluate`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from prsrank.cli.arguments import Given, Json, Model, print_json, working
-from prsrank.cli.log_options import Column, MappingFile, Memory
-from prsrank.cli.option_groups import DataOptions, LogOptions
+from prsrank.cli.log_inputs import ModelInputs, features_for, run_of
 from prsrank.errors import InputError
 from prsrank.evaluation.log_evaluation import (
     DEFAULT_METRICS,
@@ -30,12 +29,6 @@ _BY_LABELS = ("ndcg@5", "ndcg@10", "map", "arp", "mrr")
 class _HeldOut:
     """The clicks to judge by, and how."""
 
-    log: str | None = typer.Option(
-        None, metavar="LOG", help="Estimate from the clicks of this held-out log instead."
-    )
-    column: Column = None
-    mapping: MappingFile = None
-    memory: Memory = None
     propensity: Given = None
     against: Annotated[
         list[str] | None, typer.Option(metavar="MODEL", help="Compare with this model too.")
@@ -48,10 +41,11 @@ class _HeldOut:
     )
     samples: int = typer.Option(1000, min=100, help="Bootstrap samples.")
 
-    def refuse_without_log(self) -> None:
+    def refuse_without_log(self, inputs: ModelInputs) -> None:
         """Raise an InputError for an option that has no meaning without a log."""
-        for name in ("column", "mapping", "propensity", "against", "tau", "context"):
-            if getattr(self, name):
+        given = vars(inputs) | vars(self)
+        for name in ("column", "mapping", "features", "propensity", "against", "tau", "context"):
+            if given[name]:
                 raise InputError(
                     f"--{name} is for estimates from clicks: give a held-out --log too"
                 )
@@ -59,7 +53,7 @@ class _HeldOut:
 
 def evaluate(
     model: Model,
-    data: DataOptions,
+    inputs: ModelInputs,
     clicks: _HeldOut,
     split: str | None = typer.Option(
         None, help="train, validation or test. Default: test; with --log, all lists of the log."
@@ -79,20 +73,23 @@ def evaluate(
     Clicks (--log): what the ranker's DCG, WMRR and ARP would have been on the logged sessions,
     against the logged ranking and other models: inverse propensity scoring (ips), self-normalised
     (snips) and clipped, with intervals over queries, and a warning where the clicks cannot bear
-    the estimate.
+    the estimate. A folder that fit wrote stands for what it held out.
 
     \b
     Examples:
+      prsrank evaluate fitted
       prsrank evaluate model --data synthetic:web10k:500
       prsrank evaluate model --data MQ2008 --log held_out.parquet --propensity p.json --against naive
     """
-    if clicks.log is None:
-        clicks.refuse_without_log()
-        _by_labels(load_ranker(model), data, split or "test", metric or _BY_LABELS, json)
+    inputs, curve = _beside(model, inputs)
+    if inputs.log is None:
+        clicks.refuse_without_log(inputs)
+        _by_labels(load_ranker(model), inputs, split or "test", metric or _BY_LABELS, json)
         return
+    clicks = replace(clicks, propensity=clicks.propensity or curve)
     named = _named([model, *(clicks.against or [])])
     rankers = {name: load_ranker(path) for name, path in named.items()}
-    result = _by_clicks(clicks.log, clicks, rankers, data, split, metric)
+    result = _by_clicks(inputs, clicks, rankers, split, metric)
     if json:
         print_json(result.to_json_dict())
         return
@@ -100,12 +97,29 @@ def evaluate(
         typer.echo(line)
 
 
+def _beside(model: str, inputs: ModelInputs) -> tuple[ModelInputs, str | None]:
+    """Return the inputs with what is not given taken from a fit, and the fit's propensities."""
+    folder = Path(model)
+    if run_of(model) is None:
+        return inputs, None
+    held_out, curve = folder / "held_out", folder / "propensity.json"
+    given = inputs.log or inputs.data or inputs.features
+    if not given and held_out.is_dir():
+        log, lists = str(held_out / "log.parquet"), str(held_out / "lists")
+        inputs = replace(inputs, log=log, data=lists)
+    else:
+        inputs = inputs.beside(model)
+    return inputs, str(curve) if curve.is_file() else None
+
+
 def _by_labels(
-    ranker: "Ranker", data: DataOptions, split: str, metrics: Sequence[str], json: bool
+    ranker: "Ranker", inputs: ModelInputs, split: str, metrics: Sequence[str], json: bool
 ) -> None:
     measures = {name: metric(name) for name in metrics}
-    lists = data.lists(split)
-    scores = ranker.score(lists.features)
+    lists = inputs.dataset(split)
+    if lists is None:
+        raise InputError("give a data set with labels (--data), or a held-out log (--log)")
+    scores = ranker.score(features_for(ranker, lists).features)
     values = {
         name: average(measure(lists.relevance, scores, lists.offsets))
         for name, measure in measures.items()
@@ -121,18 +135,15 @@ def _by_labels(
 
 
 def _by_clicks(
-    log: str,
+    inputs: ModelInputs,
     options: _HeldOut,
     rankers: "dict[str, Ranker]",
-    data: DataOptions,
     split: str | None,
     metrics: Sequence[str] | None,
 ) -> Any:
     curve = None if options.propensity is None else parse_propensity(options.propensity)
     context = options.context
-    source = LogOptions(log, options.column, options.mapping, options.memory)
-    clicks = source.clicks(None if context is None else [context])
-    whole = data.everything() if split is None else data.lists(split)
+    clicks, whole = inputs.read(None if context is None else [context], split=split)
     lists = known_lists(clicks, whole)
     if curve is None and clicks.ranking_propensities is None:
         raise InputError("the log has no propensities: give --propensity FILE or power:ETA")
@@ -143,12 +154,14 @@ def _by_clicks(
             clicks,
             lists,
             curve,
-            {name: ranker.score(lists.features) for name, ranker in rankers.items()},
+            {n: one.score(features_for(one, lists).features) for n, one in rankers.items()},
             against=[LOGGED, *list(rankers)[1:]],
             metrics=metrics or DEFAULT_METRICS,
             tau=DEFAULT_TAU if options.tau is None else options.tau,
             context=context,
-            trained_on=next((n for n, one in rankers.items() if one.learned_from(log)), None),
+            trained_on=next(
+                (n for n, one in rankers.items() if one.learned_from(inputs.path)), None
+            ),
             samples=options.samples,
         )
 

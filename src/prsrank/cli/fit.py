@@ -9,17 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Json, RelevantFrom, Seed, print_json
-from prsrank.cli.log_options import (
-    Column,
-    Features,
-    Lists,
-    MappingFile,
-    Memory,
-    Spark,
-    find_runner,
-    log_mapping,
-)
+from prsrank.cli.arguments import Json, Seed, print_json
+from prsrank.cli.log_inputs import ListInputs
+from prsrank.cli.log_options import Spark, find_runner
 from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
 from prsrank.fit import FitResult, fit_log, repeat_fit
@@ -29,24 +21,17 @@ from prsrank.report.fit_report import conclusions
 _INPUTS = ("log", "data", "features", "propensity", "out", "from_", "spark", "json")
 
 
+_Log = Annotated[
+    str | None,
+    typer.Argument(metavar="LOG", help="A click log, as for audit; none needed with --from."),
+]
+
+
 @dataclass(frozen=True)
-class _Inputs:
+class _Inputs(ListInputs):
     """A click log, the features of its docs, and how to read them."""
 
-    log: Annotated[
-        str | None,
-        typer.Argument(metavar="LOG", help="A click log, as for audit; none needed with --from."),
-    ] = None
-    data: Annotated[
-        str | None,
-        typer.Option("--data", metavar="DATA", help="Data set with the features of the docs."),
-    ] = None
-    relevant_from: RelevantFrom = None
-    features: Features = None
-    column: Column = None
-    mapping: MappingFile = None
-    lists: Lists = "query"
-    memory: Memory = None
+    log: _Log = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
@@ -139,11 +124,14 @@ def fit(
 
 
 def _fitted(inputs: _Inputs, settings: _Settings, **where: Any) -> FitResult:
-    given = {name: value for name, value in vars(inputs).items() if name != "column"}
-    given["mapping"] = log_mapping(inputs.column, inputs.mapping)
     return fit_log(
-        given.pop("log"),
-        **given,
+        inputs.path,
+        data=inputs.collection,
+        features=inputs.table,
+        mapping=inputs.meaning(),
+        lists=inputs.how_listed,
+        memory=inputs.memory,
+        relevant_from=inputs.relevant_from,
         **{**vars(settings), "propensity": settings.propensity or "auto"},
         **where,
     )

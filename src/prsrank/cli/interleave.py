@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from prsrank.cli.arguments import Json, print_json, working
-from prsrank.cli.option_groups import LogOptions
+from prsrank.cli.log_inputs import LogOptions
 from prsrank.errors import DataWarning
 from prsrank.evaluation.interleaving import InterleavingTest, compare_credit
 from prsrank.evaluation.interleaving_log import Credit, credit_of
@@ -53,8 +53,8 @@ def interleave(
     """
     meaning = replace(log.meaning(), contexts=(team,))
     with (
-        working(f"reading {log.log}"),
-        open_events(log.log, mapping=meaning, memory=log.memory) as events,
+        working(f"reading {log.path}"),
+        open_events(log.path, mapping=meaning, memory=log.memory) as events,
     ):
         credit = credit_of(events, team=team, new=new)
     test = compare_credit(

@@ -9,11 +9,10 @@ import typer
 
 from prsrank.audit import audit
 from prsrank.cli.arguments import working
-from prsrank.cli.option_groups import LogOptions
+from prsrank.cli.log_inputs import LogOptions
 from prsrank.errors import InputError
 from prsrank.fit.propensities import covering, given_curve
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.sources import open_events
 from prsrank.propensity.curve import Propensities, learned_curve
 from prsrank.propensity.estimators import estimator
 from prsrank.propensity.identification import Identified
@@ -56,10 +55,7 @@ def curve_of(log: LogOptions, clicks: ClickLog, given: str | None) -> LogCurve:
         return LogCurve(
             _logged(clicks, logged), "the propensities in the log, their mean by position"
         )
-    with (
-        working(f"auditing {log.log}"),
-        open_events(log.log, mapping=log.meaning(), memory=log.memory) as source,
-    ):
+    with working(f"auditing {log.path}"), log.opened() as source:
         methods = audit(source).estimators
     with working("estimating propensities"):
         for status in ("identified", "weak"):
@@ -68,7 +64,7 @@ def curve_of(log: LogOptions, clicks: ClickLog, given: str | None) -> LogCurve:
                 if found is not None:
                     how = f"{one.method}, from {clicks.sessions:,} sessions: {found.verdict}"
                     return LogCurve(found, how)
-    raise InputError(f"{log.log}: {_nothing(methods)}")
+    raise InputError(f"{log.path}: {_nothing(methods)}")
 
 
 def _estimated(method: str, clicks: ClickLog) -> Propensities | None:

@@ -1,8 +1,7 @@
 """Options that the commands which read a log share."""
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,16 +9,18 @@ import typer
 
 if TYPE_CHECKING:
     from prsrank.fit.engine import Engine
-    from prsrank.logs.event_source import EventSource
-    from prsrank.logs.mapping import LogMapping
 
 AnyLog = Annotated[
     str,
     typer.Argument(
         metavar="LOG",
         help="A click log: Parquet, CSV or JSONL of events, a folder or glob of them, a compact "
-        "log, or a folder with ubi_queries and ubi_events.",
+        "log, or a folder with ubi_queries and ubi_events. A folder that fit wrote stands for its "
+        "inputs.",
     ),
+]
+NamedLog = Annotated[
+    str | None, typer.Option("--log", metavar="LOG", help="A click log, as for audit.")
 ]
 Column = Annotated[
     list[str] | None,
@@ -95,32 +96,3 @@ def find_runner(spark: str | None) -> "Engine":
     from prsrank.spark import SparkEngine
 
     return SparkEngine(master=None if spark == DEFAULT_SPARK else spark)
-
-
-def log_mapping(column: Sequence[str] | None, mapping: Path | None) -> "LogMapping":
-    """Return what --mapping and --column say; --column wins."""
-    from prsrank.logs.mapping import LogMapping, read_mapping
-
-    known = LogMapping() if mapping is None else read_mapping(mapping)
-    return known.with_columns(column or [])
-
-
-@contextmanager
-def open_log(
-    log: str,
-    *,
-    column: Sequence[str] | None = None,
-    mapping: Path | None = None,
-    memory: str | None = None,
-    spark: str | None = None,
-) -> Iterator["EventSource"]:
-    """Open a log as unchecked events, as the shared options describe it."""
-    from prsrank.logs.sources import open_events
-
-    known = log_mapping(column, mapping)
-    if spark is None:
-        with open_events(log, mapping=known, memory=memory) as source:
-            yield source
-        return
-    with find_runner(spark) as engine, engine.open_log(log, mapping=known) as events:
-        yield events

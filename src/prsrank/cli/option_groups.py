@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from importlib import import_module
@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from typer.core import TyperCommand
 
 from prsrank.cli.arguments import Data, Fold, NamedData, RelevantFrom, working
-from prsrank.cli.log_options import AnyLog, Column, MappingFile, Memory, log_mapping
 
 if TYPE_CHECKING:
     from prsrank.data.collections import Collection
     from prsrank.data.dataset import RankingDataset
-    from prsrank.logs.click_log import ClickLog
-    from prsrank.logs.mapping import LogMapping
 
 # what stands in braces in a help text -> the table whose names belong there
 _TABLES = {
@@ -33,30 +30,6 @@ _TABLES = {
     "assumptions": "prsrank.evaluation.assumptions:KINDS",
     "formats": "prsrank.export.formats:FORMATS",
 }
-
-
-@dataclass(frozen=True)
-class LogOptions:
-    """A click log, and how to read it."""
-
-    log: AnyLog
-    column: Column = None
-    mapping: MappingFile = None
-    memory: Memory = None
-
-    def clicks(self, contexts: Sequence[str] | None = None) -> "ClickLog":
-        """Read the sessions."""
-        from prsrank.logs.reading import read_click_log
-
-        known = self.meaning()
-        if contexts is not None:
-            contexts = list(dict.fromkeys([*known.contexts, *contexts]))
-        with working(f"reading {self.log}"):
-            return read_click_log(self.log, mapping=known, contexts=contexts, memory=self.memory)
-
-    def meaning(self) -> "LogMapping":
-        """Return what its columns mean."""
-        return log_mapping(self.column, self.mapping)
 
 
 class _DataSet:
@@ -91,14 +64,6 @@ class DataOptions(_DataSet):
 
     data: NamedData
     fold: Fold = 1
-    relevant_from: RelevantFrom = None
-
-
-@dataclass(frozen=True)
-class AllLists(_DataSet):
-    """A data set as an option, all of whose lists serve."""
-
-    data: NamedData
     relevant_from: RelevantFrom = None
 
 

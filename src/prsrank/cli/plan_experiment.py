@@ -4,7 +4,7 @@ import typer
 
 from prsrank.cli.arguments import Json, print_json
 from prsrank.cli.log_curve import PlanCurve, curve_of
-from prsrank.cli.option_groups import LogOptions
+from prsrank.cli.log_inputs import LogOptions
 from prsrank.propensity.planner import ExperimentPlan
 from prsrank.propensity.planner import plan_experiment as plan_for
 

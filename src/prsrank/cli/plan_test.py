@@ -5,7 +5,7 @@ import typer
 from prsrank.cli.arguments import Json, Seed, print_json, working
 from prsrank.cli.interleave import By
 from prsrank.cli.log_curve import PlanCurve, curve_of
-from prsrank.cli.option_groups import LogOptions
+from prsrank.cli.log_inputs import LogOptions
 from prsrank.evaluation.online_plan import InterleavingPlan, OnlinePlan
 from prsrank.evaluation.online_plan import plan_test as plan_for
 

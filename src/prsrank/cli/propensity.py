@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Fold, Json, RelevantFrom, Seed, print_json, working
-from prsrank.cli.log_options import Features, Spark, find_runner
-from prsrank.cli.option_groups import DataOptions, LogOptions
+from prsrank.cli.arguments import Json, Seed, print_json, working
+from prsrank.cli.log_inputs import FoldInputs
+from prsrank.cli.log_options import Spark, find_runner
 from prsrank.errors import InputError
 from prsrank.fit.engine import EngineLog
 from prsrank.fit.local import LocalLog
@@ -56,27 +56,8 @@ class _Curve:
         return changed
 
 
-@dataclass(frozen=True)
-class _Features:
-    """Features, for methods that use them, and to check curves by."""
-
-    data: str | None = typer.Option(
-        None, metavar="DATA", help="Features, for methods that use them, and to check curves by."
-    )
-    features: Features = None
-    fold: Fold = 1
-    relevant_from: RelevantFrom = None
-
-    def lists(self) -> Any:
-        """Read them, if there are any."""
-        if self.data is None:
-            return None
-        return DataOptions(self.data, self.fold, self.relevant_from).lists("train")
-
-
 def propensity(
-    log: LogOptions,
-    features: _Features,
+    inputs: FoldInputs,
     curve: _Curve,
     out: Path | None = typer.Option(
         None, metavar="FILE", help="Write the curve as JSON, for train."
@@ -98,13 +79,13 @@ def propensity(
       prsrank propensity log.parquet --method known --eta 2 --features features.parquet
     """
     estimators = {name: curve.estimator(name) for name in curve.method}
-    lists = features.lists()
+    lists = inputs.dataset("train")
     if lists is None and curve.context is None:
-        found = _estimated(log, features.features, estimators, spark, seed)
+        found = _estimated(inputs, estimators, spark, seed)
     elif spark is not None:
         raise InputError("--data and --context do not run on Spark")
     else:
-        found = _in_memory(log, estimators, lists, curve.context, seed)
+        found = _in_memory(inputs, estimators, lists, curve.context, seed)
     result, check = found[curve.method[0]]
     unknown = _unknown(result)
     # a curve of nothing is not written: what would read it could only fail
@@ -140,20 +121,12 @@ def _unknown(curve: Propensities) -> bool:
 
 
 def _estimated(
-    log: LogOptions,
-    table: str | None,
-    estimators: "dict[str, Estimator]",
-    spark: str | None,
-    seed: int,
+    log: FoldInputs, estimators: "dict[str, Estimator]", spark: str | None, seed: int
 ) -> _Found:
     """Estimate from sessions alone, wherever and in however many pieces they lie."""
-    meaning = log.meaning()
-    table = table or meaning.feature_table
-    with (
-        find_runner(spark) as runner,
-        runner.open_log(log.log, mapping=meaning, memory=log.memory) as source,
-    ):
-        with working(f"reading {log.log}"):
+    meaning, table = log.meaning(), log.table
+    with find_runner(spark) as runner, log.opened(runner) as source:
+        with working(f"reading {log.path}"):
             pieces = runner.sessions(source)
         with working(f"estimating: {', '.join(estimators)}"):
             curves = {n: one.estimate_pieces(pieces, seed=seed) for n, one in estimators.items()}
@@ -167,7 +140,7 @@ def _estimated(
 
 
 def _in_memory(
-    log: LogOptions, estimators: "dict[str, Estimator]", lists: Any, context: str | None, seed: int
+    log: FoldInputs, estimators: "dict[str, Estimator]", lists: Any, context: str | None, seed: int
 ) -> _Found:
     """Estimate from one log and its lists."""
     clicks = log.clicks(None if context is None else [context])

@@ -9,19 +9,19 @@ import typer
 from prsrank.cli.arguments import (
     Given,
     Json,
-    Seed,
     Setting,
     parse_values,
     print_json,
     refuse_other_files,
     working,
 )
-from prsrank.cli.option_groups import AllLists, LogOptions
+from prsrank.cli.log_inputs import ListInputs, features_for
 from prsrank.errors import InputError
 from prsrank.evaluation.assumptions import DEFAULT_VALUES
 from prsrank.evaluation.log_study import study_log
 from prsrank.files import atomic_output, write_json
-from prsrank.logs.split import parse_hold_out
+from prsrank.fit.plan import Plan
+from prsrank.logs.split import Split, parse_hold_out
 from prsrank.propensity.curve import parse_propensity
 from prsrank.rankers.base import Ranker, load_ranker, ranker_class
 from prsrank.report.sensitivity_section import report_lines, write_chart
@@ -38,7 +38,7 @@ class _Trained:
         None,
         metavar="MODEL",
         help="A model that did not learn from the held-out part, to judge and to retrain. "
-        "Default: one is trained.",
+        "Default: that of the fit, if LOG is its folder, else one is trained.",
     )
     ranker: str = typer.Option("lambdamart", help="The ranker to train: {rankers}.")
     set_: Setting = None
@@ -48,8 +48,11 @@ class _Trained:
 class _Judged:
     """By what it is judged."""
 
-    holdout: str = typer.Option(
-        "query:0.2", metavar="query:SHARE|time:SHARE", help="What to judge by."
+    holdout: str | None = typer.Option(
+        None,
+        metavar="query:SHARE|time:SHARE",
+        help="What to judge by. Default: what the fit held out, if LOG is its folder, else "
+        "query:0.2.",
     )
     metric: str = typer.Option("dcg@10", help="dcg@K, dcg or arp.")
     try_: Annotated[
@@ -63,14 +66,17 @@ class _Judged:
 
 
 def sensitivity(
-    log: LogOptions,
-    data: AllLists,
+    inputs: ListInputs,
     trained: _Trained,
     judged: _Judged,
     out: Path = typer.Option(..., metavar="DIR", help="Folder for the chart and the numbers."),
     propensity: Given = None,
     json: Json = False,
-    seed: Seed = 0,
+    seed: int | None = typer.Option(
+        None,
+        min=0,
+        help="The same seed gives the same result. Default: the fit's, if LOG is its folder, else 0.",
+    ),
 ) -> None:
     r"""Show how a model's ranking and estimated gain move under other assumptions.
 
@@ -80,17 +86,27 @@ def sensitivity(
     is judged under each, and a new one trained and judged under each. Writes sensitivity.svg,
     sensitivity.png and sensitivity.json.
 
+    A folder that fit wrote stands for its inputs: then its model is judged on what it held out,
+    with its propensities.
+
     \b
-    Example:
+    Examples:
+      prsrank sensitivity fitted --out study
       prsrank sensitivity log.parquet --data synthetic:web10k:500 --propensity power:1 --out study
     """
     refuse_other_files(out, _RESULT)
-    hold_out, values = parse_hold_out(judged.holdout), _values(judged.try_)
-    curve = None if propensity is None else parse_propensity(propensity)
-    loaded = None if trained.model is None else load_ranker(trained.model)
-    name, settings = _training(loaded, trained, seed)
-    clicks, lists = log.clicks(), data.everything()
-    source = None if loaded is None or not loaded.learned_from(log.log) else trained.model
+    run, values = inputs.run, _values(judged.try_)
+    split = _split(judged.holdout, seed, run)
+    known = propensity if propensity is not None else inputs.curve
+    curve = None if known is None else parse_propensity(known)
+    model = trained.model if trained.model is not None or run is None else inputs.log
+    loaded = None if model is None else load_ranker(model)
+    name, settings = _training(loaded, trained, split.seed)
+    clicks, lists = inputs.read()
+    lists = lists if loaded is None else features_for(loaded, lists)
+    learned = loaded is not None and loaded.learned_from(inputs.path)
+    # what a fit held out its model has not seen; lists by session are held out by other names
+    seen = learned and (run is None or split != run.split or inputs.how_listed == "session")
     with working("training and judging"):
         study = study_log(
             clicks,
@@ -99,11 +115,11 @@ def sensitivity(
             model=loaded,
             ranker=name,
             settings=settings,
-            hold_out_by=hold_out,
+            hold_out_by=(split.way, split.share),
             values=values,
             metric=judged.metric,
-            seed=seed,
-            trained_on=source,
+            seed=split.seed,
+            trained_on=model if seen else None,
         )
     _write(study, out)
     if json:
@@ -112,6 +128,13 @@ def sensitivity(
     for line in report_lines(study):
         typer.echo(line)
     typer.echo(f"{out}: sensitivity.svg, sensitivity.png, {_RESULT}")
+
+
+def _split(holdout: str | None, seed: int | None, run: Plan | None) -> Split:
+    """Return what to judge by: as asked, else as the fit did."""
+    base = Split("query", 0.2) if run is None else run.split
+    way, share = (base.way, base.share) if holdout is None else parse_hold_out(holdout)
+    return Split(way, share, base.seed if seed is None else seed)
 
 
 def _values(given: list[str] | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from prsrank.cli.arguments import Json, Seed, print_json, working
-from prsrank.cli.option_groups import LogOptions
+from prsrank.cli.log_inputs import LogOptions
 from prsrank.errors import InputError
 from prsrank.files import atomic_output
 from prsrank.logs.click_log_files import write_events

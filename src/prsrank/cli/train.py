@@ -11,8 +11,8 @@ from typing import Any
 import typer
 
 from prsrank.cli.arguments import Given, Seed, Setting, parse_values, working
+from prsrank.cli.log_inputs import NO_FEATURES, TrainInputs
 from prsrank.cli.log_options import Spark, find_runner
-from prsrank.cli.option_groups import DataOptions, LogOptions
 from prsrank.errors import InputError
 from prsrank.fit.engine import Weighed
 from prsrank.fit.parts import QUERY, Split
@@ -40,15 +40,14 @@ class _Ranker:
 
 
 def train(
-    log: LogOptions,
-    data: DataOptions,
+    inputs: TrainInputs,
     chosen: _Ranker,
     out: Path = typer.Option(..., metavar="MODEL", help="Folder to write the model to."),
-    stop_on: str = typer.Option(
-        "labels",
-        help="Rankers that can stop early do so on the labels of the validation part, on "
-        "the clicks of a held-out tenth of the queries (clicks; on Spark the default), or not "
-        "at all (none).",
+    stop_on: str | None = typer.Option(
+        None,
+        help="Rankers that can stop early do so on the labels of the validation part (labels), on "
+        "the clicks of a held-out tenth of the queries (clicks), or not at all (none). Default: "
+        "labels with --data, else clicks; on Spark clicks.",
     ),
     report: bool = typer.Option(True, help="Write MODEL/report.html, a page on the training."),
     spark: Spark = None,
@@ -59,22 +58,20 @@ def train(
     \b
     Examples:
       prsrank train log.parquet --data synthetic:web10k:500 --propensity power:1 --out model
+      prsrank train log.parquet --features features.parquet --propensity power:1 --out model
       prsrank train log --data MQ2008 --ranker linear --weighting ips --set tau=0.05 \
           --propensity propensity.json --set l2=0.01 --out model
     """
     started = time.perf_counter()
-    if stop_on not in _STOPS:
-        raise InputError(f"--stop-on must be one of {', '.join(_STOPS)}, not '{stop_on}'")
     given = dict(parse_values(chosen.set_, "--set"))
     model, weighting, parameters = make_ranker(chosen.ranker, chosen.weighting, given, seed=seed)
     curve = None if chosen.propensity is None else parse_propensity(chosen.propensity)
-    stop_on = stop_on if model.stops_early else "none"
-    if spark is not None and stop_on == "labels":
-        stop_on = "clicks"
+    stop_on = _stop(stop_on, inputs, spark) if model.stops_early else "none"
     how = Weighed(curve, weighting, parameters)
-    weights, clicks = _trained(model, how, stop_on, log, data, spark=spark, seed=seed)
-    about = {"data": data.data, "fold": data.fold, "log": log.log, "weighting": weighting}
-    about |= {"weighting_parameters": parameters, "seed": seed, "stop_on": stop_on, "spark": spark}
+    weights, clicks = _trained(model, how, stop_on, inputs, spark=spark, seed=seed)
+    about = {"data": inputs.source, "fold": inputs.fold, "log": inputs.path}
+    about |= {"weighting": weighting, "weighting_parameters": parameters, "seed": seed}
+    about |= {"stop_on": stop_on, "spark": spark}
     known = curve.to_json_dict() if isinstance(curve, Propensities) else chosen.propensity
     model.save(out, about=about | {"propensity": known})
     if report:
@@ -83,27 +80,35 @@ def train(
     typer.echo(f"{out}: {model.name}, weighting {weighting}, {clicks:,} clicks")
 
 
+def _stop(given: str | None, inputs: TrainInputs, spark: str | None) -> str:
+    """Return what a ranker stops on: what was asked for, else what there is."""
+    if given is not None and given not in _STOPS:
+        raise InputError(f"--stop-on must be one of {', '.join(_STOPS)}, not '{given}'")
+    if given == "labels" and inputs.data is None:
+        raise InputError("--stop-on labels takes a data set with labels (--data)")
+    if spark is not None and given == "labels":
+        return "clicks"
+    return given or ("labels" if inputs.data is not None and spark is None else "clicks")
+
+
 def _trained(
     model: Ranker,
     how: Weighed,
     stop_on: str,
-    log: LogOptions,
-    data: DataOptions,
+    inputs: TrainInputs,
     *,
     spark: str | None,
     seed: int,
 ) -> tuple[PairDiagnostics | None, int]:
     """Train on all sessions of a log, or on those that are not held out to stop by."""
-    with (
-        find_runner(spark) as runner,
-        runner.open_log(log.log, mapping=log.meaning(), memory=log.memory) as source,
-    ):
-        with working(f"reading {log.log}"):
-            sessions = runner.load(source, mapping=log.meaning(), data=data.lists("train"))
+    with find_runner(spark) as runner, inputs.opened(runner) as source:
+        if inputs.collection is None and inputs.table is None and not source.features:
+            raise InputError(NO_FEATURES)
+        sessions = inputs.loaded(runner, source, "train")
         if sessions.left_out:
             raise InputError(
-                f"{log.log}: {sessions.left_out} sessions show docs that are in the log but not in "
-                f"the data set {data.data}"
+                f"{inputs.path}: {sessions.left_out} sessions show docs that are in the log but "
+                f"not in {inputs.source}"
             )
         clicks = sessions.extent().clicks
         if stop_on == "clicks":
@@ -111,7 +116,7 @@ def _trained(
             with working("training"):
                 found = parts.learning.train([model], how, validation=parts.held_out)
             return found.diagnostics, clicks
-        labelled = data.lists("validation") if stop_on == "labels" else None
+        labelled = inputs.dataset("validation") if stop_on == "labels" else None
         with _shown(model.get_params().get("trees")) as progress:
             found = sessions.train([model], how, validation=labelled, progress=progress)
         return found.diagnostics, clicks
@@ -120,7 +125,7 @@ def _trained(
 def _write_report(
     model: Any, weights: Any, curve: Any, settings: dict[str, Any], out: Path, started: float
 ) -> None:
-    command = f"prsrank train {settings['log']} --data {settings['data']} --ranker {model.name}"
+    command = f"prsrank train {settings['log']} --ranker {model.name}"
     about = about_rows(seed=settings["seed"], started=started, command=f"{command} ...")
     with working("writing the report"):
         page = training_report(model, weights, curve, settings=settings, about=about)

@@ -25,6 +25,7 @@ from prsrank.files import existing_file
 from prsrank.types import Longs
 
 SPLITS = ("train", "validation", "test")
+_TABLES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson")
 _FOLDS = 5
 _PACKED = ("", ".gz", ".xz", ".zst")
 
@@ -123,6 +124,10 @@ def _found(name: str) -> Collection:
         )
     if is_stored(existing_file(path)):
         return _converted(path)
+    if path.suffix.lower() in _TABLES:
+        raise InputError(
+            f"{name}: is a table, not a data set in LETOR format: give it as a table of features"
+        )
     whole = partial(_read, (path,), recognised(path))
     return Collection(path.name, 1, lambda fold, split: whole(), whole, has_splits=False)
 

@@ -149,7 +149,8 @@ class _Columns:
         taken |= {*self.mapping.columns.values(), *self.mapping.contexts, *self.mapping.actions}
         given: dict[str, None] = {}
         for pattern in self.mapping.features:
-            if any(sign in pattern for sign in "*?["):
+            # a column may be named like a pattern, such as tf[title]
+            if pattern not in self.table.types and any(sign in pattern for sign in "*?["):
                 found = [n for n in self.table.types if fnmatch.fnmatchcase(n, pattern)]
                 numbers = [n for n in found if n not in taken and self._is_feature(n)]
                 if not numbers:
@@ -182,7 +183,7 @@ class _Columns:
     def _check(self, name: str, what: str) -> None:
         if name not in self.table.types:
             hint = nearest_column(name, self.table.types)
-            raise InputError(f"the log has no column {name!r} ({what}){hint}")
+            raise InputError(f"has no column {name!r} ({what}){hint}")
 
     def _check_number(self, name: str, what: str) -> None:
         if not self.table.is_number(name):

@@ -15,7 +15,7 @@ from prsrank.logs.canonical import feature_columns
 from prsrank.logs.event_source import EventSource, LogSource, nearest_column, source_of
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sql_text import quoted_name, quoted_text
-from prsrank.logs.tables import errors_in_one_line
+from prsrank.logs.tables import connected, errors_in_one_line, named_errors, open_table
 from prsrank.types import IdArray, Reals
 
 if TYPE_CHECKING:
@@ -73,10 +73,36 @@ def keyed_table(
     source: _Source, table: FileName | Sequence[FileName], mapping: LogMapping
 ) -> tuple[_Source, tuple[str, ...]]:
     """Open a table of features beside a log: query_id, doc_id, features; and those columns."""
-    rows = source.open_table(table)
+    return _keyed(source.open_table(table), mapping)
+
+
+def read_table(
+    table: FileName | Sequence[FileName],
+    *,
+    mapping: LogMapping | None = None,
+    memory: str | None = None,
+) -> RankingDataset:
+    """Make lists of a table of features, of all its queries, without a log.
+
+    Args:
+        table: as `lists_of_table` takes it.
+        mapping: `columns` may name query_id and doc_id, `features` the columns to take.
+        memory: how much DuckDB may hold, such as "4GB".
+
+    Raises:
+        InputError: if the table cannot be read, or two rows of a doc disagree.
+    """
+    with connected(memory=memory) as connection:
+        opened = source_of(open_table(connection, table))
+        rows = replace(opened, name=str(table), connection=connection)
+        return _dataset(*_keyed(rows, mapping or LogMapping()), rows.name, "")
+
+
+def _keyed(rows: _Source, mapping: LogMapping) -> tuple[_Source, tuple[str, ...]]:
     keys = {meaning: _key(rows, mapping, meaning) for meaning in ("query_id", "doc_id")}
     chosen = LogMapping(columns=keys, features=mapping.features or ("*",))
-    features = feature_columns(rows, chosen)
+    with named_errors(rows.name):
+        features = feature_columns(rows, chosen)
     columns = [f"{quoted_name(column)} AS {key}" for key, column in keys.items()]
     return rows.select(", ".join([*columns, *map(quoted_name, features)])), features
 
