@@ -61,11 +61,15 @@ def test_all_pairs_of_two_positions_is_their_ratio():
     np.testing.assert_allclose(all_pairs(rates, docs).propensity, [1, 1 / 3], rtol=1e-6)
 
 
-def test_all_pairs_maximises_the_stated_likelihood():
+@pytest.mark.parametrize("one_sided", [False, True])
+def test_all_pairs_maximises_the_stated_likelihood(one_sided):
+    """Also where a pair of positions has clicks at one of them only: that says something, too."""
     rng = np.random.default_rng(0)
     docs = np.triu(rng.integers(20, 60, (4, 4)), 1).astype(float)
     docs += docs.T
     rates = docs * np.array([0.6, 0.4, 0.3, 0.2])[:, None] * rng.uniform(0.8, 1.2, (4, 4))
+    if one_sided:
+        rates[3, 1] = 0.0
     k, other = np.triu_indices(4, 1)
 
     def loss(x):
@@ -79,6 +83,19 @@ def test_all_pairs_maximises_the_stated_likelihood():
     best = minimize(loss, np.zeros(10), method="BFGS", options={"gtol": 1e-8})
     p = 1 / (1 + np.exp(-best.x[:4]))
     np.testing.assert_allclose(all_pairs(rates, docs).propensity, p / p[0], rtol=1e-4)
+
+
+def test_few_clicks_do_not_flatten_the_curve(simulated_log):
+    """Far down most pairs of positions have clicks above only: left out, p would be too high."""
+    truth = 1 / np.arange(1.0, 21)
+    curves = [
+        HarvestEstimator().estimate(
+            simulated_log(truth, queries=60, sessions=900, rankers=2, seed=seed)
+        )
+        for seed in range(20)
+    ]
+    ratios = np.nanmean([np.log(curve.propensity[9:15] / truth[9:15]) for curve in curves], axis=1)
+    assert np.mean(ratios) == pytest.approx(0.0, abs=3 * np.std(ratios) / 20**0.5)
 
 
 @pytest.mark.parametrize("form", ["all-pairs", "adjacent-chain"])

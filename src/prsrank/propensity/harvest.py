@@ -149,9 +149,10 @@ def all_pairs(rates: Floats, docs: Floats) -> PairFit:
     """
     from scipy.optimize import minimize
 
-    # a pair with clicks on one side only would put a ratio at 0 or infinity
+    # pairs with clicks on one side only would put a ratio at 0 or infinity: they link nothing
     linked = linked_to_first(np.minimum(rates, rates.T))
-    usable = (np.minimum(rates, rates.T) > 0) & np.logical_and.outer(linked, linked)
+    # but among linked positions they count: without them p would be too high wherever clicks are few
+    usable = (np.maximum(rates, rates.T) > 0) & np.logical_and.outer(linked, linked)
     k, other = np.nonzero(np.triu(usable))
     pairs = _Pairs(k, other, rates[k, other], rates[other, k], docs[k, other])
     free = np.flatnonzero(linked)[1:]
