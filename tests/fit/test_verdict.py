@@ -55,11 +55,11 @@ def test_every_rule_has_a_case():
 @pytest.mark.parametrize("name", CASES)
 def test_a_rule_and_its_verdict(name):
     changed, verdict = CASES[name]
-    found = decide(replace(GOOD, **changed), log="clicks.parquet")
+    found = decide(replace(GOOD, **changed), run="a run")
     assert (found.rule, found.verdict) == (name, verdict)
     assert found.ships == (verdict != "too-thin")
     assert found.reason
-    assert "clicks.parquet" in found.next_command
+    assert "'a run'" in found.next_command
 
 
 @pytest.mark.parametrize(
@@ -75,21 +75,21 @@ def test_a_rule_and_its_verdict(name):
     ],
 )
 def test_what_is_no_reason_against_a_test(changed):
-    assert decide(replace(GOOD, **changed), log="log").verdict == "test-online"
+    assert decide(replace(GOOD, **changed), run="run").verdict == "test-online"
 
 
 def test_the_next_command_of_a_gain_plans_a_test_of_it():
-    assert decide(GOOD, log="log").next_command == "prsrank plan-test log --gain 0.031"
+    assert decide(GOOD, run="run").next_command == "prsrank plan-test run --gain 0.031"
 
 
 def test_force_ships_what_is_too_thin_and_says_so():
     thin = replace(GOOD, learned=5)
-    assert not decide(thin, log="log").ships
-    forced = decide(thin, log="log", forced=True)
+    assert not decide(thin, run="run").ships
+    forced = decide(thin, run="run", forced=True)
     assert forced.ships
     assert forced.to_json_dict()["verdict"] == "too-thin"
     assert forced.to_json_dict()["forced"]
-    assert not decide(GOOD, log="log", forced=True).forced
+    assert not decide(GOOD, run="run", forced=True).forced
 
 
 class Scores:

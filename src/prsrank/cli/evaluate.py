@@ -16,6 +16,7 @@ from prsrank.evaluation.log_evaluation import (
     evaluate_on_log,
 )
 from prsrank.evaluation.results import LOGGED
+from prsrank.fit.manifest import judged_model
 from prsrank.logs.coverage import known_lists
 from prsrank.metrics.ranking import average, metric
 from prsrank.propensity.curve import parse_propensity
@@ -81,7 +82,7 @@ def evaluate(
       prsrank evaluate model --data synthetic:web10k:500
       prsrank evaluate model --data MQ2008 --log held_out.parquet --propensity p.json --against naive
     """
-    inputs, curve = _beside(model, inputs)
+    model, inputs, curve = _beside(model, inputs)
     if inputs.log is None:
         clicks.refuse_without_log(inputs)
         _by_labels(load_ranker(model), inputs, split or "test", metric or _BY_LABELS, json)
@@ -97,19 +98,22 @@ def evaluate(
         typer.echo(line)
 
 
-def _beside(model: str, inputs: ModelInputs) -> tuple[ModelInputs, str | None]:
-    """Return the inputs with what is not given taken from a fit, and the fit's propensities."""
+def _beside(model: str, inputs: ModelInputs) -> tuple[str, ModelInputs, str | None]:
+    """Return model and inputs with what is not given taken from a fit, and its propensities.
+
+    What the fit held out judges the ranker that has not learned from it.
+    """
     folder = Path(model)
     if run_of(model) is None:
-        return inputs, None
+        return model, inputs, None
     held_out, curve = folder / "held_out", folder / "propensity.json"
     given = inputs.log or inputs.data or inputs.features
     if not given and held_out.is_dir():
         log, lists = str(held_out / "log.parquet"), str(held_out / "lists")
-        inputs = replace(inputs, log=log, data=lists)
+        inputs, model = replace(inputs, log=log, data=lists), str(judged_model(folder))
     else:
         inputs = inputs.beside(model)
-    return inputs, str(curve) if curve.is_file() else None
+    return model, inputs, str(curve) if curve.is_file() else None
 
 
 def _by_labels(

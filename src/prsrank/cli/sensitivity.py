@@ -20,6 +20,7 @@ from prsrank.errors import InputError
 from prsrank.evaluation.assumptions import DEFAULT_VALUES
 from prsrank.evaluation.log_study import study_log
 from prsrank.files import atomic_output, write_json
+from prsrank.fit.manifest import judged_model
 from prsrank.fit.plan import Plan
 from prsrank.logs.split import Split, parse_hold_out
 from prsrank.propensity.curve import parse_propensity
@@ -99,7 +100,7 @@ def sensitivity(
     split = _split(judged.holdout, seed, run)
     known = propensity if propensity is not None else inputs.curve
     curve = None if known is None else parse_propensity(known)
-    model = trained.model if trained.model is not None or run is None else inputs.log
+    model = trained.model if trained.model is not None or run is None else judged_model(inputs.log)
     loaded = None if model is None else load_ranker(model)
     name, settings = _training(loaded, trained, split.seed)
     clicks, lists = inputs.read()
@@ -119,7 +120,7 @@ def sensitivity(
             values=values,
             metric=judged.metric,
             seed=split.seed,
-            trained_on=model if seen else None,
+            trained_on=str(model) if seen else None,
         )
     _write(study, out)
     if json:

@@ -139,6 +139,14 @@ def is_fit(folder: FileName) -> bool:
     return True
 
 
+def judged_model(folder: FileName) -> Path:
+    """Return where the chosen ranker of a fit is as it was judged, before all sessions taught it."""
+    chosen = read_manifest(folder).get("chosen", {}).get("model", {}).get("name")
+    if not isinstance(chosen, str) or Path(chosen).name != chosen:
+        raise InputError(f"{folder}: its manifest does not say which ranker was chosen")
+    return Path(folder) / "judged" / chosen
+
+
 def _is_result(name: str) -> bool:
     """Tell whether a file holds results only, no paths or versions."""
     in_model = name.startswith("model/") and not name.endswith("ranker.json")

@@ -258,7 +258,7 @@ def _fitted(runner: Engine, source: Any, plan: Plan, folder: Path, tell: Tell) -
     judged = tuned[choice.name].ranker
     verdict = decide(
         _evidence(plan, parts, propensities, judged, evaluation, choice.name),
-        log=plan.log,
+        run=str(folder),
         forced=plan.force,
     )
     return FitResult(

@@ -1,6 +1,7 @@
 """What to do with a fit: test the model online, look further, or collect more clicks first."""
 
 import math
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -142,7 +143,7 @@ class Rule:
         name: of the rule.
         verdict: what it leads to.
         applies: returns the reason, or "" where the rule does not apply.
-        command: what to run next; LOG, RUN and GAIN are filled in.
+        command: what to run next; RUN (the folder of the fit) and GAIN are filled in.
     """
 
     name: str
@@ -211,14 +212,14 @@ def _unclear(found: Evidence) -> str:
     return f"held-out clicks do not tell the model from {found.baseline}"
 
 
-_MORE = "prsrank plan-experiment LOG --position 2"
-_TEST = "prsrank plan-test LOG --gain GAIN"
+_MORE = "prsrank plan-experiment RUN --position 2"
+_TEST = "prsrank plan-test RUN --gain GAIN"
 
 RULES = (
     Rule("few-clicks", TOO_THIN, _few_clicks, _MORE),
     Rule("unsupported-curve", TOO_THIN, _unsupported, _MORE),
-    Rule("constant-scores", TOO_THIN, _constant, "prsrank audit LOG"),
-    Rule("reversed-order", TOO_THIN, _reversed, "prsrank sensitivity LOG"),
+    Rule("constant-scores", TOO_THIN, _constant, "prsrank audit RUN"),
+    Rule("reversed-order", TOO_THIN, _reversed, "prsrank sensitivity RUN --out study"),
     Rule("no-interval", TOO_THIN, _no_interval, _MORE),
     Rule("gain-shown", TEST_ONLINE, _gains, _TEST),
     Rule("one-tree", TOO_THIN, _one_tree, _MORE),
@@ -228,13 +229,13 @@ RULES = (
 """The rules, in this order: the first that applies decides."""
 
 
-def decide(found: Evidence, *, log: str, forced: bool = False) -> Verdict:
+def decide(found: Evidence, *, run: str, forced: bool = False) -> Verdict:
     """Return the verdict of the first rule that applies; the last one always does."""
     for rule in RULES:
         reason = rule.applies(found)
         if reason:
             gain = f"{found.gain.relative:.3f}"
-            command = rule.command.replace("LOG", log).replace("GAIN", gain)
+            command = rule.command.replace("GAIN", gain).replace("RUN", shlex.quote(run))
             forces = forced and rule.verdict == TOO_THIN
             return Verdict(rule.verdict, rule.name, reason, found.gain, command, forces)
     raise AssertionError("the last rule applies to everything")
