@@ -6,7 +6,7 @@ Each log draws its shape, clicks per query, steepness, noise, production ranker,
 propensities come from. `fit` runs on the log as a user would run it. What each method, and each
 rule of choice, would have shipped is then measured by DCG@10 and NDCG@10 on 300 lists of the same
 kind that no session showed. One line a log is written as soon as it is known, and lines that are
-there are not made again.
+there are not made again; then the tables are printed.
 """
 
 import argparse
@@ -131,6 +131,85 @@ def dcg(lists: Any, scores: Any) -> float:
     return total / lists.lists
 
 
+METHODS = ("posterior", "prs", "ips", "naive", "lightgbm_position")
+SIMPLE = ("naive", "ips", "prs", "posterior", "lightgbm_position")
+
+
+def shown_better(row: dict[str, Any], level: float) -> str:
+    """Return the best of the methods that are shown to be above posterior, else posterior."""
+    found = {k: d for k, d in row["differences"].items() if d[0] > 0 and d[3] <= level}
+    return max(found, key=lambda k: found[k][0]) if found else "posterior"
+
+
+def best(row: dict[str, Any]) -> str:
+    """Return the best on the validation part."""
+    return max(METHODS, key=lambda k: row["methods"][k]["validation"])
+
+
+def simplest(row: dict[str, Any]) -> str:
+    """Return the simplest within one standard error of the best (errors: of less posterior)."""
+    found = {"posterior": [0.0, 0.0, 0.0, 1.0]} | row["differences"]
+    first = best(row)
+    errors = {k: (d[2] - d[1]) / 4 for k, d in found.items()}
+    return next(k for k in SIMPLE if found[first][0] - found[k][0] <= max(errors[k], errors[first]))
+
+
+RULES = {
+    "always posterior": lambda row: "posterior",
+    "paired test, 5 % for all together": lambda row: shown_better(row, 0.05 / 4),
+    "paired test, 5 % each": lambda row: shown_better(row, 0.05),
+    "paired test, 20 % each": lambda row: shown_better(row, 0.2),
+    "the simplest within one standard error": simplest,
+    "the best on the validation part": best,
+}
+
+
+def quality(row: dict[str, Any], method: str, which: str = "refitted") -> float:
+    """Return the true NDCG@10 of a method's ranker."""
+    return float(row["methods"][method][which]["ndcg"])
+
+
+def print_tables(rows: list[dict[str, Any]]) -> None:
+    """Print what was shipped, by what rule, and what the verdicts are worth."""
+    refused = [row for row in rows if "refused" in row]
+    rows = [row for row in rows if "methods" in row]
+    print(f"\n{len(rows)} logs; {len(refused)} more were refused before training\n")
+    print("| rule | NDCG@10 of what is shipped | less always posterior | another is shipped |")
+    print("| --- | --- | --- | --- |")
+    for name, rule in RULES.items():
+        less = np.array([quality(r, rule(r)) - quality(r, "posterior") for r in rows])
+        value = np.mean([quality(r, rule(r)) for r in rows])
+        other = sum(rule(r) != "posterior" for r in rows)
+        error = less.std() / len(less) ** 0.5
+        print(f"| {name} | {value:.4f} | {less.mean():+.4f} ± {error:.4f} | {other} |")
+    print("\n| logs | number | logged |", " | ".join(METHODS), "| shipped |")
+    print("| --- " * (len(METHODS) + 4) + "|")
+    groups = {"all": rows}
+    for key, word in (("density", "clicks per query"), ("shape", "shape"), ("curve", "curve")):
+        for value in sorted({row[key] for row in rows}, key=str):
+            groups[f"{word} {value}"] = [row for row in rows if row[key] == value]
+    for name, some in groups.items():
+        values = [np.mean([row["logged"]["ndcg"] for row in some])]
+        values += [np.mean([quality(row, method) for row in some]) for method in METHODS]
+        values += [np.mean([quality(row, row["chosen"]) for row in some])]
+        print(f"| {name} | {len(some)} |", " | ".join(f"{v:.3f}" for v in values), "|")
+    again = [quality(r, r["chosen"]) - quality(r, r["chosen"], "judged") for r in rows]
+    print(
+        f"\nrefitted on all sessions: better in {np.mean(np.array(again) > 0):.0%} of logs, ",
+        end="",
+    )
+    print(f"NDCG@10 {np.mean(again):+.4f} ± {np.std(again) / len(again) ** 0.5:.4f}")
+    print("\n| verdict | rule | logs | truly above the logged ranking | mean true gain (DCG@10) |")
+    print("| --- | --- | --- | --- | --- |")
+    for verdict, rule in sorted({(row["verdict"], row["rule"]) for row in rows}):
+        some = [row for row in rows if row["rule"] == rule]
+        gains = [
+            r["methods"][r["chosen"]]["refitted"]["dcg"] / r["logged"]["dcg"] - 1 for r in some
+        ]
+        above = int(np.sum(np.array(gains) > 0))
+        print(f"| {verdict} | {rule} | {len(some)} | {above} | {np.mean(gains):+.1%} |")
+
+
 def main() -> None:
     """Make the logs that are missing."""
     from prsrank.fit import steps
@@ -150,6 +229,7 @@ def main() -> None:
         with given.out.open("a") as stream:
             stream.write(json.dumps(found) + "\n")
         print(number, found.get("chosen"), found.get("verdict"), found.get("refused", ""))
+    print_tables([json.loads(line) for line in given.out.read_text().splitlines()])
 
 
 if __name__ == "__main__":

@@ -107,13 +107,19 @@ def test_a_log_can_be_ranked_by_its_own_table(prsrank, folder, tmp_path):
     assert all(np.array_equal(one[name], two[name]) for name in one)
 
 
+def chosen(folder):
+    """The method that the fit ships."""
+    manifest = json.loads((folder / "fitted" / "manifest.json").read_text())
+    return manifest["chosen"]["model"]["name"]
+
+
 def test_evaluate_a_fit_is_to_judge_it_by_what_it_held_out(prsrank, folder):
     code, out, _ = prsrank("evaluate", folder / "fitted", "--json")
     assert code == 0
     fitted = json.loads((folder / "fitted" / "evaluation.json").read_text())["estimates"]
     known = {(e["part"], e["metric"], e["estimator"], e["ranker"]): e["value"] for e in fitted}
     for one in json.loads(out)["estimates"]:
-        name = "logged" if one["ranker"] == "logged" else "prs"
+        name = "logged" if one["ranker"] == "logged" else chosen(folder)
         key = (one["part"], one["metric"], one["estimator"], name)
         assert one["value"] == pytest.approx(known[key])
 
@@ -141,7 +147,8 @@ def test_sensitivity_of_a_fit_judges_its_model_on_what_it_held_out(prsrank, fold
     (known,) = (
         e["value"]
         for e in fitted
-        if (e["part"], e["metric"], e["estimator"], e["ranker"]) == ("all", "dcg@10", "ips", "prs")
+        if (e["part"], e["metric"], e["estimator"], e["ranker"])
+        == ("all", "dcg@10", "ips", chosen(folder))
     )
     assert base["value_of_model"]["value"] == pytest.approx(known)
     table = ("sensitivity", *inputs(folder), *LINEAR, "--propensity", "power:1", *quick)

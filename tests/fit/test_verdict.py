@@ -41,6 +41,7 @@ CASES = {
     "constant-scores": ({"agreement": Agreement(nan, nan)}, "too-thin"),
     "reversed-order": ({"agreement": Agreement(-0.2, 0.05)}, "too-thin"),
     "no-interval": ({"gain": gain(0.1, -inf, inf)}, "too-thin"),
+    "random-only": ({"gain": replace(gain(0.1, 0.05, 0.15), against="random")}, "no-difference"),
     "gain-shown": ({}, "test-online"),
     "one-tree": ({"trees": 1, "gain": gain(0.1, -0.1, 0.3)}, "too-thin"),
     "loss-shown": ({"gain": gain(-0.2, -0.3, -0.1)}, "no-difference"),

@@ -22,6 +22,7 @@ COMMANDS = {
     "fit": "Go the whole way from a click log to a ranker with an estimate of its gain.",
     "evaluate": "Measure a ranker on labelled lists, or on the clicks of a held-out log.",
     "rank": "Rank the docs of each list with a model.",
+    "judge": "Turn clicks into judgements: how relevant each doc is to its query, whatever its position.",
     "export": "Write a model in the format of a search engine or of another library.",
     "propensity": "Estimate the observation propensity of each position from a click log.",
     "plan-experiment": "Say how many randomised sessions a wanted precision takes, and what they cost.",

@@ -46,7 +46,7 @@ from prsrank.rankers.lambdamart import ndcg_of
 from prsrank.types import Floats, Marks
 from prsrank.weighting import find_weighting
 
-MOST_EXPANDED = 1_000_000
+MOST_EXPANDED = 300_000
 """So many docs shown in sessions with a click may be expanded for a ranker of the log itself."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from prsrank.evaluation.agreement import kendall_tau
-from prsrank.evaluation.results import Difference
+from prsrank.evaluation.results import LOGGED, Difference
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.sampled_clicks import SampledClicks
 from prsrank.rankers.base import Ranker
@@ -196,6 +196,15 @@ def _no_interval(found: Evidence) -> str:
     return "the held-out clicks come from too few queries for an interval of the gain"
 
 
+def _random_only(found: Evidence) -> str:
+    if found.gain.against == LOGGED or not found.gain.low > 0:
+        return ""
+    return (
+        f"held-out clicks show the model above {found.baseline}, which says nothing of the ranking "
+        "in production: --holdout query:0.2 compares with that"
+    )
+
+
 def _gains(found: Evidence) -> str:
     if not found.gain.low > 0:
         return ""
@@ -221,6 +230,7 @@ RULES = (
     Rule("constant-scores", TOO_THIN, _constant, "prsrank audit RUN"),
     Rule("reversed-order", TOO_THIN, _reversed, "prsrank sensitivity RUN --out study"),
     Rule("no-interval", TOO_THIN, _no_interval, _MORE),
+    Rule("random-only", NO_DIFFERENCE, _random_only, _MORE),
     Rule("gain-shown", TEST_ONLINE, _gains, _TEST),
     Rule("one-tree", TOO_THIN, _one_tree, _MORE),
     Rule("loss-shown", NO_DIFFERENCE, _loses, _MORE),

@@ -1,0 +1,101 @@
+"""The command `prsrank judge`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import typer
+
+from prsrank.cli.arguments import Json, Seed, print_json, working
+from prsrank.cli.log_curve import PlanCurve, curve_of
+from prsrank.cli.log_inputs import LogInputs
+from prsrank.errors import InputError, nearest_name
+from prsrank.evaluation.judgement_files import JUDGEMENT_FORMATS, write_judgements
+from prsrank.evaluation.judgements import Judgements
+from prsrank.evaluation.judgements import judge as judge_log
+
+if TYPE_CHECKING:
+    from prsrank.data.dataset import RankingDataset
+    from prsrank.logs.click_log import ClickLog
+
+
+def judge(
+    inputs: LogInputs,
+    out: Path = typer.Option(..., metavar="FILE", help="Where to write the judgements."),
+    to: str = typer.Option("parquet", metavar="FORMAT", help="{judgements}."),
+    propensity: PlanCurve = None,
+    evidence: float = typer.Option(
+        1.0, min=0, metavar="N", help="Leave out docs that were seen less often than this."
+    ),
+    grades: str | None = typer.Option(
+        None,
+        metavar="A,B,...",
+        help="P(click once seen) from which on a doc is rated 1, 2, ... Default: an eighth, a "
+        "quarter and half of what the best 1 % of the docs reach.",
+    ),
+    json: Json = False,
+    seed: Seed = 0,
+) -> None:
+    r"""Turn clicks into judgements: how relevant each doc is to its query, whatever its position.
+
+    A doc's rating comes from P(click once seen), the expectation given its own clicks, how often
+    it was seen at its positions, and what its features (or, without any, the other docs of the
+    query) promise. Parquet has it with its interval, impressions and clicks.
+
+    \b
+    Examples:
+      prsrank judge log.parquet --features features.parquet --out judgements.parquet
+      prsrank judge log.parquet --propensity power:1 --to quepid --out ratings.csv
+      prsrank judge fitted --to opensearch --out judgements.json
+    """
+    if to not in JUDGEMENT_FORMATS:
+        raise InputError(f"there is no format '{to}'{nearest_name(to, JUDGEMENT_FORMATS)}")
+    thresholds = None if grades is None else _numbers(grades)
+    clicks, lists = _read(inputs)
+    known = curve_of(inputs, clicks, propensity or inputs.curve)
+    with working("judging"):
+        found = judge_log(clicks, known.curve, lists, thresholds=thresholds, seed=seed)
+    kept = found.select(found.seen >= evidence)
+    if not len(kept.rating):
+        raise InputError(f"{inputs.path}: no doc was seen {evidence:g} times")
+    write_judgements(kept, out, to)
+    if json:
+        print_json(_summary(found, kept) | {"curve": known.how, "out": str(out)})
+        return
+    for line in _lines(found, kept):
+        typer.echo(line)
+    typer.echo(f"curve: {known.how}")
+    typer.echo(f"{out}: {len(kept.rating):,} judgements as {to}")
+
+
+def _read(inputs: LogInputs) -> "tuple[ClickLog, RankingDataset | None]":
+    featured = inputs.collection or inputs.table or inputs.meaning().features
+    return inputs.read() if featured else (inputs.clicks(), None)
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(f"--grades takes numbers between commas, not '{text}'") from error
+
+
+def _summary(found: Judgements, kept: Judgements) -> dict[str, object]:
+    counts = np.bincount(kept.rating, minlength=len(kept.thresholds) + 1)
+    return {
+        "judgements": len(kept.rating),
+        "left_out": len(found.rating) - len(kept.rating),
+        "thresholds": list(kept.thresholds),
+        "docs_by_rating": counts.tolist(),
+    }
+
+
+def _lines(found: Judgements, kept: Judgements) -> list[str]:
+    told = _summary(found, kept)
+    starts = (0.0, *kept.thresholds)
+    lines = ["rating  P(click once seen)      docs"]
+    for rating, docs in enumerate(told["docs_by_rating"]):  # type: ignore[arg-type, var-annotated]
+        lines.append(f"{rating:>6}  from {starts[rating]:<14.4f} {docs:>9,}")
+    if told["left_out"]:
+        lines.append(f"left out: {told['left_out']:,} docs that were hardly seen")
+    return lines

@@ -1,0 +1,56 @@
+"""`prsrank judge` on the command line."""
+
+import json
+
+import pytest
+
+from prsrank.cli import run
+
+DATA = "synthetic:mq2007:60"
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    log = tmp_path_factory.mktemp("log") / "log.parquet"
+    assert (
+        run(["simulate", DATA, "--clicks", "1500", "--randomised", "0.3", "--out", str(log)]) == 0
+    )
+    return log
+
+
+@pytest.mark.parametrize("features", [(), ("--data", DATA)])
+def test_judgements_are_written_and_counted(prsrank, log, tmp_path, features):
+    out = tmp_path / "ratings.csv"
+    code, told, err = prsrank("judge", log, *features, "--to", "quepid", "--out", out, "--json")
+    assert code == 0, err
+    found = json.loads(told)
+    assert len(out.read_text().splitlines()) == found["judgements"] + 1
+    assert sum(found["docs_by_rating"]) == found["judgements"]
+    assert found["curve"].startswith("randomised")
+
+
+def test_docs_that_were_hardly_seen_are_left_out(prsrank, log, tmp_path):
+    counts = []
+    for least in ("0", "1", "5"):
+        given = ("judge", log, "--evidence", least, "--out", tmp_path / "j.parquet", "--json")
+        told = json.loads(prsrank(*given)[1])
+        counts.append((told["judgements"], told["judgements"] + told["left_out"]))
+    assert counts[0][0] > counts[1][0] > counts[2][0]
+    assert len({total for _, total in counts}) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--to", "quepit"), "did you mean 'quepid'"),
+        (("--grades", "a,b"), "--grades takes numbers"),
+        (("--grades", "0.5,0.2"), "must rise"),
+        (("--evidence", "1e9"), "no doc was seen"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(prsrank, log, tmp_path, arguments, said):
+    code, out, err = prsrank("judge", log, *arguments, "--out", tmp_path / "out.parquet")
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
