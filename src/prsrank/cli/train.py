@@ -14,11 +14,12 @@ from prsrank.cli.arguments import Given, Seed, Setting, parse_values, working
 from prsrank.cli.log_options import Spark, find_runner
 from prsrank.cli.option_groups import DataOptions, LogOptions
 from prsrank.errors import InputError
+from prsrank.files import atomic_output
 from prsrank.fit.engine import Weighed
 from prsrank.fit.parts import QUERY, Split
 from prsrank.pairs.pair_set import PairDiagnostics
 from prsrank.propensity.curve import Propensities, parse_propensity
-from prsrank.rankers.base import Ranker, make_ranker
+from prsrank.rankers.base import Ranker, check_free, make_ranker
 from prsrank.report.html import write_report
 from prsrank.report.parts import about_rows
 from prsrank.report.training_report import training_report
@@ -65,6 +66,7 @@ def train(
     started = time.perf_counter()
     if stop_on not in _STOPS:
         raise InputError(f"--stop-on must be one of {', '.join(_STOPS)}, not '{stop_on}'")
+    check_free(out)
     given = dict(parse_values(chosen.set_, "--set"))
     model, weighting, parameters = make_ranker(chosen.ranker, chosen.weighting, given, seed=seed)
     curve = None if chosen.propensity is None else parse_propensity(chosen.propensity)
@@ -76,10 +78,11 @@ def train(
     about = {"data": data.data, "fold": data.fold, "log": log.log, "weighting": weighting}
     about |= {"weighting_parameters": parameters, "seed": seed, "stop_on": stop_on, "spark": spark}
     known = curve.to_json_dict() if isinstance(curve, Propensities) else chosen.propensity
-    model.save(out, about=about | {"propensity": known})
-    if report:
-        settings = about | {"propensity": chosen.propensity, "clicks": clicks}
-        _write_report(model, weights, curve, settings, out, started)
+    with atomic_output(out, folder=True) as draft:
+        model.save(draft, about=about | {"propensity": known})
+        if report:
+            settings = about | {"propensity": chosen.propensity, "clicks": clicks}
+            _write_report(model, weights, curve, settings, draft, started)
     typer.echo(f"{out}: {model.name}, weighting {weighting}, {clicks:,} clicks")
 
 
