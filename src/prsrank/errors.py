@@ -24,3 +24,15 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
     return f": did you mean '{near[0]}'? There are {', '.join(names)}" if near else ""
+
+
+def escaped(text: str) -> str:
+    r"""Return a text with its control characters spelled out: a terminal would obey them.
+
+    >>> print(escaped("a\x1b[31mb"))
+    a\x1b[31mb
+    """
+    return "".join(
+        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
+        for one in text
+    )

@@ -1,5 +1,6 @@
 """The command line: one thin file a command."""
 
+import os
 import sys
 import warnings
 from collections import UserDict
@@ -13,9 +14,10 @@ from typer.core import TyperGroup
 from typer.exceptions import Abort, TyperException
 
 from prsrank import __version__
+from prsrank.cli.endings import exit_code, prompt_endings
 from prsrank.cli.log_options import with_spark_value
 from prsrank.cli.option_groups import Command, with_groups
-from prsrank.errors import InputError
+from prsrank.errors import InputError, escaped
 
 COMMANDS = {
     "audit": "Look a click log over before any training: counts, problems, what to fix, worst first.",
@@ -109,27 +111,56 @@ def run(arguments: Sequence[str]) -> int:
     warnings.showwarning = _show_warning
     try:
         code = app(args=with_spark_value(arguments), prog_name="prsrank", standalone_mode=False)
-    except (InputError, TyperException) as error:
-        message = error.format_message() if isinstance(error, TyperException) else str(error)
-        return _fail(message)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}")
+        sys.stdout.flush()
     except (KeyboardInterrupt, Abort):
+        if (ended := exit_code()) is not None:
+            return ended
         typer.echo("prsrank: interrupted", err=True)
         return 130
+    except Exception as error:
+        # a query that a signal interrupts fails with an error of its own
+        if (ended := exit_code()) is not None:
+            return ended
+        message = refusal(error)
+        if message is None:
+            raise
+        return _fail(message)
     return int(code or 0)
 
 
+def refusal(error: Exception) -> str | None:
+    """Return the line for an error that input, disk or memory cause; None for one of our own."""
+    if isinstance(error, TyperException):
+        return error.format_message()
+    if isinstance(error, InputError):
+        return str(error)
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error}" if str(error) else "not enough memory"
+    library = type(error).__module__.partition(".")[0].lstrip("_")
+    return f"{_LIBRARIES[library]}: {error}" if library in _LIBRARIES else None
+
+
+_LIBRARIES = {"duckdb": "DuckDB", "lightgbm": "LightGBM", "safetensors": "safetensors"}
+
+
 def _fail(message: str) -> int:
-    typer.echo(f"prsrank: error: {' '.join(message.split())}", err=True)
+    typer.echo(f"prsrank: error: {escaped(' '.join(message.split()))}", err=True)
     return 2
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    typer.echo(f"prsrank: warning: {' '.join(str(message).split())}", err=True)
+    typer.echo(f"prsrank: warning: {escaped(' '.join(str(message).split()))}", err=True)
 
 
 def main() -> None:
     """Entry point of the `prsrank` command."""
-    sys.exit(run(sys.argv[1:]))
+    with prompt_endings():
+        code = run(sys.argv[1:])
+        try:
+            sys.stdout.flush()
+        except OSError:  # it has been said; the interpreter would say it again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(code)

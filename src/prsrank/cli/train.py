@@ -14,11 +14,12 @@ from prsrank.cli.arguments import Given, Seed, Setting, parse_values, working
 from prsrank.cli.log_inputs import NO_FEATURES, TrainInputs
 from prsrank.cli.log_options import Spark, find_runner
 from prsrank.errors import InputError
+from prsrank.files import atomic_output
 from prsrank.fit.engine import Weighed
 from prsrank.fit.parts import QUERY, Split
 from prsrank.pairs.pair_set import PairDiagnostics
 from prsrank.propensity.curve import Propensities, parse_propensity
-from prsrank.rankers.base import Ranker, make_ranker
+from prsrank.rankers.base import Ranker, check_free, make_ranker
 from prsrank.report.html import write_report
 from prsrank.report.parts import about_rows
 from prsrank.report.training_report import training_report
@@ -63,6 +64,7 @@ def train(
           --propensity propensity.json --set l2=0.01 --out model
     """
     started = time.perf_counter()
+    check_free(out)
     given = dict(parse_values(chosen.set_, "--set"))
     model, weighting, parameters = make_ranker(chosen.ranker, chosen.weighting, given, seed=seed)
     curve = None if chosen.propensity is None else parse_propensity(chosen.propensity)
@@ -73,10 +75,11 @@ def train(
     about |= {"weighting": weighting, "weighting_parameters": parameters, "seed": seed}
     about |= {"stop_on": stop_on, "spark": spark}
     known = curve.to_json_dict() if isinstance(curve, Propensities) else chosen.propensity
-    model.save(out, about=about | {"propensity": known})
-    if report:
-        settings = about | {"propensity": chosen.propensity, "clicks": clicks}
-        _write_report(model, weights, curve, settings, out, started)
+    with atomic_output(out, folder=True) as draft:
+        model.save(draft, about=about | {"propensity": known})
+        if report:
+            settings = about | {"propensity": chosen.propensity, "clicks": clicks}
+            _write_report(model, weights, curve, settings, draft, started)
     typer.echo(f"{out}: {model.name}, weighting {weighting}, {clicks:,} clicks")
 
 

@@ -6,6 +6,7 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output
+from prsrank.files.drafts import write_reason
 from prsrank.ragged import list_of_row
 
 _WRITERS = {".parquet": "write_parquet", ".csv": "write_csv"}
@@ -40,4 +41,7 @@ def write_ranking(dataset: RankingDataset, scores: npt.ArrayLike, path: FileName
     with atomic_output(path) as draft, duckdb.connect() as connection:
         connection.register("columns", columns)
         relation = connection.sql("SELECT * FROM columns")
-        getattr(relation, _WRITERS[suffix])(str(draft))
+        try:
+            getattr(relation, _WRITERS[suffix])(str(draft))
+        except duckdb.Error as error:  # a full disk, mostly
+            raise InputError(f"{path}: cannot be written: {write_reason(error)}") from error

@@ -109,12 +109,16 @@ def decoded(text: str) -> Floats:
 def locked(folder: Path) -> Iterator[None]:
     """Keep other runners out of a folder; the lock ends with the process, however it ends."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("w") as file:
+    # neither truncated nor followed: a link of this name may lead to anybody's file
+    file = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"{folder}: another run is writing to this folder") from None
         yield
+    finally:
+        os.close(file)
 
 
 def _read(line: bytes) -> Finished:

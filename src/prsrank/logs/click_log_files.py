@@ -14,6 +14,7 @@ import numpy.typing as npt
 from prsrank.data.dataset import id_array
 from prsrank.errors import InputError
 from prsrank.files import atomic_output, existing_file
+from prsrank.files.drafts import write_reason
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_checks import check_contents, check_fit
 from prsrank.logs.click_log_parts import canonical, check_session_ids
@@ -21,7 +22,7 @@ from prsrank.logs.distinct import doc_table
 from prsrank.logs.event_source import OPTIONAL, REQUIRED
 from prsrank.logs.events import event_blocks
 from prsrank.logs.sql_text import quoted_name, quoted_text
-from prsrank.logs.tables import ENDINGS, errors_in_one_line, named_errors, one_line
+from prsrank.logs.tables import ENDINGS, errors_in_one_line, named_errors
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -233,7 +234,7 @@ def _writing(path: AnyPath) -> Iterator["DuckDBPyConnection"]:
         try:
             yield connection
         except duckdb.Error as error:
-            raise InputError(f"{path}: cannot be written: {one_line(error)}") from error
+            raise InputError(f"{path}: cannot be written: {write_reason(error)}") from error
 
 
 def _numpy_relation(

@@ -16,6 +16,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.families import Family
 from prsrank.files import FileName, atomic_output, read_json, write_json
+from prsrank.files.drafts import check_target
 from prsrank.types import Floats
 from prsrank.weighting import find_weighting
 
@@ -252,12 +253,19 @@ class Ranker(ABC):
             "about": dict(getattr(self, "about_", {}) if about is None else about),
             "versions": library_versions(),
         }
-        if Path(path).is_dir() and any(Path(path).iterdir()) and not (Path(path) / _CARD).exists():
-            raise InputError(f"{path}: is a folder with other things in it")
+        check_free(path)
         with atomic_output(path, folder=True) as draft:
             for name, content in files.items():
                 (draft / name).write_bytes(content)
             write_json(draft / _CARD, card)
+
+
+def check_free(path: FileName) -> None:
+    """Raise an InputError if a ranker cannot be saved here: something else is there."""
+    folder = Path(path)
+    check_target(folder, folder=True)
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / _CARD).exists():
+        raise InputError(f"{path}: is a folder with other things in it")
 
 
 def load_ranker(path: FileName) -> Ranker:

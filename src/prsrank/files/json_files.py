@@ -1,57 +1,15 @@
-"""Files that appear whole or not at all, and errors about files in one line."""
+"""Files that are read and written, and errors about them in one line."""
 
 import json
 import math
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from prsrank.errors import InputError
+from prsrank.files.drafts import atomic_output
 
 FileName = str | os.PathLike[str]
-
-
-@contextmanager
-def atomic_output(path: FileName, *, folder: bool = False) -> Iterator[Path]:
-    """Give a temporary path beside `path`; it takes the name `path` if the block succeeds.
-
-    Args:
-        path: where the output is to appear. An existing file is replaced; an existing
-            folder only by a folder.
-        folder: make the temporary path a folder.
-
-    Yields:
-        The path to write to. After an error nothing is left of it and `path` is unchanged.
-    """
-    target = Path(path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        workspace = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written: {error.strerror}") from error
-    draft = workspace / target.name
-    try:
-        if folder:
-            draft.mkdir()
-        yield draft
-        _replace(draft, target)
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(workspace, ignore_errors=True)
-
-
-def _replace(draft: Path, target: Path) -> None:
-    if target.is_dir() != draft.is_dir() and target.exists():
-        raise InputError(f"{target}: exists and is {'a' if target.is_dir() else 'not a'} folder")
-    if target.is_dir():
-        aside = draft.with_name(draft.name + ".old")
-        os.replace(target, aside)
-    os.replace(draft, target)
 
 
 def existing_file(path: FileName) -> Path:
