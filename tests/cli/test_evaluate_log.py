@@ -12,9 +12,11 @@ from prsrank.cli import run
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.collections import open_collection
+from prsrank.evaluation.doc_sums import Regression, sum_docs
 from prsrank.evaluation.log_evaluation import evaluate_on_log
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_events
+from prsrank.logs.coverage import known_lists
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.rankers.base import load_ranker
 from prsrank.report.evaluation_section import report_section
@@ -72,6 +74,16 @@ def test_json_holds_the_library_s_estimates(prsrank, folder):
         for one in known.estimates:
             if one.estimator == estimator:
                 assert value[one.part, one.metric, one.ranker] == pytest.approx(one.value)
+    lists = known_lists(log, data)
+    scores = {n: load_ranker(folder / n).score(lists.features) for n in scores}
+    regression = Regression.of_logs([log], lists, PowerLaw(1), tau=0.05)
+    docs = sum_docs(log, lists, PowerLaw(1), scores, regression, metrics=["dcg@10"]).parts[0]
+    robust = [
+        e["value"]
+        for e in found["estimates"]
+        if (e["estimator"], e["metric"], e["part"]) == ("dr", "dcg@10", "all")
+    ]
+    assert robust == pytest.approx(docs.values[:, 0].sum(axis=0) / log.sessions)
     compared = {(d["ranker"], d["against"]) for d in found["differences"]}
     assert compared == {("prs", "logged"), ("naive", "logged"), ("prs", "naive")}
     assert {e["metric"] for e in found["estimates"]} == {"dcg@10", "wmrr", "arp"}

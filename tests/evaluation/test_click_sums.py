@@ -67,3 +67,19 @@ def test_the_heaviest_clicks_by_bins(data, log):
     assert found.heaviest_share == pytest.approx(exact, rel=1e-3)
     assert found.largest_share == pytest.approx(weights[0] / weights.sum(), rel=1e-12)
     assert len(np.unique(statistics.weights)) > 1000
+
+
+def test_lists_of_one_query_are_one_unit(data, log):
+    """As `--lists session` names them: a query's lists are resampled together."""
+    numbers = np.arange(log.queries)
+    names = np.array([f"q{n // 3}#{n % 3 + 1}" for n in numbers])
+    lists = replace(data, query_ids=names)
+    named = replace(log, query_ids=names)
+    scores = {"new": data.labels * 1.0}
+    apart, together = (
+        sum_clicks(one, lists_of, PowerLaw(1), scores, metrics=METRICS).parts[0]
+        for one, lists_of in ((log, data), (named, lists))
+    )
+    assert (len(apart.keys), len(together.keys)) == (log.queries, len(np.unique(numbers // 3)))
+    np.testing.assert_allclose(together.values.sum(axis=0), apart.values.sum(axis=0))
+    assert together.sessions.sum() == log.sessions

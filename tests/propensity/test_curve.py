@@ -100,3 +100,22 @@ def test_power_law():
 def test_bad_power_laws(text):
     with pytest.raises(InputError):
         parse_propensity(text)
+
+
+def test_the_covariance_is_kept(tmp_path):
+    """It is in the file, and not in what commands print."""
+    matrix = [[0.0, 0.0], [0.0, 0.04]]
+    part = Propensities([1, 0.4], [1, 0.3], [1, 0.5], [9, 5], "weak", "swap")
+    curve = Propensities(
+        [1, 0.5], [1, 0.4], [1, 0.6], [9, 5], "weak", "swap", {"phone": part}, matrix
+    )
+    curve.save(tmp_path / "p.json")
+    again = Propensities.load(tmp_path / "p.json")
+    np.testing.assert_array_equal(again.log_covariance, matrix)
+    # of intervals alone: positions that are independent
+    deviation = np.log(0.5 / 0.3) / (2 * 1.96)
+    np.testing.assert_allclose(again.contexts["phone"].log_covariance, np.diag([0, deviation**2]))
+    assert "covariance" not in curve.to_json_dict()
+    for bad in ([[1.0]], [[0.0, 1.0], [0.0, 1.0]], "x", [[0, np.nan], [np.nan, 1]]):
+        with pytest.raises(InputError, match="covariance"):
+            Propensities([1, 0.5], [1, 0.4], [1, 0.6], [9, 5], "weak", "swap", {}, bad)

@@ -155,7 +155,8 @@ def test_evaluated_as_on_the_local_engine(here, there):
         for parts in (here, there)
     ]
     same_evaluation(*found)
-    assert len({(one.part, one.estimator) for one in found[1].evaluation.estimates}) == 9
+    assert len({(one.part, one.estimator) for one in found[1].evaluation.estimates}) == 10
+    assert found[1].evaluation.estimate("line", "dcg@10", estimator="dr").value > 0
 
 
 def test_a_curve_is_judged_as_on_the_local_engine(here, there):

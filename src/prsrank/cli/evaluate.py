@@ -35,7 +35,7 @@ class _HeldOut:
         list[str] | None, typer.Option(metavar="MODEL", help="Compare with this model too.")
     ] = None
     tau: float | None = typer.Option(
-        None, min=0, help="Least propensity of the clipped estimates; 0 for none. [0.05]"
+        None, min=0, help="Least propensity of the clipped and dr estimates; 0 for none. [0.05]"
     )
     context: str | None = typer.Option(
         None, metavar="COLUMN", help="Estimate by the values of a context too."
@@ -73,8 +73,9 @@ def evaluate(
 
     Clicks (--log): what the ranker's DCG, WMRR and ARP would have been on the logged sessions,
     against the logged ranking and other models: inverse propensity scoring (ips), self-normalised
-    (snips) and clipped, with intervals over queries, and a warning where the clicks cannot bear
-    the estimate. A folder that fit wrote stands for what it held out.
+    (snips), clipped and doubly robust (dr), with intervals over queries that know how uncertain
+    the curve is, and a warning where the clicks cannot bear the estimate. A folder that fit wrote
+    stands for what it held out.
 
     \b
     Examples:

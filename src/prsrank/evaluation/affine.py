@@ -10,10 +10,10 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.evaluation.assumptions import Assumption
 from prsrank.evaluation.click_statistics import Pools
+from prsrank.evaluation.click_sums import QueryUnits
 from prsrank.evaluation.query_bootstrap import Sampling, ratio_intervals
 from prsrank.evaluation.rank_values import find_rank_value
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.units import query_keys, units_of
 from prsrank.ragged import list_of_row, row_in_list
 
 
@@ -103,10 +103,9 @@ class AffineJudge:
         np.divide(self._weight - expected, slope, out=relevance, where=slope > 0)
         # the gain is a column of its own: its interval is that of a paired difference
         weighed = [values * relevance, (values - self._logged) * relevance]
-        keys, unit = units_of(query_keys(self._log))
-        query = unit[self._log.ranking_query]
-        sums = [np.bincount(query[self._ranking], column, len(keys)) for column in weighed]
-        sessions = np.bincount(query[self._log.session_ranking], minlength=len(keys))
+        units, query = QueryUnits.of(self._log), self._log.ranking_query
+        sums = [units.sums(query[self._ranking], column) for column in weighed]
+        sessions = units.sums(query[self._log.session_ranking], np.ones(self._log.sessions))
         used = sessions > 0
         found = ratio_intervals(np.stack(sums, 1)[used], sessions[used], **self._sampling)
         columns = zip(found.values.tolist(), found.low.tolist(), found.high.tolist(), strict=True)

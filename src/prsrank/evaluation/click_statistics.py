@@ -94,24 +94,30 @@ class ClickStatistics:
     Attributes:
         log: the click log.
         pools: the pools with clicks.
+        actions: a of each slot.
         weights: a / max(p, tau) of each slot.
         free_weights: a / p of each slot.
         clicked_doc: index into the clicked docs of `pools` of each slot.
         shown_rank: rank of each slot in its ranking (gaps between positions do not count).
         position: position at which each slot was shown.
         query: index into the log's queries of each slot.
+        row: row in the data set of each slot's doc.
+        showing: code of each slot's context, where propensities depend on one, else 0.
         shown_share: share of the lists' docs that a session shows, on average.
         unseen_share: share of the shown docs whose propensity is 0.
     """
 
     log: ClickLog
     pools: Pools
+    actions: Floats
     weights: Floats
     free_weights: Floats
     clicked_doc: Longs
     shown_rank: Longs
     position: Longs
     query: Longs
+    row: Longs
+    showing: Longs
     shown_share: float
     unseen_share: float
     _click_slot: Longs
@@ -137,17 +143,20 @@ class ClickStatistics:
         # a context repeats the slots of all rankings: without it they are those of the log
         index = slots % len(log.ranking_docs)
         rows = data.offsets[laid.list_of_slot] + laid.shown.slot_rows
-        pools, clicked_doc = _pools(log, rows[: len(log.ranking_docs)], index, data.docs)
+        pools, clicked_doc = pools_of(log, rows[: len(log.ranking_docs)], index, data.docs)
         ranking = np.searchsorted(log.ranking_offsets, index, side="right") - 1
         return cls(
             log=log,
             pools=pools,
+            actions=actions,
             weights=actions * _weights(laid.propensities[slots], tau),
             free_weights=actions / laid.propensities[slots],
             clicked_doc=clicked_doc,
             shown_rank=index - log.ranking_offsets[ranking] + 1,
             position=log.ranking_positions[index].astype(np.int64),
             query=log.ranking_query[ranking].astype(np.int64),
+            row=rows[index],
+            showing=slots // max(len(log.ranking_docs), 1),
             shown_share=_shown_share(log, data.list_lengths[laid.list_of_slot]),
             unseen_share=float((laid.propensities == 0).mean()),
             _click_slot=click_slot,
@@ -220,7 +229,7 @@ def checked_scores(scores: npt.ArrayLike, docs: int) -> Floats:
     return values
 
 
-def _pools(log: ClickLog, rows: Longs, clicked: Longs, docs: int) -> tuple[Pools, Longs]:
+def pools_of(log: ClickLog, rows: Longs, clicked: Longs, docs: int) -> tuple[Pools, Longs]:
     """Return the pools that hold clicked slots, and each clicked slot's clicked doc."""
     # sorted by hash, rankings of the same docs are neighbours: one pass finds the pools
     used = np.unique(np.searchsorted(log.ranking_offsets, clicked, side="right") - 1)

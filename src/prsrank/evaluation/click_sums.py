@@ -9,11 +9,13 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.evaluation.click_statistics import ClickStatistics
+from prsrank.evaluation.curve_doubt import CurveLevels
 from prsrank.evaluation.rank_values import RankValue, find_rank_value
 from prsrank.evaluation.results import ALL, AT_OTHERS, AT_TOP, LOGGED
 from prsrank.evaluation.weight_diagnostics import WeightSums
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.units import UnitSums, query_keys, units_of
+from prsrank.logs.features import original_queries
+from prsrank.logs.units import UnitSums, id_keys, units_of
 from prsrank.pairs.log_on_lists import PropensitySource
 from prsrank.types import Floats, Longs
 
@@ -30,6 +32,8 @@ class PartSums:
         weights: sum of w (units).
         sessions: number of sessions (units).
         spread: how the weights are spread.
+        moves: how far the values move with each entry of an uncertain curve, and the weights
+            beside them (entries x columns); see `prsrank.evaluation.curve_doubt`.
     """
 
     part: str
@@ -38,6 +42,7 @@ class PartSums:
     weights: Floats
     sessions: Longs
     spread: WeightSums
+    moves: Floats
 
     def __add__(self, other: "PartSums") -> "PartSums":
         """Return the sums over the clicks of both; no query is in both."""
@@ -50,6 +55,7 @@ class PartSums:
             both.values[:, -2],
             both.values[:, -1].astype(np.int64),
             self.spread + other.spread,
+            self.moves + other.moves,
         )
 
     def _by_unit(self) -> UnitSums:
@@ -118,6 +124,8 @@ def sum_clicks(
 ) -> ClickSums:
     """Sum up the clicks of a log by query; many queries are joined by a hash of their ids.
 
+    Lists that `--lists session` made of one query are one unit.
+
     Args:
         log: held-out sessions.
         dataset: as for `CounterfactualMetric`, like `propensities`, `tau` and `context`.
@@ -134,32 +142,78 @@ def sum_clicks(
             propensity 0, or scores are missing or NaN.
     """
     statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
-    forms = [find_rank_value(metric) for metric in metrics]
-    values = [
-        [_slot_values(statistics, form, scores, threads) for scores in (None, *rankers.values())]
-        for form in forms
-    ]
-    keys, unit = units_of(query_keys(log))
-
-    def by_unit(of_query: Longs, numbers: npt.NDArray) -> Floats:
-        return np.asarray(np.bincount(unit[of_query], numbers, len(keys)), np.float64)
-
+    values = np.array(
+        [
+            [
+                _slot_values(statistics, form, scores, threads)
+                for scores in (None, *rankers.values())
+            ]
+            for form in map(find_rank_value, metrics)
+        ]
+    )
+    units = QueryUnits.of(log)
+    levels = CurveLevels.of_curve(propensities)
+    level = slot_levels(levels, log, statistics.position, statistics.showing, context)
+    # a weight that is clipped does not move with the curve
+    moving = statistics.weights >= (1 - 1e-12) * statistics.free_weights
     parts = []
     for part, clicks, sessions in _parts(statistics, by):
         weights = statistics.weights * clicks
-        sums = [[by_unit(statistics.query, weights * v) for v in row] for row in values]
+        columns = [*(values * weights).reshape(-1, len(weights)), weights]
+        sums = np.stack([units.sums(statistics.query, column) for column in columns], axis=1)
         parts.append(
             PartSums(
                 part,
-                keys,
-                np.moveaxis(np.array(sums), 2, 0),
-                by_unit(statistics.query, weights),
-                by_unit(np.arange(log.queries), sessions).astype(np.int64),
+                units.keys,
+                sums[:, :-1].reshape(len(units.keys), *values.shape[:2]),
+                sums[:, -1],
+                units.sums(np.arange(log.queries), sessions).astype(np.int64),
                 WeightSums.of(statistics, clicks, sessions),
+                np.stack([levels.sums(level, column * moving) for column in columns], axis=1),
             )
         )
     shown, clicked = log.position_counts()
     return ClickSums(tuple(metrics), (LOGGED, *rankers), tuple(parts), shown, clicked, float(tau))
+
+
+@dataclass(frozen=True, eq=False)
+class QueryUnits:
+    """The units of resampling of a log: its queries, or groups of them.
+
+    Attributes:
+        keys: of the units, rising.
+        unit: index of each query's unit.
+    """
+
+    keys: Longs
+    unit: Longs
+
+    @classmethod
+    def of(cls, log: ClickLog) -> "QueryUnits":
+        """Return the units of a log; lists that were made of one query belong together."""
+        return cls(*units_of(id_keys(original_queries(log.query_ids))))
+
+    def sums(self, query: npt.NDArray, values: npt.NDArray) -> Floats:
+        """Add up values by the unit of their query (units)."""
+        return np.asarray(np.bincount(self.unit[query], values, len(self.keys)), np.float64)
+
+
+def slot_levels(
+    levels: CurveLevels, log: ClickLog, positions: Longs, showing: Longs, context: str | None
+) -> Longs:
+    """Return the entry of the curve that weighs each slot; -1 for none.
+
+    Args:
+        levels: the entries of the curve.
+        log: the log.
+        positions: of each slot.
+        showing: code of each slot's context.
+        context: context column whose values have curves of their own.
+    """
+    found = levels.of(positions)
+    for code, value in enumerate(() if context is None else log.contexts[context].values):
+        found = np.where(showing == code, levels.of(positions, value), found)
+    return found
 
 
 def _slot_values(

@@ -39,7 +39,14 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.evaluation.click_statistics import ClickStatistics
 from prsrank.evaluation.click_sums import ClickSums
-from prsrank.evaluation.query_bootstrap import SAMPLING, RatioIntervals, Sampling, ratio_intervals
+from prsrank.evaluation.curve_doubt import CurveDoubt
+from prsrank.evaluation.query_bootstrap import (
+    SAMPLING,
+    CurveMoves,
+    RatioIntervals,
+    Sampling,
+    ratio_intervals,
+)
 from prsrank.evaluation.rank_values import RankValue, find_rank_value
 from prsrank.evaluation.results import (
     LOGGED,
@@ -136,6 +143,7 @@ def evaluation_of_sums(
     *,
     against: str | Sequence[str] = LOGGED,
     estimators: Sequence[str] = ESTIMATORS,
+    doubt: CurveDoubt | None = None,
     **sampling: Unpack[Sampling],
 ) -> CounterfactualEvaluation:
     """Estimate metrics of new rankers and of the logged ranking, and compare them.
@@ -148,6 +156,7 @@ def evaluation_of_sums(
         sums: what `sum_clicks` made of held-out sessions, whoever summed up.
         against: with which to compare each ranker: "logged", another's name, or several.
         estimators: "ips", "snips" or both.
+        doubt: about the curve that the sums were weighed with; default: it is known.
         sampling: how intervals are bootstrapped.
 
     Raises:
@@ -174,13 +183,17 @@ def evaluation_of_sums(
         # queries without a session in this part have no say in its intervals
         there = part.sessions > 0
         divisors = {"ips": part.sessions[there], "snips": part.weights[there]}
+        moved = {"ips": np.zeros(len(part.moves)), "snips": part.moves[:, -1]}
+        by_entry = part.moves[:, :-1].reshape(-1, *part.values.shape[1:])
         for estimator, chosen in comparison.estimates().items():
-            columns = [
-                column
-                for m in chosen
-                for column in comparison.columns(list(part.values[there, m].T))
-            ]
-            found = ratio_intervals(np.stack(columns, axis=1), divisors[estimator], **sampling)
+            columns, moves = (
+                np.stack(
+                    [c for m in chosen for c in comparison.columns(list(sums[:, m].T))], axis=1
+                )
+                for sums in (part.values[there], by_entry)
+            )
+            curve = None if doubt is None else CurveMoves(doubt, moves, moved[estimator])
+            found = ratio_intervals(columns, divisors[estimator], curve, **sampling)
             more = comparison.results(part.part, estimator, chosen, found)
             estimates += more[0]
             differences += more[1]

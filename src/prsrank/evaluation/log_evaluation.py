@@ -10,6 +10,8 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.evaluation.click_sums import ClickSums, sum_clicks
 from prsrank.evaluation.counterfactual import evaluation_of_sums
+from prsrank.evaluation.curve_doubt import CurveDoubt
+from prsrank.evaluation.doc_sums import Regression, sum_docs
 from prsrank.evaluation.query_bootstrap import Sampling
 from prsrank.evaluation.results import LOGGED, CounterfactualEvaluation
 from prsrank.evaluation.warnings import estimate_warnings
@@ -17,7 +19,7 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import covered_log
 from prsrank.propensity.curve import PropensityCurve
 
-CLIPPED = "clipped"
+CLIPPED, DOUBLY_ROBUST = "clipped", "dr"
 DEFAULT_TAU = 0.05
 DEFAULT_METRICS = ("dcg@10", "wmrr", "arp")
 
@@ -27,8 +29,8 @@ class LogEvaluation:
     """Estimates from a held-out log and whether they can be trusted.
 
     Attributes:
-        evaluation: estimates by "ips", "snips" and "clipped"; diagnostics of the unclipped
-            weights, with what the clip would take away.
+        evaluation: estimates by "ips", "snips", "clipped" and "dr"; diagnostics of the
+            unclipped weights, with what the clip would take away.
         warnings: why the estimates cannot be trusted; empty if they can.
         left_out: sessions that show docs which the data set does not have.
     """
@@ -61,7 +63,9 @@ def evaluate_on_log(
     """Estimate metrics of rankers by all estimators, and say whether to trust them.
 
     "ips" and "snips" as in `evaluation_of_sums`, without clip; "clipped" is "ips" (for
-    wmrr "snips") with propensities raised to at least `tau`: less variance, some bias.
+    wmrr "snips") with propensities raised to at least `tau`: less variance, some bias. "dr",
+    doubly robust, fills in what the clip takes away by relevance from the features (see
+    `prsrank.evaluation.doc_sums`). Intervals know how uncertain an estimated curve is.
     Sessions that show docs which the data set lacks are left out and counted.
 
     Args:
@@ -71,7 +75,7 @@ def evaluate_on_log(
         rankers: scores of each doc of the data set, by ranker.
         against: with which to compare each ranker: "logged", another's name, or several.
         metrics: as for `sum_clicks`.
-        tau: clip of the clipped estimates; 0 leaves them out.
+        tau: clip of the clipped and doubly robust estimates; 0 leaves the clipped ones out.
         context: context column: its values are parts, and may have curves of their own.
         trained_on: name of a ranker that was trained on this log, for the warning.
         sampling: how intervals are bootstrapped.
@@ -80,10 +84,14 @@ def evaluate_on_log(
 
     summed = partial(sum_clicks, used, dataset, propensities, rankers)
     sums = partial(summed, metrics=metrics, context=context, by=context)
+    regression = Regression.of_logs([used], dataset, propensities, tau=tau, context=context)
     return evaluation_of(
         sums(),
         sums(tau=tau) if tau > 0 else None,
         propensities,
+        docs=sum_docs(
+            used, dataset, propensities, rankers, regression, metrics=metrics, context=context
+        ),
         against=against,
         left_out=log.sessions - used.sessions,
         trained_on=trained_on,
@@ -96,16 +104,22 @@ def evaluation_of(
     clipped: ClickSums | None,
     propensities: PropensityCurve | None,
     *,
+    docs: ClickSums | None = None,
     against: str | Sequence[str] = LOGGED,
     left_out: int = 0,
     trained_on: str | None = None,
     **sampling: Unpack[Sampling],
 ) -> LogEvaluation:
-    """Return what `evaluate_on_log` does, from sums without a clip and with one."""
-    found = evaluation_of_sums(free, against=against, **sampling)
+    """Return what `evaluate_on_log` does, from sums without a clip and with one, and over docs."""
+    judged = partial(
+        evaluation_of_sums, against=against, doubt=CurveDoubt.of_curve(propensities), **sampling
+    )
+    found = judged(free)
     if clipped is not None:
-        cut = evaluation_of_sums(clipped, against=against, estimators=["ips"], **sampling)
-        found = _joined(found, cut)
+        cut = judged(clipped, estimators=["ips"])
+        found = _with_clip(_joined(found, cut, CLIPPED), cut)
+    if docs is not None:
+        found = _joined(found, judged(docs, estimators=["ips"]), DOUBLY_ROBUST)
     warnings = estimate_warnings(
         found.diagnostics[0], free, propensities, left_out=left_out, trained_on=trained_on
     )
@@ -113,16 +127,23 @@ def evaluation_of(
 
 
 def _joined(
-    free: CounterfactualEvaluation, clipped: CounterfactualEvaluation
+    found: CounterfactualEvaluation, more: CounterfactualEvaluation, estimator: str
 ) -> CounterfactualEvaluation:
-    cut = zip(free.diagnostics, clipped.diagnostics, strict=True)
+    """Return the results of both, those of the second under the name of their estimator."""
     return replace(
-        free,
-        estimates=free.estimates + tuple(replace(e, estimator=CLIPPED) for e in clipped.estimates),
-        differences=free.differences
-        + tuple(replace(d, estimator=CLIPPED) for d in clipped.differences),
-        diagnostics=tuple(
-            replace(d, clipped_clicks=c.clipped_clicks, cut_weight=c.cut_weight) for d, c in cut
-        ),
-        tau=clipped.tau,
+        found,
+        estimates=found.estimates + tuple(replace(e, estimator=estimator) for e in more.estimates),
+        differences=found.differences
+        + tuple(replace(d, estimator=estimator) for d in more.differences),
     )
+
+
+def _with_clip(
+    found: CounterfactualEvaluation, clipped: CounterfactualEvaluation
+) -> CounterfactualEvaluation:
+    """Return diagnostics that say what the clip takes away."""
+    diagnostics = tuple(
+        replace(d, clipped_clicks=c.clipped_clicks, cut_weight=c.cut_weight)
+        for d, c in zip(found.diagnostics, clipped.diagnostics, strict=True)
+    )
+    return replace(found, diagnostics=diagnostics, tau=clipped.tau)

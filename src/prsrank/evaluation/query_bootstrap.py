@@ -9,6 +9,10 @@ of n queries drawn with replacement: a the larger of the 95 % quantile of |t| (s
 97.5 % quantile of t (equal tails), b the larger of the former and the 97.5 % quantile of -t.
 Weights of clicks are skewed: percentile intervals and Student's t then cover too little, the
 symmetric ones miss at the heavy side, and those of equal tails are too short at the light side.
+
+Where the weights come from a curve that was estimated, every sample also draws a curve (see
+`prsrank.evaluation.curve_doubt`): it moves $V^*$ by what the curve does to V, and to $s^2$ and
+$s^{*2}$ comes the variance of V with the curve, at the curve estimated and at the one drawn.
 """
 
 from dataclasses import dataclass
@@ -18,11 +22,46 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
+from prsrank.evaluation.curve_doubt import CurveDoubt
 from prsrank.logs.units import MOST_UNITS
 from prsrank.types import Floats
 
 # What is smaller than this, relative to the terms it comes from, is rounding.
 _ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class CurveMoves:
+    """How the sums over queries move with an uncertain curve.
+
+    Attributes:
+        doubt: about the curve.
+        numerators: what moves with each entry of the curve (entries x columns).
+        denominators: the same of the denominators (entries).
+    """
+
+    doubt: CurveDoubt
+    numerators: Floats
+    denominators: Floats
+
+    def deviations(self, x: Floats, d: float, factors: Floats) -> tuple[Floats, Floats]:
+        r"""Return ratios, and their standard deviations, at curves that were drawn.
+
+        With $f_k = e^{-\delta_k}$, the ratio is $V = (x + \sum (f_k - 1) M_k) / (d + \sum
+        (f_k - 1) m_k)$, and moves with log p_k by $-f_k (M_k - V m_k)$ over its denominator.
+
+        Args:
+            x: sums of the numerators (columns).
+            d: sum of the denominators.
+            factors: f of each draw and entry (draws x entries).
+        """
+        total = d + (factors - 1) @ self.denominators
+        values = (x + (factors - 1) @ self.numerators) / total[:, None]
+        spread = np.empty_like(values)
+        for column, moves in enumerate(self.numerators.T):
+            slope = factors * (moves - values[:, column, None] * self.denominators)
+            spread[:, column] = self.doubt.deviation(slope) / total
+        return values, spread
 
 
 class Sampling(TypedDict, total=False):
@@ -60,7 +99,10 @@ class RatioIntervals:
 
 
 def ratio_intervals(
-    numerators: npt.ArrayLike, denominators: npt.ArrayLike, **sampling: Unpack[Sampling]
+    numerators: npt.ArrayLike,
+    denominators: npt.ArrayLike,
+    curve: CurveMoves | None = None,
+    **sampling: Unpack[Sampling],
 ) -> RatioIntervals:
     """Return the ratio of the sums of each column of numerators, with bootstrap intervals.
 
@@ -69,6 +111,7 @@ def ratio_intervals(
     Args:
         numerators: x of each query and column (queries x columns).
         denominators: d of each query, at least 0.
+        curve: how the sums move with the curve; None where it is known.
         sampling: number of samples, seed and confidence; see `Sampling`.
 
     >>> result = ratio_intervals([[1.0], [2.0], [4.0], [3.0]] * 25, [2, 2, 4, 3] * 25)
@@ -85,6 +128,10 @@ def ratio_intervals(
         return RatioIntervals(nothing, nothing, nothing, nothing)
     values, errors = _ratios(np.ones((1, units)), x, d)
     values, errors = values[0], errors[0]
+    shift, doubt = np.zeros((1, 1)), np.zeros((1, 1))
+    if curve is not None and curve.doubt.factors:
+        shift, doubt, own = _curve_draws(curve, x.sum(axis=0), float(total), settings)
+        errors = np.hypot(errors, own)
     # terms that cancel leave their rounding, whose sign and size depend on the order of the sum
     values[np.abs(values) <= _ROUNDING * np.abs(x).sum(axis=0) / total] = 0.0
     if units < 2:
@@ -94,7 +141,8 @@ def ratio_intervals(
     drawn = np.random.default_rng(settings["seed"]).multinomial(
         units, np.full(units, 1 / units), samples
     )
-    steps = _steps(drawn.astype(np.float64), x, d, values)
+    found = _ratios(drawn.astype(np.float64), x, d)
+    steps = _steps(found[0] + shift, np.hypot(found[1], doubt), values)
     with np.errstate(invalid="ignore"):
         below, above = (
             np.where(errors > 0, reach * errors, 0.0) for reach in _reaches(steps, confidence)
@@ -157,9 +205,19 @@ def _ratios(drawn: Floats, x: Floats, d: Floats) -> tuple[Floats, Floats]:
     return values, errors
 
 
-def _steps(drawn: Floats, x: Floats, d: Floats, centre: Floats) -> Floats:
+def _curve_draws(
+    curve: CurveMoves, x: Floats, d: float, settings: Sampling
+) -> tuple[Floats, Floats, Floats]:
+    """Return how far drawn curves move the ratios, how uncertain they are there, and as they are."""
+    still = np.ones((1, len(curve.denominators)))
+    values, own = curve.deviations(x, d, still)
+    factors = np.exp(-curve.doubt.draws(settings["samples"], settings["seed"]))
+    moved, doubt = curve.deviations(x, d, factors)
+    return moved - values, doubt, own[0]
+
+
+def _steps(values: Floats, errors: Floats, centre: Floats) -> Floats:
     """Return (V* - V) / s* of each sample; infinite where s* is 0 and V* is not V."""
-    values, errors = _ratios(drawn, x, d)
     moved = values - centre
     moved[np.abs(moved) <= _ROUNDING * np.abs(centre)] = 0.0
     steps = np.copysign(np.inf, moved)

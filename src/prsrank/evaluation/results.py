@@ -18,7 +18,7 @@ class Estimate:
     Attributes:
         part: "all", "clicked at top", "clicked at others", or a context's "COLUMN=VALUE".
         metric: name of the metric.
-        estimator: "ips" or "snips".
+        estimator: "ips", "snips", "clipped" or "dr".
         ranker: name of the ranker; "logged" is the rankings as they were shown.
         value: the estimate; NaN where there is no click to divide by.
         low: lower end of the interval; infinite where there are too few queries for one.
@@ -41,7 +41,7 @@ class Difference:
     Attributes:
         part: as in `Estimate`, like `metric` and `estimator`.
         metric: name of the metric.
-        estimator: "ips" or "snips".
+        estimator: "ips", "snips", "clipped" or "dr".
         ranker: name of the ranker.
         against: name of the other.
         difference: value of `ranker` - value of `against`.

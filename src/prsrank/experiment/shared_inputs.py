@@ -202,7 +202,9 @@ def lengthened(curve: Propensities, positions: int) -> Propensities:
     last = known[np.searchsorted(known, np.arange(len(p)), side="right") - 1]
     unknown = np.full(len(p), np.nan)
     clicks = np.concatenate([curve.clicks, np.zeros(more, np.int64)])
-    return replace(curve, propensity=p[last], low=unknown, high=unknown.copy(), clicks=clicks)
+    return replace(
+        curve, propensity=p[last], low=unknown, high=unknown.copy(), clicks=clicks, covariance=None
+    )
 
 
 def open_folds(data: str, relevant_from: float | None = None) -> Collection:

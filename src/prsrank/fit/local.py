@@ -15,6 +15,7 @@ from prsrank.data.storage import EVERY_SPLIT, StoredCollection, write_stored
 from prsrank.errors import InputError
 from prsrank.evaluation.click_sums import ClickSums, sum_clicks
 from prsrank.evaluation.counterfactual import CounterfactualMetric
+from prsrank.evaluation.doc_sums import Regression, sum_docs
 from prsrank.evaluation.log_evaluation import (
     DEFAULT_METRICS,
     DEFAULT_TAU,
@@ -266,10 +267,20 @@ class LocalLog:
                 metrics=DEFAULT_METRICS, tau=tau, context=context, by=context,
             )  # fmt: skip
 
-        free, clipped = self.pieces.total(
-            lambda log: Sums((sums(log, 0.0), sums(log, DEFAULT_TAU)))
+        regression = Regression.of_logs(
+            self.pieces, self.lists, curve, tau=DEFAULT_TAU, context=context
         )
-        return evaluation_of(free, clipped, curve, against=against, seed=seed)
+
+        def of_docs(log: ClickLog) -> ClickSums:
+            return sum_docs(
+                log, self.lists, curve, scores, regression,
+                metrics=DEFAULT_METRICS, context=context,
+            )  # fmt: skip
+
+        free, clipped, docs = self.pieces.total(
+            lambda log: Sums((sums(log, 0.0), sums(log, DEFAULT_TAU), of_docs(log)))
+        )
+        return evaluation_of(free, clipped, curve, docs=docs, against=against, seed=seed)
 
     def counted(self, docs: int) -> SampledClicks:
         """Return about so many docs, whole lists of them, with the counts of their clicks."""

@@ -200,6 +200,8 @@ def covering(curve: Propensities, depth: int, *, fewest: int = FEWEST_CLICKS) ->
         low=np.where(known, curve.low[source], np.nan),
         high=np.where(known, curve.high[source], np.nan),
         clicks=np.where(known, curve.clicks[source], 0),
+        # what is taken as the position above moves with it
+        covariance=curve.log_covariance[np.ix_(source, source)],
         verdict=f"{curve.verdict}; positions {gaps}: taken as the position above",
     )
 

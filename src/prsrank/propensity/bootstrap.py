@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.stats import norm
 from scipy.stats import t as student
 
 from prsrank.data.dataset import RankingDataset
@@ -109,6 +110,17 @@ class RawCurve:
         return np.sqrt(self._bootstrapped() + self.unseen)
 
     @property
+    def covariance(self) -> Floats:
+        """Covariance of log p (positions x positions), with these deviations; 0 where not known."""
+        units, known = len(self.influence), np.isfinite(self.log_p)
+        unseen = np.diag(np.where(known, self.unseen, 0.0))
+        if units < 2:
+            return unseen
+        v = np.where(known, np.nan_to_num(self.influence), 0.0)
+        v = v - v.mean(axis=0)
+        return np.asarray(v.T @ v * (units / (units - 1)) + unseen)
+
+    @property
     def unseen(self) -> Floats:
         """Variance by chance that the units do not show, where few carry a position."""
         seen = self._bootstrapped()
@@ -139,15 +151,16 @@ def curve_with_intervals(
     amount to: few where few units carry the estimate.
     """
     log_p = raw.log_p
-    deviation = raw.deviation
+    covariance = raw.covariance
     if options.shape is not None and np.isfinite(log_p[1:]).any():
-        fit = SHAPES[options.shape](log_p, deviation, raw.zero_impressions)
+        fit = SHAPES[options.shape](log_p, raw.deviation, raw.zero_impressions)
         log_p = fit(log_p)
         replicates = replicate_curves(raw, replicates=options.replicates, seed=seed)
         # the replicates take the same shape, so that intervals are those of the shaped curve
         replicates = np.array([fit(row) for row in replicates])
-        deviation = _deviation(replicates, log_p)
-    reach = student.ppf((1 + _LEVEL) / 2, degrees_of_freedom(raw.influence)) * deviation
+        covariance = _covariance(replicates, log_p)
+    t = student.ppf((1 + _LEVEL) / 2, degrees_of_freedom(raw.influence))
+    reach = t * np.where(np.isfinite(log_p), np.sqrt(np.diagonal(covariance)), np.nan)
     with np.errstate(invalid="ignore", over="ignore"):
         low, p, high = np.exp(log_p - reach), np.exp(log_p), np.exp(log_p + reach)
     zero = log_p == -np.inf
@@ -158,7 +171,10 @@ def curve_with_intervals(
         last = max(np.flatnonzero(np.isfinite(raw.log_p)), default=-1)
         low[last + 1 :][raw.log_p[last + 1 :] == -np.inf] = 0.0
     p[0] = low[0] = high[0] = 1.0
-    return Propensities(p, low, high, raw.clicks, _verdict(raw, p, options), method)
+    # as wide as the intervals, which know how few units there are
+    wide = covariance * np.outer(t, t) / norm.ppf((1 + _LEVEL) / 2) ** 2
+    verdict = _verdict(raw, p, options)
+    return Propensities(p, low, high, raw.clicks, verdict, method, covariance=wide)
 
 
 def _verdict(raw: RawCurve, p: Floats, options: CurveOptions) -> str:
@@ -206,7 +222,9 @@ def not_identified(depth: int, clicks: Longs, *, method: str, why: str) -> Prope
     return Propensities(curve, curve, curve, clicks, f"not identified: {why}", method)
 
 
-def _deviation(replicates: Floats, log_p: Floats) -> Floats:
-    with np.errstate(invalid="ignore"):
-        deviation = replicates.std(axis=0, ddof=1)
-    return np.where(np.isfinite(log_p), deviation, np.nan)
+def _covariance(replicates: Floats, log_p: Floats) -> Floats:
+    """Return the covariance of replicates, 0 where log p is not finite."""
+    known = np.isfinite(log_p)
+    moves = np.where(known, replicates, 0.0)
+    moves = moves - moves.mean(axis=0)
+    return np.asarray(moves.T @ moves / (len(moves) - 1))

@@ -117,7 +117,8 @@ def _stretched(curve: Propensities, positions: int) -> Propensities:
         for x in (curve.propensity, curve.low, curve.high)
     )
     clicks = np.concatenate([curve.clicks, np.zeros(more, np.int64)])
-    return replace(curve, propensity=p, low=low, high=high, clicks=clicks)
+    covariance = None if curve.covariance is None else np.pad(curve.covariance, (0, more))
+    return replace(curve, propensity=p, low=low, high=high, clicks=clicks, covariance=covariance)
 
 
 def _log(p: Floats) -> Floats:

@@ -13,6 +13,7 @@ from prsrank.files import read_json, write_json
 from prsrank.types import Floats, Longs
 
 _ARRAYS = ("propensity", "low", "high", "clicks")
+_Z = 1.96
 
 
 class PropensityCurve(Protocol):
@@ -60,6 +61,7 @@ class Propensities:
             "not identified: " (why, and what would help).
         method: name of the estimator.
         contexts: a curve of its own for each value of a context column.
+        covariance: of log p (positions x positions); None where only the intervals are known.
 
     >>> curve = Propensities([1, 0.5], [1, 0.4], [1, 0.6], [80, 40], "identified", "randomised")
     >>> curve.at([2, 1]).tolist()
@@ -75,6 +77,7 @@ class Propensities:
     verdict: str
     method: str
     contexts: Mapping[str, "Propensities"] = field(default_factory=dict)
+    covariance: Floats | None = None
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
@@ -86,6 +89,20 @@ class Propensities:
             object.__setattr__(self, name, array)
         if self.propensity.size and self.propensity[0] != 1:
             raise InputError(f"the propensity of position 1 is {self.propensity[0]}: it must be 1")
+        if self.covariance is not None:
+            object.__setattr__(self, "covariance", _square(self.covariance, self.positions))
+
+    @property
+    def log_covariance(self) -> Floats:
+        """Covariance of log p, 0 where nothing is known of it.
+
+        Of a curve that came with intervals alone it is that of independent positions.
+        """
+        if self.covariance is not None:
+            return self.covariance
+        with np.errstate(divide="ignore", invalid="ignore"):
+            deviation = (np.log(self.high) - np.log(self.low)) / (2 * _Z)
+        return np.diag(np.where(np.isfinite(deviation), deviation, 0.0) ** 2)
 
     @property
     def positions(self) -> int:
@@ -123,8 +140,16 @@ class Propensities:
         return value
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the curve to a JSON file, whole or not at all."""
-        write_json(path, self.to_json_dict())
+        """Write the curve to a JSON file, whole or not at all; with its covariance, if known."""
+        write_json(path, self._stored())
+
+    def _stored(self) -> dict[str, Any]:
+        value = self.to_json_dict()
+        if self.covariance is not None:
+            value["covariance"] = self.covariance.tolist()
+        if self.contexts:
+            value["contexts"] = {name: c._stored() for name, c in self.contexts.items()}
+        return value
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Propensities":
@@ -199,6 +224,17 @@ def _column(name: str, values: npt.ArrayLike) -> npt.NDArray:
     return array
 
 
+def _square(values: npt.ArrayLike, size: int) -> Floats:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.shape != (size, size) or not np.isfinite(array).all() or (array != array.T).any():
+        raise InputError(f"'covariance' must be {size} rows of {size} numbers, symmetric")
+    array.flags.writeable = False
+    return array
+
+
 def _plain(values: npt.NDArray) -> list[float | int | None]:
     return [v if np.isfinite(v) else None for v in values.tolist()]
 
@@ -224,6 +260,7 @@ def _from_json(value: dict[str, Any], where: str) -> Propensities:
             verdict=str(value.get("verdict", "given")),
             method="file",
             contexts={n: _from_json(c, f"{where}: context {n}") for n, c in contexts.items()},
+            covariance=value.get("covariance"),
         )
     except InputError as error:
         raise InputError(f"{where}: {error}") from None

@@ -121,8 +121,16 @@ class LikelihoodEstimator(CurveOptions):
 def _power_curve(found: Tempering, cells: Cells, depth: int) -> Propensities:
     k = np.arange(1, depth + 1)
     p, low, high = (power_law(eta, k) for eta in (found.power, found.high, found.low))
+    # one exponent: all positions move together
+    moves = np.log(k) * (found.high - found.low) / (2 * 1.96)
     return Propensities(
-        p, low, high, cells.clicks_at[:depth], "identified", LikelihoodEstimator.method
+        p,
+        low,
+        high,
+        cells.clicks_at[:depth],
+        "identified",
+        LikelihoodEstimator.method,
+        covariance=np.outer(moves, moves),
     )
 
 

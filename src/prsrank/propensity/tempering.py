@@ -325,4 +325,5 @@ def tempered(curve: Any, power: float) -> Any:
         low=curve.low**power,
         high=curve.high**power,
         contexts=parts,
+        covariance=None if curve.covariance is None else curve.covariance * power**2,
     )

@@ -4,10 +4,14 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from prsrank.evaluation.log_evaluation import CLIPPED, LogEvaluation
+from prsrank.evaluation.log_evaluation import CLIPPED, DOUBLY_ROBUST, LogEvaluation
 from prsrank.evaluation.results import ALL, CounterfactualEvaluation, Difference, Estimate
 from prsrank.report.numbers import plain_number
 from prsrank.report.parts import Part, section, series, table
+
+_NO_ROBUST = (
+    "is left out, for this engine does not learn relevance from the features of held-out docs"
+)
 
 
 def report_lines(result: LogEvaluation) -> Iterator[str]:
@@ -34,7 +38,13 @@ def report_lines(result: LogEvaluation) -> Iterator[str]:
             f"clipped: tau {found.tau:g} clips {whole.clipped_clicks:.1%} of the clicks and takes "
             f"away {whole.cut_weight:.1%} of the weight (bias)"
         )
+    if not _has_robust(found):
+        yield f"dr: {_NO_ROBUST}"
     yield from (f"warning: {warning}" for warning in result.warnings)
+
+
+def _has_robust(found: CounterfactualEvaluation) -> bool:
+    return any(one.estimator == DOUBLY_ROBUST for one in found.estimates)
 
 
 def _percent(found: CounterfactualEvaluation) -> str:
@@ -70,8 +80,10 @@ def report_section(result: LogEvaluation, *, title: str = "Estimated gain") -> P
         title,
         text=[
             "What the rankers would have earned on the sessions of a held-out log, had they ranked "
-            "the docs that were shown. Clicks are weighted by 1 / propensity; intervals are "
-            "bootstrapped over queries."
+            "the docs that were shown. Clicks are weighted by 1 / propensity; dr, doubly robust, "
+            + ("corrects relevance from features by them" if _has_robust(found) else _NO_ROBUST)
+            + ". Intervals are bootstrapped over queries, and know how uncertain an estimated "
+            "curve is."
         ],
         figures=[_gain_figure(found, found.estimates[0].metric)],
         tables=[_estimate_table(found), _difference_table(found)],

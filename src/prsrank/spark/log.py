@@ -11,6 +11,7 @@ import numpy as np
 
 from prsrank.errors import InputError
 from prsrank.evaluation.click_sums import ClickSums, sum_clicks
+from prsrank.evaluation.doc_sums import Regression, sum_docs
 from prsrank.evaluation.log_evaluation import (
     DEFAULT_METRICS,
     DEFAULT_TAU,
@@ -210,10 +211,16 @@ class SparkLog:
         context: str | None = None,
         seed: int = 0,
     ) -> LogEvaluation:
-        """Estimate how good rankers are; whole queries are scored and summed up in tasks."""
+        """Estimate how good rankers are; whole queries are scored and summed up in tasks.
+
+        Doubly robust estimates are left out where they need relevance from the features.
+        """
         taus = (0.0, DEFAULT_TAU)
-        free, clipped = self._click_sums(curve, rankers, DEFAULT_METRICS, taus, context)
-        return evaluation_of(free, clipped, curve, against=against, seed=seed)
+        free, clipped, *docs = self._click_sums(
+            curve, rankers, DEFAULT_METRICS, taus, context, depth=self.extent().depth
+        )
+        robust = docs[0] if docs else None
+        return evaluation_of(free, clipped, curve, docs=robust, against=against, seed=seed)
 
     def _click_sums(
         self,
@@ -222,20 +229,32 @@ class SparkLog:
         metrics: tuple[str, ...],
         taus: tuple[float, ...],
         context: str | None,
+        depth: int | None = None,
     ) -> Sequence[ClickSums]:
         threads = self.engine.task_cores
         saved = {name: one and _saved(one, threads) for name, one in rankers.items()}
 
         def sums(judged: Judged) -> Sums:
             log = judged.log if context is None else _with_halves(judged.log)
-            scores = _scores(saved, judged.lists)
-            return Sums(
+            scores, lists = _scores(saved, judged.lists), judged.lists
+            found = [
                 sum_clicks(
-                    log, judged.lists, curve, scores,
+                    log, lists, curve, scores,
                     metrics=metrics, tau=tau, context=context, by=context, threads=threads,
                 )
                 for tau in taus
-            )  # fmt: skip
+            ]  # fmt: skip
+            if depth is None:
+                return Sums(found)
+            plain = Regression.without_features(lists, curve, depth=depth, tau=DEFAULT_TAU)
+            if plain is not None:
+                found.append(
+                    sum_docs(
+                        log, lists, curve, scores, plain,
+                        metrics=metrics, context=context, threads=threads,
+                    )
+                )  # fmt: skip
+            return Sums(found)
 
         return self._judged(() if context is None else (context,)).total(sums)
 

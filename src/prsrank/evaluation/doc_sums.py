@@ -1,0 +1,183 @@
+r"""Doubly robust sums: relevance from features, corrected by each doc's own clicks.
+
+A doc d of a query was shown in $n_d$ sessions of propensities that sum up to $E_d$, and its clicks
+weigh $C_d$ in all. If a model says that a click on it is worth $\mu_d$ once it is seen, then
+
+$$\hat\theta_d = \mu_d + \frac{C_d - \mu_d E_d}{\max(E_d, \tau n_d)}, \quad
+V = \frac{1}{N} \sum_d \hat\theta_d \sum_{\text{sessions with } d} v(r_d)$$
+
+estimates a metric of value v(r) over N sessions. Since $\mathrm{E}[C_d] = \theta_d E_d$ whatever
+the rankings were, it is unbiased if the model is right ($\mu = \theta$), or if no doc's mean
+propensity is below tau: its bias is $(1 - E_d / (\tau n_d)) (\mu_d - \theta_d)$ for the others.
+Sessions of a doc share one weight $n_d / E_d$ where ips takes 1/p of each: a click at position 40
+on a doc that was mostly shown at position 1 weighs about 1, not 40. With one position per doc it
+is ips at tau = 0, for any mu, and clipped ips at mu = 0.
+
+mu is q(x) of posterior pairs, cross-fitted: no query's mu comes from its own clicks.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.evaluation.click_statistics import ClickStatistics
+from prsrank.evaluation.click_sums import ClickSums, PartSums, QueryUnits
+from prsrank.evaluation.curve_doubt import CurveLevels
+from prsrank.evaluation.rank_values import find_rank_value
+from prsrank.evaluation.results import ALL, LOGGED
+from prsrank.evaluation.shown_docs import ShownDocs
+from prsrank.evaluation.weight_diagnostics import WeightSums
+from prsrank.logs.click_log import ClickLog
+from prsrank.pairs.log_on_lists import PropensitySource
+from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
+from prsrank.propensity.curve import PropensityCurve
+from prsrank.relevance.prior import cross_fitted_prior
+from prsrank.relevance.priors import find_prior
+from prsrank.types import Floats, Marks
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """What features say of each doc, and how far its own clicks correct that.
+
+    Attributes:
+        relevance: mu, what a click on each doc of the data set is worth once it is seen.
+        tau: least mean propensity that a doc's clicks are divided by.
+    """
+
+    relevance: Floats
+    tau: float
+
+    @classmethod
+    def of_logs(
+        cls,
+        logs: Iterable[ClickLog],
+        lists: RankingDataset,
+        propensities: PropensitySource,
+        *,
+        tau: float,
+        context: str | None = None,
+    ) -> "Regression":
+        """Learn mu from pieces of a log without a common query, each query's from others.
+
+        Where no propensity is below tau there is nothing to learn: no mu would change anything.
+        """
+        columns, weight, clicks = [], 0.0, 0
+        for log in logs:
+            columns.append(count_clicks(log, lists, propensities, context=context))
+            weight += len(log.clicks) if log.click_weights is None else log.click_weights.sum()
+            clicks += len(log.clicks)
+        counted = CountedClicks.of_columns(lists, *columns)
+        if not clicks or counted.propensity.min(initial=1.0) >= tau:
+            return cls(np.zeros(lists.docs), tau)
+        prior = cross_fitted_prior(lists, counted.evidence(), find_prior("trees"))
+        return cls(prior.q * (weight / clicks), tau)
+
+    @classmethod
+    def without_features(
+        cls, lists: RankingDataset, curve: PropensityCurve | None, *, depth: int, tau: float
+    ) -> "Regression | None":
+        """Return the regression of a curve that is nowhere below tau down to a depth, else None.
+
+        It needs no relevance: an engine that cannot learn one has these estimates all the same.
+        """
+        if curve is None:
+            return None
+        positions = np.arange(1, depth + 1)
+        values = [curve.at(positions, context=c) for c in (None, *getattr(curve, "contexts", ()))]
+        return cls(np.zeros(lists.docs), tau) if np.min(values) >= tau else None
+
+    def corrected(self, shown: Floats, seen: Floats, clicks: Floats) -> tuple[Floats, Floats]:
+        """Return theta of each doc, and by how much a unit of its E moves it down.
+
+        Args:
+            shown: n of each doc.
+            seen: E.
+            clicks: C.
+
+        >>> regression = Regression(np.array([0.5, 0.5]), 0.1)
+        >>> theta, _ = regression.corrected(np.array([4, 20]), np.array([2, 1]), np.array([1, 1]))
+        >>> theta.tolist()  # 1 / 2; 0.5 + (1 - 0.5) / 2
+        [0.5, 0.75]
+        """
+        mu, least = self.relevance, self.tau * shown
+        clipped = seen < least
+        divisor = np.where(clipped, least, seen)
+        # without clip, a doc that nobody can have seen counts as irrelevant, as by ips
+        theta, slope = np.zeros(len(mu)), np.zeros(len(mu))
+        np.divide(clicks - mu * seen, divisor, out=theta, where=divisor > 0)
+        theta = np.where(divisor > 0, mu + theta, 0.0)
+        np.divide(np.where(clipped, mu, theta), divisor, out=slope, where=divisor > 0)
+        return theta, slope
+
+
+def sum_docs(
+    log: ClickLog,
+    dataset: RankingDataset,
+    propensities: PropensitySource,
+    rankers: Mapping[str, npt.ArrayLike],
+    regression: Regression,
+    *,
+    metrics: Sequence[str],
+    context: str | None = None,
+    threads: int | None = None,
+) -> ClickSums:
+    """Sum up the docs of a log by query, as `sum_clicks` does its clicks.
+
+    The parts are all sessions, and those of each value of the context: a part of the clicks
+    alone has no docs of its own.
+
+    Args:
+        log: held-out sessions.
+        dataset: the lists that rankers score.
+        propensities: where clicks were likely.
+        rankers: scores of each ranker, by name.
+        regression: relevance from features.
+        metrics: names of the table of `prsrank.evaluation.counterfactual`.
+        context: context column whose values have propensity curves of their own, and are parts.
+        threads: default: all cores. The sums do not depend on it.
+    """
+    tau = regression.tau
+    statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
+    docs = ShownDocs.of_log(log, dataset, propensities, context=context)
+    forms = [find_rank_value(metric) for metric in metrics]
+    values = np.array(
+        [
+            docs.values(form, scores, threads=threads)
+            for form in forms
+            for scores in (None, *rankers.values())
+        ]
+    )
+    units, levels = QueryUnits.of(log), CurveLevels.of_curve(propensities)
+    parts = []
+    for part, chosen in _parts(log, context):
+        clicks, sessions = statistics.counts(chosen)
+        clicked = np.bincount(statistics.row, statistics.actions * clicks, dataset.docs)
+        sums = docs.sums(regression, np.asarray(clicked, np.float64), chosen, values, levels)
+        by_unit = np.stack([units.sums(docs.query, column) for column in sums.values], axis=1)
+        parts.append(
+            PartSums(
+                part,
+                units.keys,
+                by_unit[:, :-1].reshape(len(units.keys), len(forms), 1 + len(rankers)),
+                by_unit[:, -1],
+                units.sums(np.arange(log.queries), sessions).astype(np.int64),
+                WeightSums.of(statistics, clicks, sessions),
+                sums.moves.T,
+            )
+        )
+    shown, position_clicks = log.position_counts()
+    return ClickSums(
+        tuple(metrics), (LOGGED, *rankers), tuple(parts), shown, position_clicks, float(tau)
+    )
+
+
+def _parts(log: ClickLog, context: str | None) -> Iterator[tuple[str, Marks]]:
+    yield ALL, np.ones(log.sessions, bool)
+    if context is not None:
+        column = log.contexts[context]
+        for code, value in enumerate(column.values):
+            yield f"{context}={value}", column.codes == code
