@@ -48,8 +48,10 @@ class FrameColumns:
             raise InputError(f"the frame has no column {name!r}{asked}{_hint(name, self.columns)}")
         values = self.columns[name]
         if isinstance(values, np.ndarray):
-            null = np.array([v is None or v != v for v in values], bool) if _mixed(values) else 0
-            return np.ma.array(values, mask=np.ma.getmaskarray(values) | null)
+            null = np.ma.getmaskarray(values)
+            if _mixed(values):
+                null = null | np.array([v is None or v != v for v in values], bool)
+            return np.ma.array(values, mask=null)
         return np.ma.array(values.to_numpy(), mask=values.is_null().to_numpy())
 
     def is_number(self, name: str) -> bool:
@@ -129,7 +131,7 @@ def dataset_of_frame(
         features=columns.matrix(names)[order],
         offsets=np.concatenate([[0], np.cumsum(np.bincount(lists))]),
         query_ids=queries[firsts],
-        labels=None if labels is None else labels[order],
+        labels=None if labels is None else labels[order].astype(np.float32),
         doc_ids=None if docs is None else docs[order],
         feature_names=tuple(names),
         relevant_from=relevant_from,
