@@ -9,6 +9,7 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
+from prsrank.errors import InputError
 from prsrank.losses.drop_in import prs_objective
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
@@ -57,6 +58,29 @@ def test_xgboost_learns_from_our_objective(clicked, held_out):
     quality = ndcg_of(held_out)
     theirs = quality(booster.predict(xgboost.DMatrix(held_out.features)))
     assert theirs == pytest.approx(quality(ours.score(held_out.features)), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        lambda objective: lightgbm.LGBMRanker(objective=objective, n_estimators=2, verbose=-1),
+        lambda objective: lightgbm.LGBMRegressor(objective=objective, n_estimators=2, verbose=-1),
+        lambda objective: xgboost.XGBRegressor(objective=objective, n_estimators=2),
+    ],
+)
+def test_wrappers_that_swap_the_arguments_are_refused(clicked, wrapper):
+    part, log = clicked
+    model = wrapper(prs_objective(LambdaMART().pairs(log, part, PowerLaw(1.0))))
+    groups = {"group": part.list_lengths} if isinstance(model, lightgbm.LGBMRanker) else {}
+    with pytest.raises(InputError, match=r"given \(labels, scores\).*use lightgbm.train or xgb"):
+        model.fit(part.features, part.labels, **groups)
+
+
+def test_scores_of_other_rows_are_refused(clicked):
+    part, log = clicked
+    objective = prs_objective(LambdaMART().pairs(log, part, PowerLaw(1.0)))
+    with pytest.raises(InputError, match=f"{part.docs}"):
+        objective(np.zeros(part.docs - 1), None)
 
 
 def test_catboost_pairs_are_the_pairs(clicked):

@@ -72,6 +72,50 @@ class RankingDataset:
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: object,
+        *,
+        query: str = "query_id",
+        doc: str | None = "doc_id",
+        label: str | None = None,
+        features: Sequence[str] | None = None,
+        relevant_from: float | None = 1.0,
+    ) -> "RankingDataset":
+        """Make lists of a frame with one row per query and doc, in any order.
+
+        Lists come in the order in which their queries first appear, docs in that of their rows.
+        `Ranker.predict(frame)` gives scores in the order of the frame's own rows.
+
+        Args:
+            frame: pandas, Polars, Arrow, a DuckDB relation, or a mapping of arrays.
+            query: the column with the query of each row: integers or strings.
+            doc: the column with the id of the doc; None where docs have no ids.
+            label: the column with the label, if there is one.
+            features: columns of numbers, in which null is a missing value; default: all columns
+                of numbers but those of query, doc and label.
+            relevant_from: the least label that counts as relevant.
+
+        Raises:
+            InputError: one line that names a column, and the row, counted from 0.
+
+        >>> data = RankingDataset.from_frame(
+        ...     {"q": ["b", "a", "b"], "d": [1, 1, 2], "price": [3.0, None, 5.0]}, query="q", doc="d")
+        >>> data.query_ids.tolist(), data.doc_ids.tolist(), data.features[:, 0].tolist()
+        (['b', 'a'], [1, 2, 1], [3.0, 5.0, nan])
+        """
+        from prsrank.data.frames import dataset_of_frame  # which makes data sets
+
+        return dataset_of_frame(
+            frame,
+            query=query,
+            doc=doc,
+            label=label,
+            features=features,
+            relevant_from=relevant_from,
+        )
+
     @property
     def lists(self) -> int:
         """Number of lists."""

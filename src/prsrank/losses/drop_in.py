@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from prsrank.errors import InputError
 from prsrank.losses.lambdas import Gradients, LambdaObjective
 from prsrank.pairs.pair_set import PairSet
 
@@ -31,6 +32,10 @@ def prs_objective(
         seed: of the order in which tied docs count as ranked.
         threads: default one per core.
 
+    Raises:
+        InputError: when it is called as `LGBMRanker` and other scikit-learn wrappers call an
+            objective, with labels where the scores belong; or with scores of other docs.
+
     >>> from prsrank.data.dataset import RankingDataset
     >>> data = RankingDataset(np.eye(2), np.array([0, 2]), labels=np.array([1, 0]))
     >>> objective = prs_objective(PairSet.from_labels(data, normalise="arp"))
@@ -47,8 +52,20 @@ def prs_objective(
         threads=threads,
     )
 
-    def objective(scores: npt.NDArray, _data: Any = None) -> Gradients:
+    def objective(scores: npt.NDArray, data: Any = None) -> Gradients:
+        _check_call(data)
         gradient, hessian = gradients(np.ravel(scores))
         return gradient.copy(), hessian.copy()
 
     return objective
+
+
+def _check_call(data: Any) -> None:
+    """Raise an InputError for a call that would train on the wrong numbers without a word."""
+    # lightgbm.train and xgboost.train give their own Dataset or DMatrix here, never an array
+    if isinstance(data, (np.ndarray, list)):
+        raise InputError(
+            "prs_objective was given (labels, scores): LGBMRanker, XGBRegressor and the like call "
+            "an objective so, and would train on labels as if they were scores; use "
+            "lightgbm.train or xgboost.train(obj=...), which give (scores, data)"
+        )

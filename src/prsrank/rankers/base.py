@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
+from prsrank.data.frames import aligned, features_of, is_frame
 from prsrank.errors import InputError
 from prsrank.families import Family
 from prsrank.files import FileName, atomic_output, read_json, write_json
@@ -74,6 +75,7 @@ class Ranker(ABC):
         uses_torch: whether it trains with PyTorch.
         chart_style: index of its style in charts (`prsrank.report.styles`); None: the next free.
         about_: what the model was made from (weighting, propensities, ...), kept with it.
+        feature_names_: names of the features that it was trained on.
     """
 
     name: ClassVar[str]
@@ -88,6 +90,7 @@ class Ranker(ABC):
     uses_torch: ClassVar[bool] = False
     chart_style: ClassVar[int | None] = None
     about_: Mapping[str, Any]
+    feature_names_: tuple[str, ...]
 
     @property
     def takes(self) -> str:
@@ -212,6 +215,36 @@ class Ranker(ABC):
     @abstractmethod
     def score(self, features: npt.ArrayLike) -> Floats:
         """Return the score of each doc (a row of features); a higher score ranks higher."""
+
+    def predict(self, frame: Any) -> Any:
+        """Return the score of each row of a frame, in the order of its rows.
+
+        Columns are picked by the names of the features that the ranker was trained on.
+
+        Args:
+            frame: as `RankingDataset.from_frame` takes it, without need of query, doc and label;
+                a `RankingDataset`; or an array of features, as for `score`.
+
+        Returns:
+            A pandas series with the frame's index for a pandas frame, else an array.
+
+        Raises:
+            InputError: naming a feature that the frame lacks, or a value that is no number.
+
+        >>> from prsrank.rankers.linear import LinearRanker
+        >>> from prsrank.pairs.pair_set import PairSet
+        >>> data = RankingDataset.from_frame(
+        ...     {"query_id": [1, 1], "doc_id": [1, 2], "price": [1.0, 3.0], "label": [1, 0]},
+        ...     label="label")
+        >>> ranker = LinearRanker().fit(data, PairSet.from_labels(data))
+        >>> scores = ranker.predict({"brand": ["x", "y"], "price": [3.0, 1.0]})
+        >>> bool(scores[0] < scores[1])
+        True
+        """
+        self.check_fitted()
+        if not (isinstance(frame, RankingDataset) or is_frame(frame)):
+            return self.score(frame)
+        return aligned(self.score(features_of(frame, self.feature_names_)), frame)
 
     @abstractmethod
     def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
