@@ -42,15 +42,16 @@ def test_positions_that_move_as_one():
     np.testing.assert_allclose(drawn[:, 1], drawn[:, 2], atol=1e-3)
 
 
-def moved(deviation, numerators, denominators=0.0):
+def moved(deviation, numerators, denominators=0.0, samples=20_000, seed=0):
     doubt = CurveDoubt.of_curve(curve([0, deviation]))
-    return CurveMoves(doubt, np.array([[0.0], [numerators]]), np.array([0.0, denominators]))
+    moves = np.array([[0.0], [numerators]]), np.array([0.0, denominators])
+    return CurveMoves(doubt, *moves, doubt.draws(samples, seed))
 
 
 def test_without_queries_that_differ_the_interval_is_that_of_the_curve():
     """V = 3 / p: log V is as uncertain as log p."""
     x, d = np.full((40, 1), 3.0), np.ones(40)
-    found = ratio_intervals(x, d, moved(0.2, 120.0), samples=40_000)
+    found = ratio_intervals(x, d, moved(0.2, 120.0), samples=20_000)
     assert found.high[0] == pytest.approx(3 * np.exp(1.96 * 0.2), rel=0.01)
     assert 0.97 * 3 * np.exp(-1.96 * 0.2) > found.low[0] > 3 * (1 - 1.1 * 1.96 * 0.2)
     assert ratio_intervals(x, d).high[0] == 3.0
@@ -58,7 +59,7 @@ def test_without_queries_that_differ_the_interval_is_that_of_the_curve():
 
 def test_what_moves_with_both_sums_cancels():
     x, d = np.full((40, 1), 3.0), np.ones(40)
-    found = ratio_intervals(x, d, moved(0.2, 120.0, 40.0), samples=500)
+    found = ratio_intervals(x, d, moved(0.2, 120.0, 40.0, 500), samples=500)
     assert (found.low[0], found.high[0]) == pytest.approx((3.0, 3.0))
 
 
@@ -81,6 +82,7 @@ def test_coverage_where_the_curve_is_estimated():
         rng = np.random.default_rng(seed)
         p = np.exp(rng.normal(0, 0.3))
         x = rng.exponential(3, (100, 1)) / p
-        found = ratio_intervals(x, np.ones(100), moved(0.3, x.sum()), samples=300, seed=seed)
+        about = moved(0.3, x.sum(), samples=300, seed=seed)
+        found = ratio_intervals(x, np.ones(100), about, samples=300, seed=seed)
         held.append(found.low[0] <= 3 <= found.high[0])
     assert 0.92 <= np.mean(held) <= 0.985

@@ -177,6 +177,8 @@ def evaluation_of_sums(
     comparison = _Comparison.of(list(sums.rankers[1:]), against, sums.metrics, estimators)
     _check_clicks(int(sums.position_clicks.sum()), sums.sessions)
     settings: Sampling = {**SAMPLING, **sampling}
+    about = doubt or CurveDoubt()
+    drawn = about.draws(settings["samples"], settings["seed"])
     estimates: list[Estimate] = []
     differences: list[Difference] = []
     for part in sums.parts:
@@ -192,7 +194,7 @@ def evaluation_of_sums(
                 )
                 for sums in (part.values[there], by_entry)
             )
-            curve = None if doubt is None else CurveMoves(doubt, moves, moved[estimator])
+            curve = CurveMoves(about, moves, moved[estimator], drawn)
             found = ratio_intervals(columns, divisors[estimator], curve, **sampling)
             more = comparison.results(part.part, estimator, chosen, found)
             estimates += more[0]

@@ -77,17 +77,20 @@ class CurveDoubt:
         return cls(tuple(_factor(one, depth) for one in _curves(curve)))
 
     def draws(self, samples: int, seed: int) -> Floats:
-        """Draw deviations of log p (samples x entries)."""
+        """Draw deviations of log p (samples x entries); none where the curve is known."""
         # not the draws of the queries: those have the seed itself
         rng = np.random.default_rng([seed, 1])
         parts = [rng.normal(size=(samples, f.shape[1])) @ f.T for f in self.factors]
-        return np.concatenate(parts, axis=1)
+        return np.concatenate([np.zeros((samples, 0)), *parts], axis=1)
 
     def deviation(self, moves: Floats) -> Floats:
         """Return the standard deviation of sums that move so (rows x entries) with log p."""
         variance, start = np.zeros(len(moves)), 0
         for factor in self.factors:
-            part = moves[:, start : start + len(factor)] @ factor
+            part = moves[:, start : start + len(factor)]
+            # a factor is triangular, and few positions of a long list have clicks
+            used = np.flatnonzero(part.any(axis=0))
+            part = part[:, used] @ factor[used, : used.max(initial=-1) + 1]
             variance += (part * part).sum(axis=1)
             start += len(factor)
         return np.sqrt(variance)

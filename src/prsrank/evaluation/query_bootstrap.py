@@ -38,11 +38,13 @@ class CurveMoves:
         doubt: about the curve.
         numerators: what moves with each entry of the curve (entries x columns).
         denominators: the same of the denominators (entries).
+        drawn: deviations of log p, one for each sample (samples x entries).
     """
 
     doubt: CurveDoubt
     numerators: Floats
     denominators: Floats
+    drawn: Floats
 
     def deviations(self, x: Floats, d: float, factors: Floats) -> tuple[Floats, Floats]:
         r"""Return ratios, and their standard deviations, at curves that were drawn.
@@ -130,7 +132,7 @@ def ratio_intervals(
     values, errors = values[0], errors[0]
     shift, doubt = np.zeros((1, 1)), np.zeros((1, 1))
     if curve is not None and curve.doubt.factors:
-        shift, doubt, own = _curve_draws(curve, x.sum(axis=0), float(total), settings)
+        shift, doubt, own = _curve_draws(curve, x.sum(axis=0), float(total))
         errors = np.hypot(errors, own)
     # terms that cancel leave their rounding, whose sign and size depend on the order of the sum
     values[np.abs(values) <= _ROUNDING * np.abs(x).sum(axis=0) / total] = 0.0
@@ -205,14 +207,11 @@ def _ratios(drawn: Floats, x: Floats, d: Floats) -> tuple[Floats, Floats]:
     return values, errors
 
 
-def _curve_draws(
-    curve: CurveMoves, x: Floats, d: float, settings: Sampling
-) -> tuple[Floats, Floats, Floats]:
+def _curve_draws(curve: CurveMoves, x: Floats, d: float) -> tuple[Floats, Floats, Floats]:
     """Return how far drawn curves move the ratios, how uncertain they are there, and as they are."""
     still = np.ones((1, len(curve.denominators)))
     values, own = curve.deviations(x, d, still)
-    factors = np.exp(-curve.doubt.draws(settings["samples"], settings["seed"]))
-    moved, doubt = curve.deviations(x, d, factors)
+    moved, doubt = curve.deviations(x, d, np.exp(-curve.drawn))
     return moved - values, doubt, own[0]
 
 

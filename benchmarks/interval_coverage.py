@@ -1,6 +1,6 @@
 """How often intervals hold the truth where curves were estimated: a table of docs/evaluation.md.
 
-    python benchmarks/coverage.py [--json] [--logs 200] [--row mq2007/harvest/position]
+    python benchmarks/interval_coverage.py [--json] [--logs 200] [--row mq2007/harvest/position]
 
 Each log has lists drawn from a population, whose mean is the truth: DCG@10 of P(click once seen), as the
 simulator knows it, of a fixed ranker, and its gain over the rankings shown. As in `prsrank fit`, a
@@ -130,9 +130,9 @@ def judged(
     found = covering(estimated, log.max_position)
     held = known_lists(parts.held_out, lists)
     scores = {"new": new[_rows_of(lists, held)]}
-    result = evaluate_on_log(parts.held_out, held, found, scores, metrics=[METRIC], samples=500)
+    result = evaluate_on_log(parts.held_out, held, found, scores, metrics=[METRIC], samples=400)
     sums = sum_clicks(parts.held_out, held, found, scores, metrics=[METRIC])
-    return result.evaluation, evaluation_of_sums(sums, samples=500)
+    return result.evaluation, evaluation_of_sums(sums, samples=400)
 
 
 def _rows_of(lists: RankingDataset, some: RankingDataset) -> npt.NDArray:
