@@ -120,7 +120,7 @@ def test_formats(tmp_path):
     assert told == [(q, d, f"{r}.0") for q, d, r in rows]
     write_judgements(found, tmp_path / "p.parquet", "parquet")
     columns = duckdb.read_parquet(str(tmp_path / "p.parquet")).fetchnumpy()
-    assert columns["doc_ids"].tolist() == found.doc_ids.tolist()
+    assert columns["doc_id"].tolist() == found.doc_ids.tolist()
     assert columns["theta"].tolist() == found.theta.tolist()
     assert set(JUDGEMENT_FORMATS) == {"parquet", "quepid", "opensearch", "trec"}
 

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
+from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.propensity.likelihood import LikelihoodEstimator
-from prsrank.propensity.tempering import Tempering, temper, tempered
+from prsrank.propensity.tempering import LEAST_SHARE, Tempering, temper, tempered
 from prsrank.relevance.linear_prior import LinearPrior
 
 PRIOR = LinearPrior(l2=(10.0,))
@@ -77,6 +79,18 @@ def test_nothing_is_decided_where_features_know_the_position(lists: RankingDatas
     )
     assert not found.decides
     assert "cannot judge" in found.sentence
+
+
+def test_a_curve_steeper_than_the_clicks_is_flattened_though_features_explain_positions() -> None:
+    """One ranker by few of the features, and noisy clicks: features leave little information."""
+    data = synthetic_dataset("mq2007", 200, seed=94)
+    production = production_scores(data, seed=94)
+    logged, scores = logging_part(data, [production])
+    noisy = PositionBasedModel(eta=0.5, mu=0.3)
+    log = simulate_clicks(logged, scores, noisy, clicks=20 * logged.lists, seed=94)
+    found = temper(log, logged, PowerLaw(1.0))
+    assert found.share < LEAST_SHARE
+    assert found.followed == pytest.approx(0.5, abs=0.15)
 
 
 def test_a_flat_curve_has_no_power(log: ClickLog, lists: RankingDataset) -> None:
