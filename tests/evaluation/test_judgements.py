@@ -6,7 +6,6 @@ import json
 import duckdb
 import numpy as np
 import pytest
-from scipy.stats import beta
 
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
@@ -56,35 +55,18 @@ def test_counts_are_those_of_the_log(log):
     assert found.doc_ids.tolist() == log.doc_ids.tolist()
 
 
-def test_without_features_a_doc_leans_on_the_others_of_its_query_only(tiny_judged):
-    """Two docs at p = 1: the prior of one is the other's rate, drawn to that of all."""
-    found, m, rate, strength = tiny_judged
-    others = (7 + m * rate) / (10 + m)
-    first = beta(strength * others + 2, strength * (1 - others) + 8)
-    assert found.theta[0] == pytest.approx(first.mean(), rel=1e-4)
-    assert found.low[0] == pytest.approx(first.ppf(0.025), rel=0.02)
-
-
-@pytest.fixture
-def tiny_judged():
-    from prsrank.clicks.likelihood import ClickEvidence
-    from prsrank.data.dataset import RankingDataset
-    from prsrank.relevance.beta_posterior import beta_posterior
-    from prsrank.relevance.prior import cross_fitted_prior
-    from prsrank.relevance.query_prior import QueryPrior
-
-    lists = RankingDataset(np.zeros((4, 0), np.float32), np.array([0, 2, 4]))
-    clicks = np.array([2.0, 7.0, 1.0, 1.0])
-    ones = np.ones(4)
-    evidence = ClickEvidence.of(
-        np.arange(5), shown=10 * ones, clicked=clicks, gain=ones, floor=0 * ones
-    )
-    fitted = cross_fitted_prior(lists, evidence, QueryPrior())
-    found = beta_posterior(evidence, fitted.q, strength=4.0)
-    shape = Judgements(
-        *(np.arange(4),) * 3, found.mean, found.low, found.high, *(np.arange(4),) * 3, (0.5,)
-    )
-    return shape, fitted.details["strength"], clicks.sum() / 40, 4.0
+def test_without_features_the_ranks_shown_are_what_is_known_before_clicks(data):
+    """Relevant docs on top, everything seen: unclicked docs are worth more the higher they were."""
+    users = PositionBasedModel(eta=0, mu=0.1)
+    best = simulate_clicks(data, data.labels.astype(float), users, clicks=2000, seed=2)
+    found = judge(best, PowerLaw(0.0))
+    position = np.zeros(len(best.doc_ids))
+    position[best.ranking_docs] = best.ranking_positions
+    position = position[position > 0]  # docs that no session showed are not judged
+    unclicked = (found.clicks == 0) & (found.impressions <= 8)
+    top, bottom = unclicked & (position <= 5), unclicked & (position >= 20)
+    assert min(top.sum(), bottom.sum()) > 20
+    assert found.theta[top].mean() > 1.5 * found.theta[bottom].mean()
 
 
 def test_thresholds_are_stated_and_kept(data, log):

@@ -39,8 +39,8 @@ def judge(
     r"""Turn clicks into judgements: how relevant each doc is to its query, whatever its position.
 
     A doc's rating comes from P(click once seen), the expectation given its own clicks, how often
-    it was seen at its positions, and what its features (or, without any, the other docs of the
-    query) promise. Parquet has it with its interval, impressions and clicks.
+    it was seen at its positions, and what its features (or, without any, the ranks it was shown
+    at) promise. Parquet has it with its interval, impressions and clicks.
 
     \b
     Examples:

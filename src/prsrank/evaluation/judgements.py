@@ -13,7 +13,6 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.posterior import DocClicks, posterior_of_clicks
 from prsrank.ragged import list_of_row
 from prsrank.relevance.prior import PriorModel
-from prsrank.relevance.query_prior import QueryPrior
 from prsrank.types import Floats, IdArray, Longs, Marks
 
 if TYPE_CHECKING:
@@ -77,8 +76,8 @@ def judge(
     Args:
         log: the clicks.
         propensities: a curve, one value per slot of the log, or None for the log's own.
-        lists: the features of the docs; None: a doc is judged by its own clicks and by those of
-            the other docs of its query.
+        lists: the features of the docs; None: what is known of a doc before its clicks is how
+            high it was shown, which says what the logged ranker thought of it.
         prior: how relevance comes from features.
         thresholds: the theta from which on a doc has the grade 1, 2, ...; default: GRADES of the
             top, which is the theta that 1 % of the shown docs reach.
@@ -92,9 +91,7 @@ def judge(
     (True, [0, 1, 2, 3])
     """
     if lists is None:
-        none = np.zeros((len(log.doc_ids), 0), np.float32)
-        lists = RankingDataset(none, log.doc_offsets, log.query_ids, doc_ids=log.doc_ids)
-        prior = QueryPrior()
+        lists = _lists_by_position(log)
     clicks = DocClicks.of([log], lists, propensities)
     found = posterior_of_clicks(clicks, lists, prior=prior, seed=seed)
     evidence = clicks.counted.evidence()
@@ -114,6 +111,15 @@ def judge(
         ends,
     )
     return judged.select(there)
+
+
+def _lists_by_position(log: ClickLog) -> RankingDataset:
+    """Return the docs of a log with the log of their mean position as their only feature."""
+    shown, _ = log.slot_statistics()
+    total = np.bincount(log.ranking_docs, shown * log.ranking_positions, len(log.doc_ids))
+    often = np.bincount(log.ranking_docs, shown, len(log.doc_ids))
+    features = np.log(np.maximum(total, 1) / np.maximum(often, 1))[:, None]
+    return RankingDataset(features, log.doc_offsets, log.query_ids, doc_ids=log.doc_ids)
 
 
 def _thresholds(theta: Floats, given: Sequence[float] | None) -> tuple[float, ...]:
