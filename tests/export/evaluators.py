@@ -5,6 +5,7 @@ there for a doc. Sums run in float32 where the engine's do.
 """
 
 import json
+import math
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,11 +15,11 @@ SLACK = np.float32(1e-6)
 
 def _descend(root, rows, go_left):
     """Score every row by walking down from `root`; a leaf is a number."""
-    scores = np.zeros(len(rows), np.float32)
+    scores = np.zeros(len(rows), np.float64)
     waiting = [(root, np.arange(len(rows)))]
     while waiting:
         node, which = waiting.pop()
-        if isinstance(node, np.float32):
+        if isinstance(node, float | np.floating):
             scores[which] = node
             continue
         column, rule, left, right = node
@@ -30,8 +31,67 @@ def _descend(root, rows, go_left):
 def _sum32(trees, rows, go_left):
     total = np.zeros(len(rows), np.float32)
     for tree in trees:
-        total += _descend(tree, rows, go_left)
+        total += _descend(tree, rows, go_left).astype(np.float32)
     return total
+
+
+def elastic_ml_scores(content, rows, names):
+    """Elastic's own LTR: float64 throughout, an infinite value is missing, the score float32."""
+    body = json.loads(content)
+    assert set(body) == {"description", "inference_config", "definition"}
+    extractors = body["inference_config"]["learning_to_rank"]["feature_extractors"]
+    extracted = {extractor["query_extractor"]["feature_name"] for extractor in extractors}
+    ensemble = body["definition"]["trained_model"]["ensemble"]
+    assert ensemble["target_type"] == "regression"
+    assert ensemble["aggregate_output"] == {"weighted_sum": {}}
+    rows = rows.astype(np.float64)
+
+    def go_left(values, threshold, default_left):
+        return np.where(np.isfinite(values), values <= threshold, default_left)
+
+    leaves = [
+        _descend(_elastic_node(tree["tree"], 0, extracted, list(names)), rows, go_left)
+        for tree in ensemble["trained_models"]
+    ]
+    # Java's DoubleStream.sum() makes up for rounding
+    return np.array([math.fsum(row) for row in np.stack(leaves, axis=1)]).astype(np.float32)
+
+
+def _elastic_node(tree, index, extracted, names):
+    node = tree["tree_structure"][index]
+    assert node["node_index"] == index
+    if "left_child" not in node:
+        return float(node["leaf_value"])
+    name = tree["feature_names"][node["split_feature"]]
+    assert name in extracted
+    assert node["decision_type"] == "lte"
+    children = (
+        _elastic_node(tree, node[side], extracted, names) for side in ("left_child", "right_child")
+    )
+    return names.index(name), (float(node["threshold"]), node["default_left"]), *children
+
+
+def vespa_scores(content, rows, names):
+    """Vespa: `<` and `!(>=)` on float32 constants, the leaves float32, the sum float64."""
+    model = json.loads(content)
+    assert isinstance(model["objective"], str)  # binary and others would bend the sum
+    assert model["objective"] == "regression"
+    assert list(model["pandas_categorical"]) == []
+    features = [list(names).index(name) for name in model["feature_names"]]
+
+    def node(item):
+        if item.get("left_child") is None and item.get("right_child") is None:
+            return float(np.float32(item["leaf_value"]))
+        assert item["decision_type"] == "<="
+        with np.errstate(over="ignore"):
+            rule = (np.float32(item["threshold"]), item["default_left"])
+        column = features[item["split_feature"]]
+        return column, rule, node(item["left_child"]), node(item["right_child"])
+
+    def go_left(values, threshold, default_left):
+        return ~(values >= threshold) if default_left else values < threshold
+
+    return sum(_descend(node(tree["tree_structure"]), rows, go_left) for tree in model["tree_info"])
 
 
 def createmodel_scores(content, rows, names, *, absent="missing"):

@@ -8,7 +8,7 @@ import pytest
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
-from prsrank.errors import InputError
+from prsrank.errors import DataWarning, InputError
 from prsrank.export.exportable import Exportable, exportable
 from prsrank.export.formats import FORMATS, export_ranker, read_feature_names
 from prsrank.pairs.pair_set import PairSet
@@ -50,12 +50,13 @@ def lambdamart(**options) -> LambdaMART:
     return ranker.fit(data, PairSet.from_labels(data, **ranker.pair_options))
 
 
+ENGINES = {"elastic-ml": evaluators.elastic_ml_scores, "vespa": evaluators.vespa_scores}
 EDGES = np.array(
     [0, -0.0, np.nan, 1e-35, -1e-35, 1e-40, 1.5, 3.4028235e38, -3.4028235e38], np.float32
 )
 
 
-@pytest.mark.filterwarnings("ignore:missing values")
+@pytest.mark.filterwarnings("ignore:missing values", "ignore:each feature is read")
 @pytest.mark.parametrize("decisions", ["2 2 2", "8 8 8", "10 10 10"])
 @pytest.mark.parametrize("thresholds", ["inf 1e300 -1e300", "-1e300 0 1.5", "-1.5 -1e-36 -0"])
 def test_infinite_and_tiny_thresholds(thresholds, decisions, tmp_path):
@@ -72,6 +73,8 @@ def test_infinite_and_tiny_thresholds(thresholds, decisions, tmp_path):
     assert (scores == expected).all()
     session = onnxruntime.InferenceSession(FORMATS["onnx"](model))
     assert (session.run(None, {"features": rows})[0][:, 0] == expected).all()
+    for to, score in ENGINES.items():
+        assert (score(FORMATS[to](model), rows, ABC) == expected).all(), to
     body = FORMATS["opensearch"](model)
     assert (evaluators.createmodel_scores(body, rows, ABC) == expected).all()
     solr = evaluators.solr_scores(FORMATS["solr"](model), rows, ABC)
@@ -82,6 +85,7 @@ def test_infinite_and_tiny_thresholds(thresholds, decisions, tmp_path):
         assert (evaluators.ranklib_scores(FORMATS["ranklib"](model), rows) == expected).all()
 
 
+@pytest.mark.filterwarnings("ignore:each feature is read")
 @pytest.mark.parametrize("to", FORMATS)
 def test_a_tree_of_one_leaf(to, tmp_path):
     text = lightgbm_text("1 1 1", "2 2 2")
@@ -98,6 +102,8 @@ def test_a_tree_of_one_leaf(to, tmp_path):
         scores = evaluators.ranklib_scores(content, rows)
     elif to == "solr":
         scores = evaluators.solr_scores(content, rows, ABC)
+    elif to in ENGINES:
+        scores = ENGINES[to](content, rows, ABC)
     elif to == "lightgbm":
         import lightgbm
 
@@ -159,12 +165,12 @@ def test_solr_refuses_the_neural_rankers_input():
     net = Exportable("m", "dnn", ScoreLayers(layers, scaling, signed_log=True), ("a",))
     with pytest.raises(InputError, match=r"sign\(z\) log\(1 \+ \|z\|\).* use onnx"):
         FORMATS["solr"](net)
-    for to in ("lightgbm", "xgboost", "elasticsearch", "opensearch", "ranklib"):
+    for to in [to for to in FORMATS if to not in ("solr", "onnx")]:
         with pytest.raises(InputError, match="a dnn ranker cannot be written"):
             FORMATS[to](net)
 
 
-@pytest.mark.parametrize("to", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize("to", ["lightgbm", "xgboost", "elastic-ml", "vespa"])
 def test_linear_is_no_trees(to):
     with pytest.raises(InputError, match="a linear ranker cannot be written"):
         FORMATS[to](exportable(linear()))
@@ -184,6 +190,21 @@ def test_imputed_features_are_refused_where_the_engine_scores_zero(to):
             FORMATS[to](model)
 
 
+def test_elastic_extracts_the_features_that_splits_look_at():
+    text = lightgbm_text("1 2 3", "2 2 2").replace("split_feature=0 1 2", "split_feature=2 2 2")
+    assert "split_feature=2 2 2" in text
+    with pytest.warns(DataWarning, match="read from the doc's field of its name"):
+        body = json.loads(FORMATS["elastic-ml"](trees(text)))
+    (extractor,) = body["inference_config"]["learning_to_rank"]["feature_extractors"]
+    query = extractor["query_extractor"]["query"]["script_score"]
+    assert extractor["query_extractor"]["feature_name"] == "c"
+    assert query["query"] == {"exists": {"field": "c"}}
+    assert query["script"]["params"] == {"field": "c"}
+    rows = np.array([[9, 9, 0], [9, 9, 9]], np.float32)
+    scores = evaluators.elastic_ml_scores(json.dumps(body), rows, ABC)
+    assert scores[0] != scores[1]
+
+
 def test_ranklib_refuses_learned_sides_of_missing_values():
     with pytest.raises(InputError, match="missing values of feature 'a' have a side"):
         FORMATS["ranklib"](exportable(lambdamart()))
@@ -197,7 +218,7 @@ def test_deviations_beyond_float32_are_refused(to):
         FORMATS[to](model)
 
 
-@pytest.mark.parametrize("to", ["xgboost", "elasticsearch", "opensearch", "solr", "lightgbm"])
+@pytest.mark.parametrize("to", [to for to in FORMATS if to not in ("ranklib", "onnx")])
 @pytest.mark.parametrize(
     ("names", "says"),
     [
@@ -213,7 +234,17 @@ def test_names_that_do_not_name(to, names, says):
 
 @pytest.mark.parametrize(
     ("to", "name"),
-    [("xgboost", "x[0]"), ("xgboost", "a<b"), ("lightgbm", "a b"), ("lightgbm", "{")],
+    [
+        ("xgboost", "x[0]"),
+        ("xgboost", "a<b"),
+        ("lightgbm", "a b"),
+        ("lightgbm", "{"),
+        ("elastic-ml", "{{price}}"),
+        ("vespa", "1"),
+        ("vespa", "price + 1"),
+        ("vespa", "bm25(title"),
+        ("vespa", "bm25(title) + bm25(body)"),
+    ],
 )
 def test_names_that_a_library_does_not_take(to, name):
     with pytest.raises(InputError, match="give other names with --feature-names") as caught:

@@ -8,11 +8,12 @@ import numpy as np
 
 from prsrank.errors import DataWarning, InputError
 from prsrank.export.exportable import Exportable, refuse_unlike_zero
+from prsrank.export.float32_sums import float32_trees
 from prsrank.rankers.scorers import LinearSum, ScoreLayers
 from prsrank.rankers.trees import Tree, TreeEnsemble, exact, float32_above, nested
 
 # JSON has no infinity; Java's parser makes one of a number beyond float32.
-_INFINITY = "1e39"
+INFINITY = "1e39"
 
 
 def write_createmodel(model: Exportable) -> bytes:
@@ -46,7 +47,7 @@ def _trees(model: Exportable, ensemble: TreeEnsemble) -> dict[str, Any]:
             stacklevel=4,
         )
     quoted = [json.dumps(name) for name in names]
-    splits = ",".join("".join(_tree(tree, quoted)) for tree in ensemble.trees)
+    splits = ",".join("".join(_tree(tree, quoted)) for tree in float32_trees(ensemble))
     return {
         "type": "model/xgboost+json",
         "definition": f'{{"objective":"rank:pairwise","splits":[{splits}]}}',
@@ -61,7 +62,7 @@ def _tree(tree: Tree, names: list[str]) -> list[str]:
 
     def split(node: int, depth: int) -> tuple[str, str, str]:
         left, right = tree.left[node], tree.right[node]
-        condition = exact(conditions[node]) if np.isfinite(conditions[node]) else _INFINITY
+        condition = exact(conditions[node]) if np.isfinite(conditions[node]) else INFINITY
         before = (
             f'{{"nodeid":{node},"depth":{depth},"split":{names[tree.features[node]]},'
             f'"split_condition":{condition},"yes":{left},"no":{right},'

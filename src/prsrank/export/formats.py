@@ -16,8 +16,10 @@ FORMATS: Family[ExportFormat] = Family(
         "xgboost": "prsrank.export.xgboost:write_xgboost",
         "elasticsearch": "prsrank.export.elasticsearch:write_createmodel",
         "opensearch": "prsrank.export.elasticsearch:write_createmodel",
+        "elastic-ml": "prsrank.export.elastic_ml:write_elastic_ml",
         "ranklib": "prsrank.export.ranklib:write_ranklib",
         "solr": "prsrank.export.solr:write_solr",
+        "vespa": "prsrank.export.vespa:write_vespa",
         "onnx": "prsrank.export.onnx:write_onnx",
     },
 )

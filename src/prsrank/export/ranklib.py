@@ -4,6 +4,7 @@ import numpy as np
 
 from prsrank.errors import InputError
 from prsrank.export.exportable import Exportable, refuse_unlike_zero
+from prsrank.export.float32_sums import float32_trees
 from prsrank.rankers.scorers import LinearSum, ScoreLayers
 from prsrank.rankers.trees import Tree, TreeEnsemble, exact, float32_at_most, nested
 
@@ -28,17 +29,18 @@ def _trees(model: Exportable, ensemble: TreeEnsemble) -> str:
             f"missing values of feature '{name}' have a side of their own, and RankLib scores "
             "a missing value as 0: use xgboost, elasticsearch, opensearch, solr or onnx"
         )
+    trees = float32_trees(ensemble)
     lines = [
         "## LambdaMART",
-        f"## No. of trees = {len(ensemble.trees)}",
-        f"## No. of leaves = {max(len(tree.leaf_values) for tree in ensemble.trees)}",
+        f"## No. of trees = {len(trees)}",
+        f"## No. of leaves = {max(len(tree.leaf_values) for tree in trees)}",
         "## No. of threshold candidates = -1",
         "## Learning rate = 1.0",
         "## Stop early = 0",
         "",
         "<ensemble>",
     ]
-    for number, tree in enumerate(ensemble.trees, 1):
+    for number, tree in enumerate(trees, 1):
         lines += [f'\t<tree id="{number}" weight="1.0">', "\t\t<split>", *_tree(tree)]
         lines += ["\t\t</split>", "\t</tree>"]
     return "\n".join([*lines, "</ensemble>", ""])

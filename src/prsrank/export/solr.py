@@ -10,6 +10,7 @@ import numpy as np
 from prsrank.errors import DataWarning
 from prsrank.export.elasticsearch import float32_scaling
 from prsrank.export.exportable import Exportable, refuse_unlike_zero
+from prsrank.export.float32_sums import float32_trees
 from prsrank.export.ranklib import java_float
 from prsrank.rankers.scorers import LinearSum, ScoreLayers
 from prsrank.rankers.trees import Tree, TreeEnsemble, exact, float32_at_most, nested
@@ -88,7 +89,7 @@ def _trees(model: Exportable, ensemble: TreeEnsemble) -> str:
     quoted = [json.dumps(name) for name in names]
     trees = ",\n".join(
         '{"weight":"1.0","root":' + "".join(_tree(tree, quoted, null_is_zero)) + "}"
-        for tree in ensemble.trees
+        for tree in float32_trees(ensemble)
     )
     params = "{" + ("" if null_is_zero else '"isNullSameAsZero":false,') + f'"trees":[\n{trees}]}}'
     return json.dumps(head, indent=1).removesuffix("\n}") + f',\n "params": {params}\n}}\n'

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.export.exportable import Exportable
+from prsrank.export.float32_sums import float32_trees
 from prsrank.rankers.trees import Tree, TreeEnsemble, float32_above
 from prsrank.types import Longs
 
@@ -22,7 +23,7 @@ def write_xgboost(model: Exportable) -> bytes:
     if not isinstance(model.scorer, TreeEnsemble):
         raise model.refusal("XGBoost trees", "use elasticsearch, opensearch, ranklib, solr or onnx")
     model.refuse_characters("[]<", "XGBoost")
-    columns, trees = model.scorer.columns, model.scorer.trees
+    columns, trees = model.scorer.columns, float32_trees(model.scorer)
     gbtree = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
         "iteration_indptr": list(range(len(trees) + 1)),
