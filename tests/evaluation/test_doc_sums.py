@@ -235,3 +235,13 @@ def test_relevance_is_that_of_the_log_in_pieces(data, log):
     pieces = [log.select(query % 2 == n) for n in (0, 1)]
     cut = Regression.of_logs(pieces, data, PowerLaw(1), tau=0.05)
     np.testing.assert_allclose(cut.relevance, whole.relevance, rtol=1e-12)
+
+
+def test_a_curve_above_tau_needs_no_relevance(data):
+    gap = Propensities([1, 0.5, np.nan], [1, 0.4, 0], [1, 0.6, 1], [9, 5, 0], "weak", "swap")
+    made = [
+        Regression.without_features(data, curve, depth=3, tau=0.05)
+        for curve in (PowerLaw(1), PowerLaw(3), gap, None)
+    ]
+    assert made[0].relevance.shape == (data.docs,)
+    assert made[1:] == [None, None, None]

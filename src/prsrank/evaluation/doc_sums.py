@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
 from prsrank.evaluation.click_statistics import ClickStatistics
 from prsrank.evaluation.click_sums import ClickSums, PartSums, QueryUnits
 from prsrank.evaluation.curve_doubt import CurveLevels
@@ -86,8 +87,11 @@ class Regression:
         """
         if curve is None:
             return None
-        positions = np.arange(1, depth + 1)
-        values = [curve.at(positions, context=c) for c in (None, *getattr(curve, "contexts", ()))]
+        contexts = (None, *getattr(curve, "contexts", ()))
+        try:
+            values = [curve.at(np.arange(1, depth + 1), context=c) for c in contexts]
+        except InputError:  # a position where nothing was shown may have no propensity
+            return None
         return cls(np.zeros(lists.docs), tau) if np.min(values) >= tau else None
 
     def corrected(self, shown: Floats, seen: Floats, clicks: Floats) -> tuple[Floats, Floats]:
