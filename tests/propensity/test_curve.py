@@ -63,18 +63,24 @@ def test_save_and_load_give_the_same_curve(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{}", "has no 'propensity'"),
+        ("{}", "the key 'propensity' is missing"),
         ('{"propensity": []}', "empty"),
-        ('{"propensity": 3}', "empty or not a list"),
-        ('{"propensity": [1, "x"]}', "must be a list of numbers"),
+        ('{"propensity": 3}', "must be a list, not 3"),
+        ('{"propensity": [1, "x"]}', r"propensity\[1\] must be a finite number"),
         ('{"propensity": [1, -0.5]}', "position 2 is negative"),
-        ('{"propensity": [1, 1e999]}', "position 2 is infinite"),
+        ('{"propensity": [1, 1e999]}', r"propensity\[1\] must be .*a finite number"),
         ('{"propensity": [0.5, 0.2]}', "position 1 is 0.5"),
         ('{"propensity": [1, 0.5], "low": [1]}', "1 entries for 2"),
-        ('{"propensity": [1, 0.5], "clicks": [1.5, 2]}', "whole numbers"),
-        ('{"propensity": [1], "contexts": [1]}', "'contexts'"),
+        ('{"propensity": [1, 0.5], "clicks": [1.5, 2]}', "a whole number"),
+        ('{"propensity": [1], "contexts": [1]}', "contexts must be a table"),
         ('{"propensity": [1], "contexts": {"a": {"propensity": [2]}}}', "context a"),
         ("[1]", "no JSON object"),
+        ('{"propensity": [1, 1' + "0" * 400 + "]}", "a finite number"),
+        ('{"propensity": [1], "clicks": [1' + "0" * 400 + "]}", "a finite number"),
+        ('{"propensity": [1, 1' + "0" * 9000 + "]}", "not valid JSON"),
+        ('{"propensity": [1, NaN]}', "not valid JSON: NaN"),
+        ('{"propensity": [1], "verdict": ["x"]}', "verdict must be a text"),
+        ('{"propensity": ' + "[" * 90_000, "nested too deep"),
     ],
 )
 def test_bad_files_give_one_clear_error(tmp_path, content, message):
@@ -119,3 +125,11 @@ def test_the_covariance_is_kept(tmp_path):
     for bad in ([[1.0]], [[0.0, 1.0], [0.0, 1.0]], "x", [[0, np.nan], [np.nan, 1]]):
         with pytest.raises(InputError, match="covariance"):
             Propensities([1, 0.5], [1, 0.4], [1, 0.6], [9, 5], "weak", "swap", {}, bad)
+
+
+def test_notes_of_other_programs_are_passed_over(tmp_path):
+    (tmp_path / "p.json").write_text(
+        '{"propensity": [1, 0.5], "eta": [[1]], "contexts": {"tv": {"propensity": [1, 0.2], "n": 3}}}'
+    )
+    curve = Propensities.load(tmp_path / "p.json")
+    assert curve.at([2], context="tv").tolist() == [0.2]

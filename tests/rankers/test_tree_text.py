@@ -129,6 +129,10 @@ def test_the_card_and_the_trees_must_agree_on_the_features(tmp_path):
     card = json.loads((folder / "ranker.json").read_text())
     card["learned"]["feature_names"].pop()
     (folder / "ranker.json").write_text(json.dumps(card))
+    with pytest.raises(InputError, match="its checksum differs"):
+        load_ranker(folder)
+    del card["checksum"]
+    (folder / "ranker.json").write_text(json.dumps(card))
     with pytest.raises(InputError, match="do not take 45 features"):
         load_ranker(folder)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,15 @@ from prsrank.errors import InputError
 from prsrank.types import Floats, Longs, SumOver
 
 _ROWS = 1 << 16
+
+
+class StoredScaling(TypedDict):
+    """What `FeatureScaling.to_dict` returns."""
+
+    mean: list[float]
+    scale: list[float]
+    indicators: list[int]
+    indicator_share: list[float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +109,26 @@ class FeatureScaling:
         return {name: getattr(self, name).tolist() for name in self.__dataclass_fields__}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "FeatureScaling":
-        """Rebuild from `to_dict`."""
-        return cls(
+    def from_dict(cls, values: StoredScaling) -> "FeatureScaling":
+        """Rebuild from `to_dict`; an InputError where the parts do not fit together."""
+        made = cls(
             np.array(values["mean"], np.float64),
             np.array(values["scale"], np.float64),
             np.array(values["indicators"], np.int64),
             np.array(values["indicator_share"], np.float64),
         )
+        made._check()
+        return made
+
+    def _check(self) -> None:
+        columns, share = len(self.mean), self.indicator_share
+        if len(self.scale) != columns or len(share) != len(self.indicators):
+            raise InputError("the scaling has lists of different lengths")
+        if not (self.scale > 0).all() or not ((share >= 0) & (share <= 1)).all():
+            raise InputError("the scaling has a scale of 0, or a share that is none")
+        rising = (np.diff(self.indicators) > 0).all()
+        if not rising or not ((self.indicators >= 0) & (self.indicators < columns)).all():
+            raise InputError(f"the indicators of the scaling are not among its {columns} features")
 
 
 def refuse_missing(features: npt.NDArray) -> None:

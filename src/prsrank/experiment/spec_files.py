@@ -1,7 +1,6 @@
 """Specs on disk: TOML files, checked strictly, with the nearest valid name in every error."""
 
 import importlib.resources
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -27,7 +26,7 @@ from prsrank.experiment.spec import (
     Tuning,
 )
 from prsrank.experiment.spec_checks import check_keys, is_number, one_of, whole_number
-from prsrank.files import existing_file
+from prsrank.files import existing_file, read_toml
 from prsrank.metrics.ranking import metric
 from prsrank.rankers.base import RANKERS, ranker_class
 from prsrank.weighting import WEIGHTINGS
@@ -66,10 +65,7 @@ def read_spec(path: Path) -> Spec:
     Raises:
         InputError: naming the file, and the nearest valid name where one is not known.
     """
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: is not valid TOML: {error}") from error
+    values = read_toml(path)
     try:
         return parse_spec(values)
     except InputError as error:

@@ -6,10 +6,11 @@ import platform
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file, read_json
+from prsrank.files.schema import check
 from prsrank.fit.plan import Plan
 from prsrank.logs.tables import find_files
 from prsrank.rankers.base import library_versions
@@ -18,6 +19,26 @@ MANIFEST = "manifest.json"
 FORMAT = "prsrank fit 1"
 _FURTHER_LIBRARIES = ("duckdb", "scipy", "pyspark")
 _BLOCK = 1 << 20
+
+
+class _Hashed(TypedDict):
+    """A file that was read."""
+
+    file: str
+    bytes: int
+    sha256: str
+
+
+class _Manifest(TypedDict):
+    """The manifest: what must be there to repeat a fit, and what is told beside it."""
+
+    format: str
+    settings: Plan
+    inputs: dict[str, list[_Hashed]]
+    versions: dict[str, str]
+    outputs: dict[str, str]
+    engine: NotRequired[dict[str, Any]]
+    chosen: NotRequired[dict[str, Any]]
 
 
 def hashed_inputs(plan: Plan) -> dict[str, list[dict[str, Any]]]:
@@ -90,9 +111,7 @@ def read_manifest(path: FileName) -> dict[str, Any]:
     manifest = read_json(file)
     if manifest.get("format") != FORMAT:
         raise InputError(f"{file}: is not the manifest of a fit (format '{FORMAT}')")
-    for key in ("settings", "inputs", "versions", "outputs"):
-        if not isinstance(manifest.get(key), dict):
-            raise InputError(f"{file}: the manifest has no {key}")
+    check(manifest, _Manifest, str(file))
     return manifest
 
 

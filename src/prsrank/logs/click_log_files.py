@@ -15,6 +15,7 @@ from prsrank.data.dataset import id_array
 from prsrank.errors import InputError
 from prsrank.files import atomic_output, existing_file
 from prsrank.files.drafts import write_reason
+from prsrank.files.schema import check
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_checks import check_contents, check_fit
 from prsrank.logs.click_log_parts import canonical, check_session_ids
@@ -265,4 +266,9 @@ def stored_contexts(connection: "DuckDBPyConnection", file: Path) -> tuple[str, 
     """Return the context columns that a Parquet file was written with."""
     query = "SELECT value FROM parquet_kv_metadata(?) WHERE decode(key) = ?"
     found: list[Any] = connection.execute(query, [glob.escape(str(file)), _CONTEXTS_KEY]).fetchall()
-    return tuple(json.loads(found[0][0])) if found else ()
+    try:
+        names = json.loads(found[0][0]) if found else []
+        check(names, list[str], "contexts")
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file}: its list of contexts cannot be read: {error}") from error
+    return tuple(names)

@@ -2,14 +2,13 @@
 
 import difflib
 import math
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from prsrank.errors import InputError
-from prsrank.files import FileName, existing_file
+from prsrank.files import FileName, read_toml
 from prsrank.logs.event_source import OPTIONAL, REQUIRED
 
 MEANINGS = (*REQUIRED, *OPTIONAL, "client_id", "action")
@@ -103,14 +102,11 @@ def read_mapping(path: FileName) -> LogMapping:
     Raises:
         InputError: if the file is no TOML, or has a key or value that means nothing.
     """
-    file = existing_file(path)
+    content = read_toml(path)
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-        return _mapping(content, file.parent)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: is not valid TOML: {error}") from error
+        return _mapping(content, Path(path).parent)
     except InputError as error:
-        raise InputError(f"{file}: {error}") from error
+        raise InputError(f"{path}: {error}") from error
 
 
 def known_name(name: str, known: Sequence[str], problem: str) -> None:

@@ -3,13 +3,14 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NotRequired, Protocol, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
 from prsrank.files import read_json, write_json
+from prsrank.files.schema import check, keys_of
 from prsrank.types import Floats, Longs
 
 _ARRAYS = ("propensity", "low", "high", "clicks")
@@ -154,7 +155,11 @@ class Propensities:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Propensities":
         """Read a curve from a JSON file; only 'propensity' must be there."""
-        return _from_json(read_json(path), str(path))
+        value = _known(read_json(path), _CurveFile)
+        if isinstance(value.get("contexts"), dict):
+            value["contexts"] = {n: _known(c, _Curve) for n, c in value["contexts"].items()}
+        check(value, _CurveFile, str(path))
+        return _from_json(value, str(path))
 
 
 def power_law(eta: float, positions: npt.ArrayLike) -> Floats:
@@ -239,25 +244,37 @@ def _plain(values: npt.NDArray) -> list[float | int | None]:
     return [v if np.isfinite(v) else None for v in values.tolist()]
 
 
-def _from_json(value: dict[str, Any], where: str) -> Propensities:
-    if "propensity" not in value:
-        raise InputError(f"{where}: has no 'propensity' list")
-    given = value["propensity"]
-    size = len(given) if isinstance(given, list) else 0
+class _Curve(TypedDict):
+    """What a file says of one curve; only `propensity` must be there."""
+
+    propensity: list[float | None]
+    low: NotRequired[list[float | None]]
+    high: NotRequired[list[float | None]]
+    clicks: NotRequired[list[int]]
+    verdict: NotRequired[str]
+
+
+class _CurveFile(_Curve):
+    contexts: NotRequired[dict[str, _Curve]]
+
+
+def _known(value: Any, kind: Any) -> Any:
+    """Leave out what we do not know: other programs may keep notes of their own with a curve."""
+    if not isinstance(value, dict):
+        return value
+    return {name: one for name, one in value.items() if name in keys_of(kind)[0]}
+
+
+def _from_json(value: Mapping[str, Any], where: str) -> Propensities:
+    size = len(value["propensity"])
     if size == 0:
-        raise InputError(f"{where}: 'propensity' is empty or not a list")
+        raise InputError(f"{where}: 'propensity' is empty")
     unknown: dict[str, Any] = {"low": [None] * size, "high": [None] * size, "clicks": [0] * size}
     contexts = value.get("contexts", {})
-    if not isinstance(contexts, dict) or not all(isinstance(c, dict) for c in contexts.values()):
-        raise InputError(f"{where}: 'contexts' must hold one curve for each value")
-    parts: dict[str, Any] = {name: value.get(name, unknown.get(name)) for name in _ARRAYS}
-    for name, part in parts.items():
-        if not isinstance(part, list) or any(isinstance(v, (bool, str)) for v in part):
-            raise InputError(f"{where}: '{name}' must be a list of numbers")
     try:
         return Propensities(
-            **parts,
-            verdict=str(value.get("verdict", "given")),
+            **{name: value.get(name, unknown.get(name)) for name in _ARRAYS},
+            verdict=value.get("verdict", "given"),
             method="file",
             contexts={n: _from_json(c, f"{where}: context {n}") for n, c in contexts.items()},
             covariance=value.get("covariance"),

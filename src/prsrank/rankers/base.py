@@ -2,12 +2,14 @@
 
 import hashlib
 import inspect
+import json
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, Self, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +18,16 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.frames import aligned, features_of, is_frame
 from prsrank.errors import InputError
 from prsrank.families import Family
-from prsrank.files import FileName, atomic_output, read_json, write_json
+from prsrank.files import (
+    FileName,
+    atomic_output,
+    existing_file,
+    plain_json,
+    read_json,
+    write_json,
+)
 from prsrank.files.drafts import check_target
+from prsrank.files.schema import check
 from prsrank.types import Floats
 from prsrank.weighting import find_weighting
 
@@ -250,6 +260,11 @@ class Ranker(ABC):
     def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return what was learned: JSON values, and files by name."""
 
+    @classmethod
+    def _learned(cls) -> Any:
+        """Return the type of the JSON values that `_restore` takes; see `files.schema.check`."""
+        return dict[str, Any]
+
     @abstractmethod
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         """Take back what `_state` gave."""
@@ -278,7 +293,7 @@ class Ranker(ABC):
         """
         self.check_fitted()
         values, files = self._state()
-        card = {
+        card: dict[str, Any] = {
             "ranker": self.name,
             "parameters": self.get_params(),
             "learned": values,
@@ -286,6 +301,7 @@ class Ranker(ABC):
             "about": dict(getattr(self, "about_", {}) if about is None else about),
             "versions": library_versions(),
         }
+        card["checksum"] = _checksum(card)
         check_free(path)
         with atomic_output(path, folder=True) as draft:
             for name, content in files.items():
@@ -310,21 +326,59 @@ def load_ranker(path: FileName) -> Ranker:
         raise InputError(f"{folder}: the fit wrote no model, for its log is too thin")
     if not (folder / _CARD).is_file():
         raise InputError(f"{folder}: is not a saved ranker (no {_CARD} in it)")
-    card = read_json(folder / _CARD)
+    card = read_json(folder / _CARD, _Card)
     try:
+        kind = ranker_class(card["ranker"])
+        _check_card(card)
+        check_parameters(kind, card["parameters"])
         parameters = {
             name: tuple(value) if isinstance(value, list) else value  # JSON has no tuples
             for name, value in card["parameters"].items()
         }
-        ranker = ranker_class(card["ranker"])(**parameters)
-        contents = {name: _checked_file(folder / name, sha) for name, sha in card["files"].items()}
+        contents = {name: _checked_file(folder, name, sha) for name, sha in card["files"].items()}
+        check(card["learned"], kind._learned(), "learned")
+        ranker = kind(**parameters)
         ranker._restore(card["learned"], contents)
         ranker.about_ = card["about"]
+    except InputError as error:
+        raise InputError(f"{folder / _CARD}: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{folder / _CARD}: is not a whole ranker card: {error!r}") from error
     return ranker
+
+
+class _Card(TypedDict):
+    ranker: str
+    parameters: dict[str, Any]
+    learned: dict[str, Any]
+    files: dict[str, str]
+    about: dict[str, Any]
+    versions: NotRequired[dict[str, str]]
+    checksum: NotRequired[str]  # cards of earlier versions have none
+
+
+def _checksum(card: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of what the scores depend on: weights in the card, and its files' own."""
+    kept = {name: card[name] for name in ("ranker", "parameters", "learned", "files")}
+    return hashlib.sha256(json.dumps(plain_json(kept), sort_keys=True).encode()).hexdigest()
+
+
+def _check_card(card: Mapping[str, Any]) -> None:
+    if card.get("checksum", expected := _checksum(card)) != expected:
+        raise InputError("is damaged (its checksum differs)")
+    for name in card["files"]:
+        if Path(name).name != name or name in ("", ".", "..") or "\0" in name:
+            raise InputError(f"file '{name}' is not in the folder of the ranker")
+
+
+def check_parameters(kind: type[Ranker], values: Mapping[str, Any]) -> None:
+    """Raise an InputError for a parameter of a ranker that is unknown, or not of its type."""
+    known = inspect.signature(kind.__init__, eval_str=True).parameters
+    for name, value in values.items():
+        if name not in kind._parameter_names():
+            raise InputError(f"{kind.name} has no parameter '{name}'")
+        wanted: Any = GenericAlias(dict, (str, known[name].annotation))
+        check({name: value}, wanted, kind.name)
 
 
 def ranker_class(name: str) -> type[Ranker]:
@@ -384,7 +438,10 @@ def checked_features(features: npt.ArrayLike, columns: int) -> npt.NDArray:
     return values
 
 
-def _checked_file(path: Path, sha256: str) -> bytes:
+def _checked_file(folder: Path, name: str, sha256: str) -> bytes:
+    path = existing_file(folder / name)
+    if path.resolve().parent != folder.resolve():
+        raise InputError(f"file '{name}' is a link that leaves the folder of the ranker")
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -10,12 +10,21 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.propensity.curve import learned_curve
 from prsrank.rankers.base import Progress, Validation
-from prsrank.rankers.net_ranker import NetRanker, check_net_parameters, default_batch
+from prsrank.rankers.net_ranker import (
+    LearnedNet,
+    NetRanker,
+    check_net_parameters,
+    default_batch,
+)
 
 if TYPE_CHECKING:
     from prsrank.logs.click_log import ClickLog
     from prsrank.propensity.curve import Propensities
     from prsrank.rankers.dla_training import ClickedRankings
+
+
+class _Learned(LearnedNet):
+    propensities: list[float]
 
 
 @dataclass(eq=False, repr=False)
@@ -158,6 +167,10 @@ class DLA(NetRanker):
     def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         values, files = super()._state()
         return values | {"propensities": self.propensities_.tolist()}, files
+
+    @classmethod
+    def _learned(cls) -> Any:
+        return _Learned
 
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         super()._restore(values, files)

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,13 @@ Objective = Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]]
 
 # Below so many feature values LightGBM's threads cost more than they save.
 _VALUES_FOR_THREADS = 1_000_000
+
+
+class LearnedTrees(TypedDict):
+    """What a card says of trees, beside their text."""
+
+    feature_names: list[str]
+    history: list[float | None]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -261,6 +268,10 @@ class LambdaMART(Ranker):
         values = {"feature_names": list(self.feature_names_), "history": self.history_}
         return values, {"model.txt": self.booster_.model_to_string().encode()}
 
+    @classmethod
+    def _learned(cls) -> Any:
+        return LearnedTrees
+
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         text = files["model.txt"].decode()
         self.feature_names_ = tuple(values["feature_names"])
@@ -271,7 +282,7 @@ class LambdaMART(Ranker):
             self.booster_ = lightgbm.Booster(model_str=text)
         except lightgbm.basic.LightGBMError as error:
             raise InputError(f"LightGBM cannot read the trees: {error}") from error
-        self.history_ = list(values["history"])
+        self.history_ = [np.nan if one is None else float(one) for one in values["history"]]
         self.best_value_ = max(self.history_) if self.history_ else None
 
 

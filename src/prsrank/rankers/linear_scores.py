@@ -2,13 +2,13 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NotRequired, Self, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.preprocess import FeatureScaling
+from prsrank.data.preprocess import FeatureScaling, StoredScaling
 from prsrank.errors import InputError
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
@@ -16,6 +16,21 @@ from prsrank.rankers.base import Progress, Ranker, Validation, checked_features
 from prsrank.rankers.pair_matrix import PairMatrix
 from prsrank.rankers.scorers import LinearSum
 from prsrank.types import Floats
+
+
+class LearnedWeights(TypedDict):
+    """What a card says of a linear ranker."""
+
+    weights_: list[float]
+    raw_weights_: list[float | None]
+    feature_names_: list[str]
+    scaling_: StoredScaling
+    objective_: float | None
+    converged_: bool
+    iterations_: int
+    gradient_norm_: NotRequired[float | None]
+    gap_: NotRequired[float | None]
+    weight_sum_: NotRequired[float | None]
 
 
 class LinearScores(Ranker):
@@ -124,11 +139,19 @@ class LinearScores(Ranker):
         }
         return learned, {}
 
+    @classmethod
+    def _learned(cls) -> Any:
+        return LearnedWeights
+
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         learned = {name: value for name, value in values.items() if name != "raw_weights_"}
         self.weights_ = np.array(learned.pop("weights_"), np.float64)
         self.scaling_ = FeatureScaling.from_dict(learned.pop("scaling_"))
         self.feature_names_ = tuple(learned.pop("feature_names_"))
+        if len(self.feature_names_) != len(self.scaling_.mean):
+            raise InputError(
+                f"there are {len(self.feature_names_)} names for {len(self.scaling_.mean)} features"
+            )
         for name, value in learned.items():
             setattr(self, name, value)
         if len(self.weights_) != self.scaling_.columns:

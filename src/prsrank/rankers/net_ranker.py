@@ -1,13 +1,14 @@
 """What the rankers with a scoring net share: the net's input, scores, files."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.preprocess import FeatureScaling
+from prsrank.data.preprocess import FeatureScaling, StoredScaling
 from prsrank.errors import InputError
 from prsrank.rankers.base import Progress, Ranker, Validation, checked_features
 from prsrank.rankers.scorers import ScoreLayers
@@ -49,6 +50,17 @@ class FeatureInput:
         else:
             seen[:] = values
         return out
+
+
+class LearnedNet(TypedDict):
+    """What a card says of a net, beside its weights."""
+
+    scaling: StoredScaling
+    log_tails: bool
+    feature_names: list[str]
+    hidden: list[int]
+    history: list[dict[str, float | None]]
+    best_epoch: int
 
 
 class NetRanker(Ranker):
@@ -154,6 +166,10 @@ class NetRanker(Ranker):
         }
         return values, {_FILE: save(self.net_.named_weights())}
 
+    @classmethod
+    def _learned(cls) -> Any:
+        return LearnedNet
+
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         from prsrank.rankers.neural_net import ScoreNet
         from prsrank.rankers.torch_library import find_device
@@ -161,12 +177,15 @@ class NetRanker(Ranker):
         scaling = FeatureScaling.from_dict(values["scaling"])
         self.input_ = FeatureInput(scaling, log_tails=values["log_tails"])
         self.feature_names_ = tuple(values["feature_names"])
+        check_names(self.feature_names_, scaling)
+        sizes = (self.input_.columns, *values["hidden"], 1)
+        weights = _checked_weights(files[_FILE], sizes)
         try:
             device = find_device(self.device)
         except InputError:  # trained on a GPU, read where there is none
             device = find_device("cpu")
         self.net_ = ScoreNet(self.input_.columns, values["hidden"], seed=0, device=device)
-        self.net_.set_weights(_safetensors().load(files[_FILE]))
+        self.net_.set_weights(weights)
         self.history_, self.best_epoch_ = values["history"], values["best_epoch"]
 
 
@@ -185,6 +204,37 @@ def default_batch(lists: int) -> int:
     (16, 4096)
     """
     return int(2 ** np.clip(np.floor(np.log2(max(lists / 32, 1))), 4, 12))
+
+
+def _checked_weights(content: bytes, sizes: Sequence[int]) -> dict[str, Reals]:
+    """Read weights; an InputError unless they are those of a net of these sizes, and finite."""
+    library = _safetensors()
+    try:
+        found: dict[str, Reals] = library.load(content)
+    except (_safetensor_error(), ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{_FILE}: cannot be read: {error}") from error
+    # before a net of these sizes is made: the card may ask for any
+    wanted: dict[str, tuple[int, ...]] = {}
+    for number, (columns, width) in enumerate(pairwise(sizes), 1):
+        wanted |= {f"layer{number}.weight": (width, columns), f"layer{number}.bias": (width,)}
+    if {name: array.shape for name, array in found.items()} != wanted:
+        raise InputError(f"{_FILE}: its arrays are not those of a net of {list(sizes)}")
+    for name, array in found.items():
+        if array.dtype != np.float32 or not np.isfinite(array).all():
+            raise InputError(f"{_FILE}: {name} holds values that are not finite float32")
+    return found
+
+
+def _safetensor_error() -> type[Exception]:
+    from safetensors import SafetensorError
+
+    return SafetensorError
+
+
+def check_names(names: Sequence[str], scaling: FeatureScaling) -> None:
+    """Raise an InputError if there is not one name for each feature."""
+    if len(names) != len(scaling.mean):
+        raise InputError(f"there are {len(names)} names for {len(scaling.mean)} features")
 
 
 def _safetensors() -> Any:

@@ -13,12 +13,18 @@ from prsrank.losses.unbiased_lambdas import UnbiasedObjective
 from prsrank.pairs.click_counts import ClickCounts
 from prsrank.propensity.curve import learned_curve
 from prsrank.rankers.base import Progress, Validation
-from prsrank.rankers.lambdamart import LambdaMART
+from prsrank.rankers.lambdamart import LambdaMART, LearnedTrees
 from prsrank.types import Floats
 
 if TYPE_CHECKING:
     from prsrank.pairs.click_counts import ClickCounts
     from prsrank.propensity.curve import Propensities
+
+
+class _Learned(LearnedTrees):
+    click_propensities: list[float | None]
+    non_click_propensities: list[float | None]
+    position_clicks: list[int]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -135,6 +141,10 @@ class UnbiasedLambdaMART(LambdaMART):
         values["non_click_propensities"] = _plain(self.non_click_propensities_)
         values["position_clicks"] = self.position_clicks_.tolist()
         return values, files
+
+    @classmethod
+    def _learned(cls) -> Any:
+        return _Learned
 
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         super()._restore(values, files)
