@@ -86,6 +86,10 @@ def test_nothing_below_imports_reports():
         assert not {"report", "fit", "experiment", "cli", "spark"} & set(edges.get(name, {}))
 
 
+def test_what_shows_results_knows_none_of_them():
+    assert set(graph().get("notebook", {})) <= {"errors"}
+
+
 def test_no_file_is_long_and_names_say_what_is_inside():
     for path in modules():
         assert len(path.read_text().splitlines()) <= 400, path

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from prsrank.audit.findings import Audit as Audit
+    from prsrank.audit.log_audit import audit_log as audit_log
     from prsrank.clicks.position_based import PositionBasedModel as PositionBasedModel
     from prsrank.clicks.production import production_scores as production_scores
     from prsrank.clicks.simulate import simulate_clicks as simulate_clicks
@@ -20,9 +22,17 @@ if TYPE_CHECKING:
     from prsrank.data.synthetic import synthetic_dataset as synthetic_dataset
     from prsrank.errors import DataWarning as DataWarning
     from prsrank.errors import InputError as InputError
+    from prsrank.evaluation.log_evaluation import evaluate_on_log as evaluate_on_log
+    from prsrank.fit.propensities import covering as covering
+    from prsrank.fit.steps import FitResult as FitResult
+    from prsrank.fit.steps import fit_log as fit_log
+    from prsrank.fit.steps import repeat_fit as repeat_fit
     from prsrank.logs.click_log import ClickLog as ClickLog
     from prsrank.logs.click_log_files import write_events as write_events
+    from prsrank.logs.held_out import hold_out as hold_out
+    from prsrank.logs.mapping import LogMapping as LogMapping
     from prsrank.logs.reading import read_click_log as read_click_log
+    from prsrank.logs.reading import read_log as read_log
     from prsrank.losses.drop_in import prs_objective as prs_objective
     from prsrank.pairs.outer_pairs import OuterPairs as OuterPairs
     from prsrank.pairs.pair_set import PairSet as PairSet
@@ -42,12 +52,15 @@ if TYPE_CHECKING:
     from prsrank.weighting import prs_weights as prs_weights
 
 _HOME = {
+    "Audit": "prsrank.audit.findings",
     "ClickLog": "prsrank.logs.click_log",
     "DataWarning": "prsrank.errors",
+    "FitResult": "prsrank.fit.steps",
     "HarvestEstimator": "prsrank.propensity.harvest",
     "InputError": "prsrank.errors",
     "LambdaMART": "prsrank.rankers.lambdamart",
     "LinearRanker": "prsrank.rankers.linear",
+    "LogMapping": "prsrank.logs.mapping",
     "OuterPairs": "prsrank.pairs.outer_pairs",
     "PairSet": "prsrank.pairs.pair_set",
     "PositionBasedModel": "prsrank.clicks.position_based",
@@ -58,7 +71,12 @@ _HOME = {
     "RankingDataset": "prsrank.data.dataset",
     "RegressionEM": "prsrank.propensity.regression_em",
     "SwapEstimator": "prsrank.propensity.swap",
+    "audit_log": "prsrank.audit.log_audit",
     "concatenate": "prsrank.data.dataset",
+    "covering": "prsrank.fit.propensities",
+    "evaluate_on_log": "prsrank.evaluation.log_evaluation",
+    "fit_log": "prsrank.fit.steps",
+    "hold_out": "prsrank.logs.held_out",
     "load_dataset": "prsrank.data.collections",
     "load_ranker": "prsrank.rankers.base",
     "posterior": "prsrank.pairs.posterior",
@@ -67,6 +85,8 @@ _HOME = {
     "prs_weights": "prsrank.weighting",
     "read_click_log": "prsrank.logs.reading",
     "read_letor": "prsrank.data.letor",
+    "read_log": "prsrank.logs.reading",
+    "repeat_fit": "prsrank.fit.steps",
     "simulate_clicks": "prsrank.clicks.simulate",
     "synthetic_dataset": "prsrank.data.synthetic",
     "temper": "prsrank.propensity.tempering",

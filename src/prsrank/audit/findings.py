@@ -1,10 +1,12 @@
 """What an audit says: findings, counts and a verdict."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from prsrank.audit.catalogue import KINDS, SEVERITIES, Severity
+from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.identification import Identified
 
 
@@ -77,8 +79,8 @@ class Period:
     clicks: int
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(Shown):
     """What there is to know about a log before any training.
 
     Attributes:
@@ -116,6 +118,23 @@ class Audit:
                 if estimator.status == status:
                     return estimator.method
         return None
+
+    def _line(self) -> str:
+        found = Counter(finding.severity for finding in self.findings)
+        counts = ", ".join(f"{found[one]} {one}s" for one in SEVERITIES if found[one])
+        return f"{self.verdict}; {counts or 'no findings'}; propensities by {self.best_estimator or 'no method'}"
+
+    def _table(self) -> Columns:
+        rows = [finding.to_dict() for finding in self.findings]
+        names = ("severity", "code", "what", "where", "count", "of", "unit", "fix")
+        return {name: [row[name] for row in rows] for name in names}
+
+    def _chart(self) -> Chart:
+        rates = {
+            "position": [at.position for at in self.positions],
+            "click rate": [at.ctr for at in self.positions],
+        }
+        return Chart("line", rates, "position", "click rate", title=self.verdict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the audit as plain data, for JSON."""

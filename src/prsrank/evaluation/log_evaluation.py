@@ -17,6 +17,7 @@ from prsrank.evaluation.results import LOGGED, CounterfactualEvaluation
 from prsrank.evaluation.warnings import estimate_warnings
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import covered_log
+from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.curve import PropensityCurve
 
 CLIPPED, DOUBLY_ROBUST = "clipped", "dr"
@@ -24,8 +25,8 @@ DEFAULT_TAU = 0.05
 DEFAULT_METRICS = ("dcg@10", "wmrr", "arp")
 
 
-@dataclass(frozen=True)
-class LogEvaluation:
+@dataclass(frozen=True, repr=False)
+class LogEvaluation(Shown):
     """Estimates from a held-out log and whether they can be trusted.
 
     Attributes:
@@ -38,6 +39,15 @@ class LogEvaluation:
     evaluation: CounterfactualEvaluation
     warnings: tuple[str, ...]
     left_out: int
+
+    def _line(self) -> str:
+        return "; ".join([self.evaluation._line(), *self.warnings])
+
+    def _table(self) -> Columns:
+        return self.evaluation._table()
+
+    def _chart(self) -> Chart:
+        return self.evaluation._chart()
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return plain lists and dicts; a number that is not finite becomes None."""

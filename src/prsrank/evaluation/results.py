@@ -1,11 +1,13 @@
 """What a counterfactual evaluation finds, as data."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from prsrank.errors import InputError
 from prsrank.evaluation.weight_diagnostics import WeightDiagnostics
 from prsrank.files import plain_json
+from prsrank.notebook import Chart, Columns, Shown
 
 LOGGED = "logged"
 ALL, AT_TOP, AT_OTHERS = "all", "clicked at top", "clicked at others"
@@ -63,8 +65,8 @@ class Difference:
     relative: float
 
 
-@dataclass(frozen=True)
-class CounterfactualEvaluation:
+@dataclass(frozen=True, repr=False)
+class CounterfactualEvaluation(Shown):
     """Estimates for several rankers from the same held-out clicks.
 
     Attributes:
@@ -89,6 +91,24 @@ class CounterfactualEvaluation:
     def warnings(self) -> tuple[str, ...]:
         """Why the estimates over all clicks cannot be trusted; empty if they can."""
         return self.diagnostics[0].warnings
+
+    def _line(self) -> str:
+        rankers = dict.fromkeys(one.ranker for one in self.estimates)
+        metrics = dict.fromkeys(one.metric for one in self.estimates)
+        return f"{', '.join(rankers)} by {', '.join(metrics)}; {len(self.warnings)} warnings"
+
+    def _table(self) -> Columns:
+        return rows_as_columns(self.estimates)
+
+    def _chart(self) -> Chart:
+        """Draw the first metric by the first estimator over all clicks."""
+        first = self.estimates[0]
+        same = (first.part, first.metric, first.estimator)
+        shown = [e for e in self.estimates if (e.part, e.metric, e.estimator) == same]
+        table = {**rows_as_columns(shown), first.metric: [one.value for one in shown]}
+        return Chart(
+            "intervals", table, "ranker", first.metric, "low", "high", title=first.estimator
+        )
 
     def estimate(
         self, ranker: str, metric: str, *, estimator: str | None = None, part: str = ALL
@@ -123,3 +143,8 @@ class CounterfactualEvaluation:
         """Return plain lists and dicts; a number that is not finite becomes None."""
         plain: dict[str, Any] = plain_json(asdict(self))
         return plain
+
+
+def rows_as_columns(rows: Sequence[Estimate]) -> dict[str, list[Any]]:
+    """Return estimates as columns by the names of their fields."""
+    return {one.name: [getattr(row, one.name) for row in rows] for one in fields(Estimate)}

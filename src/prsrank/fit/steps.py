@@ -17,6 +17,7 @@ from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, atomic_output, write_json
 from prsrank.fit.choice import Choice, choose
 from prsrank.fit.engine import METRIC, Engine, EngineLog
+from prsrank.fit.frames import kept_inputs
 from prsrank.fit.local import LocalEngine
 from prsrank.fit.manifest import (
     MANIFEST,
@@ -35,6 +36,7 @@ from prsrank.fit.propensities import FitCurves, find_propensities
 from prsrank.fit.tuning import Tell, Tuned, methods, refit, tune
 from prsrank.fit.verdict import Agreement, Evidence, Verdict, decide
 from prsrank.logs.mapping import LogMapping
+from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
 from prsrank.rankers.base import Ranker
 from prsrank.report.audit_section import section
@@ -46,8 +48,8 @@ RANDOM = "random"
 """The ranker that puts docs in random order, where it is judged too."""
 
 
-@dataclass(frozen=True, eq=False)
-class FitResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class FitResult(Shown):
     """What a fit found.
 
     Attributes:
@@ -88,13 +90,33 @@ class FitResult:
         """What a gain is measured from: "logged", or "random" where docs were shuffled."""
         return _baseline(self.plan)
 
+    def _line(self) -> str:
+        return f"{self.verdict.title}: {self.choice.name}, {self.verdict.reason}; in {self.folder}"
+
+    def _table(self) -> Columns:
+        """Return the gain of each method over the baseline on the held-out part."""
+        found = self.evaluation.evaluation
+        gains = [found.difference(name, METRIC, against=self.baseline) for name in self.tuned]
+        return {
+            "method": list(self.tuned),
+            "chosen": [name == self.choice.name for name in self.tuned],
+            METRIC: [found.estimate(name, METRIC).value for name in self.tuned],
+            "gain": [gain.difference for gain in gains],
+            "low": [gain.low for gain in gains],
+            "high": [gain.high for gain in gains],
+        }
+
+    def _chart(self) -> Chart:
+        title = f"gain in {METRIC} over {self.baseline}"
+        return Chart("intervals", self._table(), "method", "gain", "low", "high", title=title)
+
 
 def fit_log(
-    log: FileName,
+    log: Any,
     *,
     out: FileName,
     data: str | None = None,
-    features: FileName | None = None,
+    features: Any = None,
     mapping: LogMapping | None = None,
     lists: str = "query",
     memory: str | None = None,
@@ -121,10 +143,11 @@ def fit_log(
     lists), `report.html` and `manifest.json`, from which `repeat_fit` repeats the fit.
 
     Args:
-        log: as `prsrank.logs.sources.open_events` takes it.
+        log: as `prsrank.logs.sources.open_events` takes it. A frame, of this or of features, is
+            kept as a file in the folder `OUT-inputs`, from which the fit can be repeated.
         out: the folder to write. One that holds an earlier fit is replaced.
         data: data set with the features of the docs; or
-        features: table of features keyed by query and doc; or columns that the mapping names.
+        features: table of features keyed by query and doc, files or a frame; or columns that the mapping names.
         mapping: which column of the log means what.
         lists: "query" or "session"; see `prsrank.logs.reading.read_log`.
         memory: how much to hold while reading, such as "4GB".
@@ -147,10 +170,11 @@ def fit_log(
     Raises:
         InputError: if the audit finds errors, or an input cannot be used. Nothing is written.
     """
+    log_file, table = kept_inputs(out, log, features, mapping, data=data)
     plan = Plan(
-        str(log),
+        log_file,
         data=data,
-        features=None if features is None else str(features),
+        features=table,
         lists=lists,
         mapping=mapping or LogMapping(),
         memory=memory,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +14,12 @@ from prsrank.errors import InputError
 from prsrank.logs.click_log_parts import Context as Context
 from prsrank.logs.click_log_parts import Time, same, select, split_by_time
 from prsrank.logs.split import QUERY, Split, bucket_limit
+from prsrank.notebook import Chart, Shown, frame_of
 from prsrank.types import Floats, IdArray, Ints, Longs
 
 
-@dataclass(frozen=True, eq=False)
-class ClickLog:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClickLog(Shown):
     """Rankings, the sessions that showed them, and the clicks. All arrays are read-only.
 
     A doc is named by its index into `doc_ids`, a table of the distinct (query, doc) pairs
@@ -55,6 +57,8 @@ class ClickLog:
     ...     "click": np.array([True, False, True, True])})
     >>> log.sessions, log.rankings, log.clicks.tolist()
     (2, 1, [0, 0, 1])
+    >>> log
+    <ClickLog: 2 sessions of 1 queries, 3 clicks, positions 1 to 2>
     >>> shown, clicked = log.position_counts()
     >>> (clicked / shown).tolist()
     [1.0, 0.5]
@@ -147,6 +151,28 @@ class ClickLog:
         from prsrank.logs.events import from_frame
 
         return from_frame(frame, contexts=contexts)
+
+    def to_frame(self) -> Any:
+        """Return the events as a pandas frame, one row per shown doc: the inverse of `from_frame`."""
+        from prsrank.logs.events import event_blocks
+
+        rows = int(np.diff(self.ranking_offsets)[self.session_ranking].sum())
+        return frame_of(next(event_blocks(self, rows=rows), {}))
+
+    def _line(self) -> str:
+        return (
+            f"{self.sessions:,} sessions of {self.queries:,} queries, {len(self.clicks):,} clicks, "
+            f"positions 1 to {self.max_position}"
+        )
+
+    def _table(self) -> dict[str, npt.NDArray]:
+        shown, clicked = self.position_counts()
+        rate = np.divide(clicked, shown, out=np.full(len(shown), np.nan), where=shown > 0)
+        position = np.arange(1, self.max_position + 1)
+        return {"position": position, "shown": shown, "clicks": clicked, "click rate": rate}
+
+    def _chart(self) -> Chart:
+        return Chart("line", self._table(), "position", "click rate")
 
     def slot_statistics(self) -> tuple[Longs, Longs]:
         """Return how often each slot of each ranking was shown, and clicked (slots each).

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
+from prsrank.notebook import Chart, Columns, Shown
 from prsrank.pairs.fold import PairDraft, SessionConstant, fold_labels, fold_log
 from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM, add_rows_kernel
 from prsrank.pairs.log_on_lists import LogOnLists, PropensitySource
@@ -19,8 +20,8 @@ from prsrank.types import Floats, IdArray, Ints, Longs, Reals
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
 
 
-@dataclass(frozen=True)
-class PairDiagnostics:
+@dataclass(frozen=True, repr=False)
+class PairDiagnostics(Shown):
     """What a set of pairs is made of. A pair is one of a single session, before folding.
 
     Attributes:
@@ -48,6 +49,27 @@ class PairDiagnostics:
     effective_sample_size: float
     clipped_share: float
     heaviest_lists: tuple[tuple[int | str, float], ...]
+
+    def _line(self) -> str:
+        return (
+            f"{self.pairs:,} pairs ({self.distinct_pairs:,} distinct) of {self.lists:,} lists, "
+            f"effective sample size {self.effective_sample_size:,.0f}, "
+            f"{self.clipped_share:.1%} clipped"
+        )
+
+    def _table(self) -> Columns:
+        numbers = {name: value for name, value in vars(self).items() if name != "heaviest_lists"}
+        return {"measure": list(numbers), "value": list(numbers.values())}
+
+    def _chart(self) -> Chart:
+        queries = [str(query) for query, _ in self.heaviest_lists]
+        shares = [share for _, share in self.heaviest_lists]
+        return Chart(
+            "bars",
+            {"query": queries, "share of the weight": shares},
+            "query",
+            "share of the weight",
+        )
 
     @classmethod
     def of(

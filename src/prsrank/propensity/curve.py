@@ -11,6 +11,7 @@ import numpy.typing as npt
 from prsrank.errors import InputError
 from prsrank.files import read_json, write_json
 from prsrank.files.schema import check, keys_of
+from prsrank.notebook import Chart, Columns, Shown
 from prsrank.types import Floats, Longs
 
 _ARRAYS = ("propensity", "low", "high", "clicks")
@@ -47,8 +48,8 @@ class PowerLaw:
         return np.asarray(checked_positions(positions) ** -float(self.eta), dtype=np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class Propensities:
+@dataclass(frozen=True, eq=False, repr=False)
+class Propensities(Shown):
     """A propensity for each position, with an interval. Index 0 is position 1, whose p is 1.
 
     Arrays are read-only. A position that the log says nothing about is NaN.
@@ -67,6 +68,8 @@ class Propensities:
     >>> curve = Propensities([1, 0.5], [1, 0.4], [1, 0.6], [80, 40], "identified", "randomised")
     >>> curve.at([2, 1]).tolist()
     [0.5, 1.0]
+    >>> curve
+    <Propensities: randomised, positions 1 to 2: identified>
     >>> sorted(curve.to_json_dict())
     ['clicks', 'high', 'low', 'propensity', 'verdict']
     """
@@ -131,6 +134,25 @@ class Propensities:
             position = wanted[np.isnan(values)].flat[0]
             raise InputError(f"the propensity of position {position} is not known ({self.verdict})")
         return np.asarray(values)
+
+    def _line(self) -> str:
+        curves = f", {len(self.contexts)} contexts" if self.contexts else ""
+        return f"{self.method}, positions 1 to {self.positions}{curves}: {self.verdict}"
+
+    def _table(self) -> Columns:
+        curves = {"all": self, **self.contexts}
+        table: dict[str, Any] = {
+            "position": np.concatenate([np.arange(1, c.positions + 1) for c in curves.values()])
+        }
+        for name in _ARRAYS:
+            table[name] = np.concatenate([getattr(curve, name) for curve in curves.values()])
+        if self.contexts:
+            table["context"] = [name for name, c in curves.items() for _ in range(c.positions)]
+        return table
+
+    def _chart(self) -> Chart:
+        series = "context" if self.contexts else ""
+        return Chart("line", self._table(), "position", "propensity", "low", "high", series)
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return plain lists under propensity, low, high, clicks, verdict; NaN becomes None."""

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from prsrank.clicks.likelihood import ClickEvidence, ClickLikelihood
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
+from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.cells import ENOUGH_QUERIES
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw, Propensities, PropensityCurve
@@ -58,8 +59,8 @@ _REPLICATES = 500
 _ANY = (0.0, np.inf)
 
 
-@dataclass(frozen=True, eq=False)
-class Tempering:
+@dataclass(frozen=True, eq=False, repr=False)
+class Tempering(Shown):
     """What the clicks say about a curve.
 
     Attributes:
@@ -107,6 +108,15 @@ class Tempering:
         beyond = self.low > 1 + max(HALF_AS_STEEP_AGAIN, HIDDEN / self.steepness)
         safe = beyond or self.within[0] > 1
         return max(1.0, power) if safe else 1.0
+
+    def _line(self) -> str:
+        return self.sentence
+
+    def _table(self) -> Columns:
+        return {"power": self.powers, "log likelihood": self.log_likelihood}
+
+    def _chart(self) -> Chart:
+        return Chart("line", self._table(), "power", "log likelihood")
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return the finding as plain data; an end that is infinite becomes None."""
