@@ -13,9 +13,11 @@ def click_evidence_definition(evidence: ClickEvidence, logit: np.ndarray) -> tup
     n, shown = evidence.clicked, evidence.shown
     p = np.clip(evidence.floor + evidence.gain * theta, 1e-12, 1 - 1e-12)
     slope = evidence.gain * theta * (1 - theta)
-    height = n * np.log(p) + (shown - n) * np.log(1 - p)
-    first = -(n - shown * p) * slope / (p * (1 - p))
-    second = shown * slope**2 / (p * (1 - p))
+    given = p / (p + (1 - p) * evidence.below)  # given a click here or below
+    turn = slope * evidence.below / (p + (1 - p) * evidence.below) ** 2  # its derivative
+    height = n * np.log(given) + (shown - n) * np.log(1 - given)
+    first = -(n - shown * given) * turn / (given * (1 - given))
+    second = shown * turn**2 / (given * (1 - given))
     return evidence.sums(height), evidence.sums(first), evidence.sums(second)
 
 
@@ -27,12 +29,15 @@ def evidence_of(model: object, *, docs: int = 40, seed: int = 0) -> ClickEvidenc
     affine = model.affine(positions, 1.0 / positions)  # type: ignore[attr-defined]
     shown = rng.integers(1, 50, offsets[-1])
     clicked = rng.binomial(shown, 0.4 * (affine.gain + affine.floor))
+    below = rng.uniform(0.05, 1, offsets[-1]) if model is BELOW else None
     return ClickEvidence.of(
-        offsets, shown=shown, clicked=clicked, gain=affine.gain, floor=affine.floor
+        offsets, shown=shown, clicked=clicked, gain=affine.gain, floor=affine.floor, below=below
     )
 
 
-MODELS = [PositionClicks(), TrustClicks([1.0, 0.95, 0.9], [0.5, 0.3, 0.1])]
+BELOW = PositionClicks()
+"""Stands for impressions that are counted only in sessions with a click at or below them."""
+MODELS = [PositionClicks(), TrustClicks([1.0, 0.95, 0.9], [0.5, 0.3, 0.1]), BELOW]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -65,6 +70,7 @@ def test_curvature_is_the_expected_square_of_the_slope(model: object) -> None:
     logit = rng.normal(size=evidence.docs)
     theta = 1 / (1 + np.exp(-logit))
     p = evidence.floor + evidence.gain * theta[evidence.cell_docs]
+    p = p / (p + (1 - p) * evidence.below)
     slopes = []
     for _ in range(4000):
         drawn = rng.binomial(evidence.shown.astype(int), p)
@@ -74,10 +80,26 @@ def test_curvature_is_the_expected_square_of_the_slope(model: object) -> None:
             clicked=drawn,
             gain=evidence.gain,
             floor=evidence.floor,
+            below=evidence.below,
         )
         slopes.append(again.gradient(logit)[0])
     variance = np.var(slopes, axis=0)
     np.testing.assert_allclose(variance, evidence.gradient(logit)[1], rtol=0.12, atol=1e-9)
+
+
+def test_base_rate_is_the_theta_that_makes_as_many_clicks_as_there_are() -> None:
+    rng = np.random.default_rng(5)
+    shown, below = rng.integers(50, 90, 400), rng.uniform(0.1, 1, 400)
+    given = 0.3 / (0.3 + 0.7 * below)
+    evidence = ClickEvidence.of(
+        np.arange(401),
+        shown=shown,
+        clicked=shown * given,
+        gain=np.ones(400),
+        floor=np.zeros(400),
+        below=below,
+    )
+    assert evidence.base_rate() == pytest.approx(0.3, abs=1e-4)
 
 
 def test_models_give_the_click_probabilities_of_the_simulator() -> None:

@@ -6,19 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prsrank.clicks.likelihood import TrustClicks
+from prsrank.clicks.cascade import CascadeModel
+from prsrank.clicks.likelihood import PositionClicks, TrustClicks
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.clicks.trust import TrustBiasModel
 from prsrank.data.dataset import RankingDataset
-from prsrank.errors import InputError
+from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.losses.logistic import logistic_loss
 from prsrank.losses.outer import outer_logistic_loss
 from prsrank.pairs.doubly_robust import doubly_robust_pairs, doubly_robust_relevance
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
-from prsrank.pairs.posterior import DocClicks, posterior, posterior_of_clicks
+from prsrank.pairs.posterior import DocClicks, posterior, posterior_of_clicks, posterior_pairs
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw
 from prsrank.relevance import beta_posterior
@@ -100,6 +101,61 @@ def test_trust_bias_has_the_same_steps(lists: RankingDataset) -> None:
     assert error < np.abs(wrong.theta - true_theta(lists)).mean() + 0.1
     irrelevant_on_top = (truth == 0) & (wrong.theta > right.theta + 0.2)
     assert irrelevant_on_top.sum() > 100  # what trust in the top looks like without the model
+
+
+def test_a_cascade_is_recognised_and_its_theta_found(lists: RankingDataset) -> None:
+    log = log_of(lists, 20_000, CascadeModel(mu=0.1))
+    found = posterior(log, lists, CURVE, prior=PRIOR)
+    assert found.choice is not None
+    assert found.choice.cascade
+    assert found.choice.go_on == pytest.approx(0.9, abs=0.03)
+    assert "read from the top" in found.choice.sentence
+    truth = true_theta(lists)
+    given = posterior(log, lists, CURVE, model="cascade", prior=PRIOR)
+    np.testing.assert_array_equal(given.theta, found.theta)
+    wrong = posterior(log, lists, CURVE, model=PositionClicks(), prior=PRIOR)
+    assert np.abs(found.theta - truth).mean() < 0.8 * np.abs(wrong.theta - truth).mean()
+    with pytest.warns(DataWarning, match="read from the top"):
+        posterior_pairs(log, lists, CURVE, prior=PRIOR)
+
+
+@pytest.mark.parametrize("eta", [0.5, 1.0, 2.0])
+def test_independent_clicks_stay_position_based_with_any_curve(
+    lists: RankingDataset, eta: float
+) -> None:
+    log = log_of(lists, 3000)
+    found = posterior(log, lists, PowerLaw(eta), prior=PRIOR)
+    given = posterior(log, lists, PowerLaw(eta), model=PositionClicks(), prior=PRIOR)
+    assert found.choice is not None
+    assert not found.choice.cascade
+    assert "independent" in found.choice.sentence
+    np.testing.assert_array_equal(found.theta, given.theta)
+
+
+def test_sessions_left_out_for_their_clicks_are_no_cascade(lists: RankingDataset) -> None:
+    log = log_of(lists, 20_000)
+    clicked = log.select(log.session_clicks > 0)
+    choice = posterior(clicked, lists, CURVE, prior=PRIOR).choice
+    assert choice is not None
+    assert choice.dependence > 100  # without a click above there must be one here or below
+    assert not choice.cascade
+
+
+def test_a_cascade_in_pieces_is_that_of_the_whole_and_needs_sessions(
+    lists: RankingDataset,
+) -> None:
+    log = log_of(lists, 3000, CascadeModel(mu=0.1))
+    whole = posterior(log, lists, CURVE, prior=PRIOR)
+    merged = posterior((piece(log, n, 3) for n in (1, 2, 0)), lists, CURVE, prior=PRIOR)
+    assert whole.choice is not None
+    assert merged.choice is not None
+    assert whole.choice.cascade
+    assert merged.choice.dependence == pytest.approx(whole.choice.dependence)
+    np.testing.assert_allclose(merged.theta, whole.theta, rtol=0, atol=1e-9)
+    clicks = replace(DocClicks.of([log], lists, CURVE), reading=None)
+    with pytest.raises(InputError, match="one machine"):
+        posterior_of_clicks(clicks, lists, model="cascade", prior=PRIOR)
+    assert posterior_of_clicks(clicks, lists, prior=PRIOR).choice is None
 
 
 def test_seed_and_threads(lists: RankingDataset) -> None:

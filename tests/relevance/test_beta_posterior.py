@@ -20,21 +20,26 @@ def evidence_of(seed: int, docs: int = 60, most: float = 4.0) -> ClickEvidence:
     floor = np.where(rng.random(size) < 0.3, rng.uniform(0, 0.3, size) * (1 - gain), 0.0)
     shown = np.floor(10 ** rng.uniform(0, most, size)).astype(int)
     theta = np.repeat(rng.choice([0.001, 0.1, 0.5, 0.9, 0.999], docs), cells)
-    clicked = rng.binomial(shown, floor + gain * theta)
-    return ClickEvidence.of(offsets, shown=shown, clicked=clicked, gain=gain, floor=floor)
+    below = np.where(rng.random(size) < 0.4, rng.uniform(0.01, 1, size), 1.0)
+    p = floor + gain * theta
+    clicked = rng.binomial(shown, p / (p + (1 - p) * below))
+    return ClickEvidence.of(
+        offsets, shown=shown, clicked=clicked, gain=gain, floor=floor, below=below
+    )
 
 
 def by_quadrature(evidence: ClickEvidence, doc: int, q: float, a: float) -> tuple[float, ...]:
     """Mean, P(theta < low), log marginal: by scipy, in z = logit(theta)."""
     cells = slice(evidence.offsets[doc], evidence.offsets[doc + 1])
     n, shown = evidence.clicked[cells], evidence.shown[cells]
-    gain, floor = evidence.gain[cells], evidence.floor[cells]
+    gain, floor, below = (x[cells] for x in (evidence.gain, evidence.floor, evidence.below))
 
     def height(z: float) -> float:
         theta, rest = 1 / (1 + np.exp(-z)), 1 / (1 + np.exp(z))
         value = -a * q * np.logaddexp(0, -z) - a * (1 - q) * np.logaddexp(0, z)
-        value += (n * np.log(floor + gain * theta)).sum()
-        return float(value + ((shown - n) * np.log(1 - floor - gain + gain * rest)).sum())
+        p, no_click = floor + gain * theta, 1 - floor - gain + gain * rest
+        value += (n * np.log(p)).sum() + ((shown - n) * np.log(no_click * below)).sum()
+        return float(value - (shown * np.log(p + no_click * below)).sum())
 
     grid = np.linspace(-60, 60, 24_001)
     top_at = grid[np.argmax([height(z) for z in grid])]

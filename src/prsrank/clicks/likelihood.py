@@ -8,9 +8,14 @@ $$P_k(\theta) = b_k + g_k \theta, \quad
 with $N_k$ impressions of d at k, and $n_k$ clicks. The counts suffice, and those of the parts of
 a log add up to those of the whole, so cost never depends on the number of clicks. The
 position-based model has gain $g_k = p_k$ and floor $b_k = 0$; trust bias has
-$g_k = p_k (\epsilon^+_k - \epsilon^-_k)$ and $b_k = p_k \epsilon^-_k$. In a cascade a click
-depends on the docs above it in the same session: counts per position do not suffice, and there
-is no likelihood of it here.
+$g_k = p_k (\epsilon^+_k - \epsilon^-_k)$ and $b_k = p_k \epsilon^-_k$.
+
+Impressions may be counted only in sessions with a click at or below them, which in a cascade
+were seen for certain. With B the probability of a click further down, if this one is skipped,
+
+$$P(\text{click} \mid \text{a click here or below}) = \frac{P_k}{P_k + (1 - P_k) B}$$
+
+and B = 1 for impressions that are counted in every session (see `prsrank.relevance.cascade`).
 """
 
 from collections.abc import Sequence
@@ -27,6 +32,8 @@ from prsrank.types import Floats, Longs, Marks, SumOver
 
 # P is kept this far from 0 and 1, so that no count is impossible for rounding
 _LEAST = 1e-12
+# the base rate settles by about a half at each turn
+_TURNS = 20
 
 
 class AffineClicks(NamedTuple):
@@ -112,6 +119,7 @@ class ClickEvidence:
         clicked: n, clicks of each cell.
         gain: g of each cell.
         floor: b of each cell.
+        below: B of each cell: 1 where its impressions are counted whatever else is clicked.
 
     >>> once = ClickEvidence.of([0, 1], shown=[4], clicked=[1], gain=[0.5], floor=[0.0])
     >>> once.log_likelihood([0.5]).round(4).tolist()  # log .25 + 3 log .75
@@ -123,6 +131,7 @@ class ClickEvidence:
     clicked: Floats
     gain: Floats
     floor: Floats
+    below: Floats
 
     @classmethod
     def of(
@@ -133,9 +142,12 @@ class ClickEvidence:
         clicked: npt.ArrayLike,
         gain: npt.ArrayLike,
         floor: npt.ArrayLike,
+        below: npt.ArrayLike | None = None,
     ) -> "ClickEvidence":
-        """Check the arrays and make them of one kind."""
-        cells = [np.ascontiguousarray(part, np.float64) for part in (shown, clicked, gain, floor)]
+        """Check the arrays and make them of one kind; without `below` it is 1 everywhere."""
+        after = np.ones(np.shape(shown)) if below is None else below
+        parts = (shown, clicked, gain, floor, after)
+        cells = [np.ascontiguousarray(part, np.float64) for part in parts]
         evidence = cls(np.ascontiguousarray(offsets, np.int64), *cells)
         impossible = (evidence.clicked > 0) & (evidence.gain + evidence.floor <= 0)
         if impossible.any():
@@ -162,13 +174,21 @@ class ClickEvidence:
     def base_rate(self, docs: Marks | None = None, *, sums: SumOver = np.asarray) -> float:
         r"""Return the theta that all docs would share by moments, kept from 0 and 1.
 
-        $\sum (n - N b) / \sum N g$ over the chosen docs, here and wherever `sums` adds up.
+        $\sum (n - N b) / \sum N g$ over the chosen docs, here and wherever `sums` adds up; where
+        impressions hang on a click below, each counts for the $1 / (P_k + (1 - P_k) B)$ sessions
+        that it stands for, and the equation is solved by turns.
         """
         chosen = slice(None) if docs is None else docs[self.cell_docs]
         shown, gain, floor = self.shown[chosen], self.gain[chosen], self.floor[chosen]
-        own = (shown * gain).sum(), (self.clicked[chosen] - shown * floor).sum()
-        exposure, clicks = sums(own).tolist()
-        return min(max(clicks / exposure if exposure else 0.0, 1e-3), 0.9)
+        below, clicks = self.below[chosen], self.clicked[chosen].sum()
+        rate, weight = 0.0, np.ones(len(shown))
+        for _ in range(_TURNS if sums((below < 1).sum()) else 1):
+            known = weight * shown
+            exposure, wanted = sums([(known * gain).sum(), clicks - (known * floor).sum()]).tolist()
+            rate = min(max(wanted / exposure if exposure else 0.0, 1e-3), 0.9)
+            p = floor + gain * rate
+            weight = 1 / np.maximum(p + (1 - p) * below, _LEAST)
+        return rate
 
     def log_likelihood(self, theta: npt.ArrayLike) -> Floats:
         """Return log L of each doc (docs)."""
@@ -182,6 +202,9 @@ class ClickEvidence:
         $$-\sum_k (n_k - N_k P_k) \frac{g_k \theta (1 - \theta)}{P_k (1 - P_k)}, \quad
         \sum_k N_k \frac{(g_k \theta (1 - \theta))^2}{P_k (1 - P_k)}$$
 
+        With $D_k = P_k + (1 - P_k) B_k$ the $N_k P_k$ of the first is over $D_k$, and a term of the
+        second is times $B_k / D_k^2$.
+
         Args:
             logit: log(theta / (1 - theta)) of each doc.
             threads: default: the cores this process may use. No effect on the result.
@@ -194,7 +217,7 @@ class ClickEvidence:
         if values.shape != (self.docs,):
             raise InputError(f"{values.shape} values for {self.docs} docs")
         out = np.zeros((outputs, self.docs))
-        cells = (self.offsets, self.shown, self.clicked, self.gain, self.floor)
+        cells = (self.offsets, self.shown, self.clicked, self.gain, self.floor, self.below)
         for_each_piece(
             lambda a, b: kernel(a, b, *cells, values, out), self.offsets, threads=threads
         )
@@ -202,7 +225,7 @@ class ClickEvidence:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _value_kernel(first, last, offsets, shown, clicked, gain, floor, theta, out):  # type: ignore[no-untyped-def]
+def _value_kernel(first, last, offsets, shown, clicked, gain, floor, below, theta, out):  # type: ignore[no-untyped-def]
     for doc in range(first, last):
         total = 0.0
         for i in range(offsets[doc], offsets[doc + 1]):
@@ -211,11 +234,15 @@ def _value_kernel(first, last, offsets, shown, clicked, gain, floor, theta, out)
                 total += clicked[i] * np.log(p)
             if shown[i] > clicked[i]:
                 total += (shown[i] - clicked[i]) * np.log1p(-p)
+            if below[i] < 1:
+                total -= shown[i] * np.log(p + (1 - p) * below[i])
+                if shown[i] > clicked[i]:  # a skip where nothing can follow has no likelihood
+                    total += (shown[i] - clicked[i]) * np.log(max(below[i], _LEAST))
         out[0, doc] = total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _gradient_kernel(first, last, offsets, shown, clicked, gain, floor, logit, out):  # type: ignore[no-untyped-def]
+def _gradient_kernel(first, last, offsets, shown, clicked, gain, floor, below, logit, out):  # type: ignore[no-untyped-def]
     for doc in range(first, last):
         if offsets[doc] == offsets[doc + 1]:
             continue
@@ -226,7 +253,9 @@ def _gradient_kernel(first, last, offsets, shown, clicked, gain, floor, logit, o
             p = min(max(floor[i] + gain[i] * theta, _LEAST), 1 - _LEAST)
             slope = gain[i] * bend
             share = slope / (p * (1 - p))
-            pull -= (clicked[i] - shown[i] * p) * share
-            curvature += shown[i] * slope * share
+            # what is counted in every session has D = 1, to the last bit
+            whole = 1.0 if below[i] == 1 else p + (1 - p) * below[i]
+            pull -= (clicked[i] - shown[i] * p / whole) * share
+            curvature += shown[i] * slope * share * below[i] / (whole * whole)
         out[0, doc] = pull
         out[1, doc] = curvature

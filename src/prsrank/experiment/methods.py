@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from prsrank.clicks.likelihood import PositionClicks
 from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.experiment.jobs import Identity
 from prsrank.experiment.shared_inputs import Parts, SharedInputs, run_seed
@@ -151,12 +152,15 @@ def _relevance_pairs(
         judged = inputs.keep("tempering", known, lambda: temper(log, lists, curve, threads=1))
         power = judged.followed
     curve = tempered(curve, power)
+    ours = identity["weighting"] == "posterior"
+    # doubly robust pairs correct clicks by the curve, so that their prior must be of that model too
+    model = None if ours else PositionClicks()
     found = inputs.keep(
         "posterior",
-        [known, power, ranker.prior],
-        lambda: posterior(log, lists, curve, prior=ranker.prior, threads=1),
+        [known, power, ranker.prior, ours],
+        lambda: posterior(log, lists, curve, model=model, prior=ranker.prior, threads=1),
     )
-    if identity["weighting"] == "posterior":
+    if ours:
         return found.pairs(own=parameters.get("own", 1.0), **ranker.pair_options)
     evidence = CountedClicks.of_log(log, lists, curve).evidence()
     relevance = doubly_robust_relevance(evidence, found.prior, tau=parameters["tau"])

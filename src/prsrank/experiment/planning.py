@@ -13,6 +13,9 @@ from prsrank.weighting import WEIGHTINGS
 _ESTIMATE_VERSION = 3
 """Raised when the same randomised sessions would give other propensities than before."""
 
+_POSTERIOR_VERSION = 2
+"""Raised when the same clicks would give other posterior pairs than before."""
+
 _PRODUCTION = ("production_share", "production_ranker")
 _SETTINGS_OF_CLICKS = ("clicks", "model", "eta", "mu", "one_click")
 
@@ -116,6 +119,8 @@ class Planner:
             "stop_on": "" if not kind.stops_early else "labels" if on_labels else on,
             "propensity": None,
         }
+        if method.weighting == "posterior":
+            identity["version"] = _POSTERIOR_VERSION
         # without clicks a seed may depend on nothing of the run: the model is one for all runs
         if not on_labels:
             identity["production"] = self._production(cell)

@@ -5,22 +5,31 @@ are seen has the pair (i clicked, j not) with probability $\theta_i (1 - \theta_
 puts in each theta's expectation given the features and the clicks: see docs/posterior.md.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.clicks.likelihood import ClickLikelihood
+from prsrank.clicks.likelihood import ClickEvidence, ClickLikelihood
 from prsrank.data.dataset import RankingDataset
-from prsrank.errors import InputError
+from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
+from prsrank.pairs.click_choice import (
+    ClickChoice,
+    clicks_may_be_a_cascade,
+    compared,
+    slot_propensities,
+)
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
 from prsrank.propensity.tempering import temper_counts
 from prsrank.relevance.beta_posterior import beta_posterior
-from prsrank.relevance.prior import PriorModel, cross_fitted_prior
+from prsrank.relevance.cascade import CascadeCounts, fit_cascade
+from prsrank.relevance.dependence import dependence_of_clicks
+from prsrank.relevance.prior import Prior, PriorModel, cross_fitted_prior
 from prsrank.relevance.priors import find_prior
 from prsrank.relevance.workers import ALONE, Workers
 from prsrank.types import Floats, SumOver
@@ -28,6 +37,9 @@ from prsrank.weighting import find_weighting
 
 if TYPE_CHECKING:
     from prsrank.pairs.log_on_lists import PropensitySource
+
+Clicking = ClickLikelihood | Literal["cascade"] | None
+"""A click model whose clicks are independent, a cascade, or None: what the clicks show."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +56,8 @@ class Posterior:
         log_likelihood: of the clicks under the cross-fitted prior: a judge without labels.
         action_weights: what a click on each doc is worth; None where every click counts 1.
         sessions: sessions of each list (lists); None where nobody counted them.
+        choice: which click model the clicks showed; None where it was given, or, on Spark,
+            position-based without a look at sessions.
     """
 
     dataset: RankingDataset
@@ -55,6 +69,7 @@ class Posterior:
     log_likelihood: float
     action_weights: Floats | None
     sessions: Floats | None
+    choice: ClickChoice | None = None
 
     def pairs(
         self,
@@ -99,11 +114,15 @@ class DocClicks:
         weights: sum and sum of squares of the weights of each doc's clicks (2 x docs); None
             where every click counts 1.
         sessions: sessions of each list (lists), if they are counted.
+        reading: what a cascade needs, if it is counted.
+        dependence: how clicks of a session depend on one another, of each list (2 x lists).
     """
 
     counted: CountedClicks
     weights: Floats | None = None
     sessions: Floats | None = None
+    reading: CascadeCounts | None = None
+    dependence: Floats | None = None
 
     @classmethod
     def of(
@@ -115,17 +134,26 @@ class DocClicks:
         context: str | None = None,
     ) -> "DocClicks":
         """Count pieces of a log, one after the other; they have no query in common."""
-        columns, weighted = [], False
+        columns, reading, weighted = [], [], False
         weights, sessions = np.zeros((2, lists.docs)), np.zeros(lists.lists)
+        dependence = np.zeros((2, lists.lists))
         for log in logs:
             columns.append(count_clicks(log, lists, propensities, context=context))
+            reading.append(CascadeCounts.of_log(log, lists))
+            dependence += dependence_of_clicks(log, lists)
             sessions += _sessions_of_lists(log, lists)
             if log.click_weights is not None:
                 weights, weighted = weights + _weights_of_docs(log, lists), True
             else:  # clicks of other pieces may have weights: these count 1
                 weights += np.bincount(columns[-1][0], columns[-1][-1], lists.docs)
         counted = CountedClicks.of_columns(lists, *columns)
-        return cls(counted, weights if weighted else None, sessions)
+        return cls(
+            counted,
+            weights if weighted else None,
+            sessions,
+            CascadeCounts.joined(reading),
+            dependence,
+        )
 
 
 def posterior(
@@ -133,7 +161,7 @@ def posterior(
     lists: RankingDataset,
     propensities: "PropensitySource" = None,
     *,
-    model: ClickLikelihood | None = None,
+    model: Clicking = None,
     prior: str | PriorModel = "trees",
     context: str | None = None,
     seed: int = 0,
@@ -146,7 +174,8 @@ def posterior(
             be among the lists.
         lists: the data set.
         propensities: a curve, one value per slot of the log, or None for the log's own.
-        model: the click model; default position-based.
+        model: the click model, such as `PositionClicks()`; "cascade": users read from the top;
+            default: the one of these two that the clicks show.
         prior: "trees", "linear" or a PriorModel.
         context: a context column of the log, whose value the curve is asked with.
         seed: of everything random.
@@ -169,7 +198,7 @@ def posterior_of_clicks(
     clicks: DocClicks,
     lists: RankingDataset,
     *,
-    model: ClickLikelihood | None = None,
+    model: Clicking = None,
     power: float = 1.0,
     prior: str | PriorModel = "trees",
     seed: int = 0,
@@ -179,7 +208,8 @@ def posterior_of_clicks(
     """Return the posterior of each doc, of this worker's lists where there are several.
 
     Args:
-        clicks: the clicks on the lists.
+        clicks: the clicks on the lists. Without their sessions, as Spark counts them, they are
+            taken for position-based.
         lists: the data set.
         model: this and others as in `posterior`.
         power: propensities are raised to it.
@@ -189,9 +219,13 @@ def posterior_of_clicks(
         workers: those who have the other lists, and do the same with them.
     """
     counted, sums = clicks.counted, workers.sums
-    evidence = counted.evidence(model, power=power)
-    fitted = cross_fitted_prior(
-        lists, evidence, find_prior(prior), seed=seed, threads=threads, workers=workers
+    evidence, fitted, choice = _explained(
+        clicks,
+        lists,
+        find_prior(prior),
+        model=model,
+        power=power,
+        options={"seed": seed, "threads": threads, "workers": workers},
     )
     keys = counted.cells.doc_key
     found = beta_posterior(evidence, fitted.q, keys=keys, sums=sums, threads=threads)
@@ -210,7 +244,39 @@ def posterior_of_clicks(
             else action_weights(evidence.sums(evidence.clicked), worth[0], worth[1], sums)
         ),
         sessions=clicks.sessions,
+        choice=choice,
     )
+
+
+def _explained(
+    clicks: DocClicks,
+    lists: RankingDataset,
+    prior: PriorModel,
+    *,
+    model: Clicking,
+    power: float,
+    options: Mapping[str, Any],
+) -> tuple[ClickEvidence, Prior, ClickChoice | None]:
+    """Return the clicks as evidence by a click model, with its prior, and why this model."""
+    reading, sums = clicks.reading, options["workers"].sums
+    if model == "cascade":
+        if reading is None:
+            raise InputError("a cascade needs sessions, and Spark counts docs: use one machine")
+        only = fit_cascade(reading, lists, prior, **options)
+        return only.evidence, only.prior, None
+    evidence = clicks.counted.evidence(model, power=power)
+    fitted = cross_fitted_prior(lists, evidence, prior, **options)
+    if model is not None or reading is None or clicks.dependence is None:
+        return evidence, fitted, None
+    choice = clicks_may_be_a_cascade(reading, clicks.dependence, sums=sums)
+    if not choice.cascade:
+        return evidence, fitted, choice
+    cascade = fit_cascade(reading, lists, prior, **options)
+    p = slot_propensities(reading, clicks.counted, power=power)
+    choice = compared(choice, cascade, reading, lists, (fitted, p), sums=sums)
+    if not choice.cascade:
+        return evidence, fitted, choice
+    return cascade.evidence, cascade.prior, choice
 
 
 def posterior_pairs(
@@ -246,6 +312,8 @@ def posterior_pairs(
         if given["temper"] and hasattr(propensities, "at"):
             power = temper_counts(clicks.counted, lists).followed
         found = posterior_of_clicks(clicks, lists, power=power, prior=prior)
+        if found.choice is not None and found.choice.cascade:
+            warnings.warn(found.choice.sentence, DataWarning, stacklevel=2)
     if known is not None:
         known[key] = found
     return found.pairs(own=given["own"], **options)

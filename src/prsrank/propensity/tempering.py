@@ -276,7 +276,10 @@ def _of_docs(evidence: ClickEvidence, docs: Marks) -> ClickEvidence:
     lengths = np.diff(evidence.offsets)[docs]
     return ClickEvidence(
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        *(getattr(evidence, name)[cells] for name in ("shown", "clicked", "gain", "floor")),
+        *(
+            getattr(evidence, name)[cells]
+            for name in ("shown", "clicked", "gain", "floor", "below")
+        ),
     )
 
 

@@ -158,6 +158,7 @@ def _run(
             evidence.clicked,
             evidence.gain,
             evidence.floor,
+            evidence.below,
             q,
             strength,
             out,
@@ -178,7 +179,7 @@ def _parts(z):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _height(z, left, right, shown, clicked, gain, floor):  # type: ignore[no-untyped-def]
+def _height(z, left, right, shown, clicked, gain, floor, below):  # type: ignore[no-untyped-def]
     """Return log density at z, up to a constant of the doc."""
     theta, rest, log_theta = _parts(z)
     height = left * log_theta + right * (log_theta - z)
@@ -190,11 +191,15 @@ def _height(z, left, right, shown, clicked, gain, floor):  # type: ignore[no-unt
             # 1 - p from 1 - theta: exact also where theta is 1 to rounding
             no_click = max(1 - floor[i] - gain[i] + gain[i] * rest, _LEAST)
             height += (shown[i] - clicked[i]) * np.log(no_click)
+        if below[i] < 1:
+            p = floor[i] + gain[i] * theta
+            no_click = 1 - floor[i] - gain[i] + gain[i] * rest
+            height -= shown[i] * np.log(max(p + no_click * below[i], _LEAST))
     return height
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _slope(z, left, right, shown, clicked, gain, floor):  # type: ignore[no-untyped-def]
+def _slope(z, left, right, shown, clicked, gain, floor, below):  # type: ignore[no-untyped-def]
     """Return the derivative of `_height`, and minus its expected second derivative."""
     theta, rest, _ = _parts(z)
     slope, bend = left * rest - right * theta, (left + right) * theta * rest
@@ -203,17 +208,22 @@ def _slope(z, left, right, shown, clicked, gain, floor):  # type: ignore[no-unty
         p = max(floor[i] + gain[i] * theta, _LEAST)
         no_click = max(1 - floor[i] - gain[i] + gain[i] * rest, _LEAST)
         slope += turn * (clicked[i] / p - (shown[i] - clicked[i]) / no_click)
-        bend += shown[i] * (turn / p) * (turn / no_click)
+        information = shown[i] * (turn / p) * (turn / no_click)
+        if below[i] < 1:
+            whole = p + no_click * below[i]
+            slope -= turn * shown[i] * (1 - below[i]) / whole
+            information *= below[i] / (whole * whole)
+        bend += information
     return slope, bend
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _mode(start, left, right, shown, clicked, gain, floor):  # type: ignore[no-untyped-def]
+def _mode(start, left, right, shown, clicked, gain, floor, below):  # type: ignore[no-untyped-def]
     """Return where the density in z is greatest, and about its standard deviation there."""
     low, high, z = -_WIDEST, _WIDEST, start
     bend = 1.0
     for _ in range(60):
-        slope, bend = _slope(z, left, right, shown, clicked, gain, floor)
+        slope, bend = _slope(z, left, right, shown, clicked, gain, floor, below)
         move = slope / bend
         if move * move * bend < 1e-4:
             break
@@ -229,18 +239,18 @@ def _mode(start, left, right, shown, clicked, gain, floor):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _end(mode, top, move, farthest, left, right, shown, clicked, gain, floor):  # type: ignore[no-untyped-def]
+def _end(mode, top, move, farthest, left, right, shown, clicked, gain, floor, below):  # type: ignore[no-untyped-def]
     """Return how far the density has fallen by _DROP, in a direction, or `farthest`."""
     near = 0.0
     while abs(move) < farthest:
-        if top - _height(mode + move, left, right, shown, clicked, gain, floor) >= _DROP:
+        if top - _height(mode + move, left, right, shown, clicked, gain, floor, below) >= _DROP:
             break
         near, move = move, 2 * move
     if abs(move) >= farthest:
         return np.sign(move) * farthest
     for _ in range(3):
         middle = 0.5 * (near + move)
-        if top - _height(mode + middle, left, right, shown, clicked, gain, floor) < _DROP:
+        if top - _height(mode + middle, left, right, shown, clicked, gain, floor, below) < _DROP:
             near = middle
         else:
             move = middle
@@ -295,23 +305,25 @@ def _integrals(mode, top, unit, start, step, doubt, density, mass):  # type: ign
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log_constant(strength, doubt):  # type: ignore[no-untyped-def]
     """Return what `_height` leaves out of the log density of theta and counts."""
-    left, right, _, clicked, gain, floor = doubt
+    left, right, shown, clicked, gain, floor, below = doubt
     constant = math.lgamma(strength) - math.lgamma(left) - math.lgamma(right)
     for i in range(len(clicked)):
         if clicked[i] > 0 and floor[i] == 0:
             constant += clicked[i] * np.log(gain[i])
+        if below[i] < 1 and shown[i] > clicked[i]:
+            constant += (shown[i] - clicked[i]) * np.log(max(below[i], _LEAST))
     return constant
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _posterior_kernel(  # type: ignore[no-untyped-def]
-    first, last, docs, offsets, shown, clicked, gain, floor, q, strength, out
+    first, last, docs, offsets, shown, clicked, gain, floor, below, q, strength, out
 ):
     density, mass = np.empty(_INTERVALS + 1), np.empty(_INTERVALS)
     for at in range(first, last):
         doc = docs[at]
         cells = slice(offsets[doc], offsets[doc + 1])
-        counts = (shown[cells], clicked[cells], gain[cells], floor[cells])
+        counts = (shown[cells], clicked[cells], gain[cells], floor[cells], below[cells])
         doubt = (strength * q[doc], strength * (1 - q[doc]), *counts)
         mode, spread = _mode(np.log(q[doc] / (1 - q[doc])), *doubt)
         top = _height(mode, *doubt)
