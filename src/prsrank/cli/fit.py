@@ -219,13 +219,13 @@ def _settings(result: FitResult) -> Iterator[str]:
 
 def _estimates(result: FitResult) -> Iterator[str]:
     found = result.evaluation.evaluation
-    base = result.baseline
-    less = f"less {base}"
-    yield f"held-out {METRIC:<9} estimate  95 % interval     {less:>12}  95 % interval"
+    base, kind = result.baseline, found.narrowest
+    less, what = f"less {base}", f"{METRIC} ({kind})"
+    yield f"{what:<18} estimate  95 % interval     {less:>12}  95 % interval"
     for name in dict.fromkeys((LOGGED, base, *result.tuned)):
-        one = found.estimate(name, METRIC)
+        one = found.estimate(name, METRIC, estimator=kind)
         line = f"{name:<18} {one.value:>8.4f}  {one.low:.4f} to {one.high:.4f}"
         if name in result.tuned:
-            gain = found.difference(name, METRIC, against=base)
+            gain = found.difference(name, METRIC, against=base, estimator=kind)
             line += f"  {gain.difference:>+11.4f}  {gain.low:+.4f} to {gain.high:+.4f}"
         yield line

@@ -13,14 +13,18 @@ from prsrank.evaluation.counterfactual import evaluation_of_sums
 from prsrank.evaluation.curve_doubt import CurveDoubt
 from prsrank.evaluation.doc_sums import Regression, sum_docs
 from prsrank.evaluation.query_bootstrap import Sampling
-from prsrank.evaluation.results import LOGGED, CounterfactualEvaluation
+from prsrank.evaluation.results import (
+    CLIPPED,
+    DOUBLY_ROBUST,
+    LOGGED,
+    CounterfactualEvaluation,
+)
 from prsrank.evaluation.warnings import estimate_warnings
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import covered_log
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.curve import PropensityCurve
 
-CLIPPED, DOUBLY_ROBUST = "clipped", "dr"
 DEFAULT_TAU = 0.05
 DEFAULT_METRICS = ("dcg@10", "wmrr", "arp")
 

@@ -10,6 +10,7 @@ from prsrank.files import plain_json
 from prsrank.notebook import Chart, Columns, Shown
 
 LOGGED = "logged"
+CLIPPED, DOUBLY_ROBUST = "clipped", "dr"
 ALL, AT_TOP, AT_OTHERS = "all", "clicked at top", "clicked at others"
 
 
@@ -86,6 +87,12 @@ class CounterfactualEvaluation(Shown):
     samples: int
     seed: int
     confidence: float
+
+    @property
+    def narrowest(self) -> str:
+        """The estimator that decisions rest on: "dr" where there is one, else "clipped" or "ips"."""
+        known = {one.estimator for one in self.estimates}
+        return next(kind for kind in (DOUBLY_ROBUST, CLIPPED, "ips", "snips") if kind in known)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prsrank.evaluation.log_evaluation import CLIPPED
 from prsrank.evaluation.results import Difference
 from prsrank.fit.engine import METRIC
 from prsrank.fit.parts import LogParts
@@ -60,8 +59,9 @@ def choose(
         curve, {name: one.ranker for name, one in tuned.items()},
         against=[preferred], seed=plan.seed,
     )  # fmt: skip
+    kind = found.evaluation.narrowest
     differences = [
-        found.evaluation.difference(name, METRIC, against=preferred, estimator=CLIPPED)
+        found.evaluation.difference(name, METRIC, against=preferred, estimator=kind)
         for name in others
     ]
     return better_shown(preferred, differences)

@@ -305,11 +305,11 @@ def _evidence(
     name: str,
 ) -> Evidence:
     """Return what the verdict rests on."""
-    base = _baseline(plan)
+    base, found = _baseline(plan), evaluation.evaluation
     return Evidence(
         learned=parts.extents[TRAIN].clicks,
         judged=parts.extents[HELD_OUT].clicks,
-        gain=evaluation.evaluation.difference(name, METRIC, against=base),
+        gain=found.difference(name, METRIC, against=base, estimator=found.narrowest),
         baseline=BASELINES[base],
         trees=judged.trees_,
         agreement=Agreement.of(judged, parts.validation.counted(DOCS_FOR_JUDGING)),

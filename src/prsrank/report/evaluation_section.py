@@ -4,8 +4,15 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from prsrank.evaluation.log_evaluation import CLIPPED, DOUBLY_ROBUST, LogEvaluation
-from prsrank.evaluation.results import ALL, CounterfactualEvaluation, Difference, Estimate
+from prsrank.evaluation.log_evaluation import LogEvaluation
+from prsrank.evaluation.results import (
+    ALL,
+    CLIPPED,
+    DOUBLY_ROBUST,
+    CounterfactualEvaluation,
+    Difference,
+    Estimate,
+)
 from prsrank.report.numbers import plain_number
 from prsrank.report.parts import Part, section, series, table
 

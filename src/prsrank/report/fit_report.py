@@ -44,7 +44,7 @@ def conclusions(result: "FitResult") -> list[str]:
     gain = _sentence(_title(name), verdict.gain, BASELINES[result.baseline])
     lines = [f"{verdict.title}: {verdict.reason}.", gain, f"{_title(name)}: {result.choice.why}."]
     if result.baseline != LOGGED:
-        check = found.difference(result.baseline, METRIC, against=LOGGED)
+        check = found.difference(result.baseline, METRIC, against=LOGGED, estimator=found.narrowest)
         lines.append(_sentence("A check: random order", check, "the shuffled order that was shown"))
     if result.evaluation.warnings:
         lines.append(f"Warnings about the estimate: {len(result.evaluation.warnings)}.")
@@ -94,7 +94,7 @@ def _sentence(what: str, one: Difference, name: str) -> str:
     else:
         shown = "the 95 % interval holds 0: no difference shown"
     return (
-        f"{what} against {name}: {METRIC} {one.difference:+.4f}{relative}, "
+        f"{what} against {name}: {METRIC} ({one.estimator}) {one.difference:+.4f}{relative}, "
         f"{one.low:+.4f} to {one.high:+.4f}; {shown}."
     )
 
@@ -184,7 +184,6 @@ def _trial_rows(one: "Tuned") -> list[list[Any]]:
 
 def _evaluation(result: "FitResult") -> Part:
     found = evaluation_section(result.evaluation)
-    found["text"].append("The intervals take the propensities as given.")
     if result.baseline != LOGGED:
         found["text"].append(RANDOM_ORDER)
     return found
