@@ -12,8 +12,8 @@ from prsrank.relevance.dependence import dependence_statistic
 from prsrank.relevance.prior import Prior
 from prsrank.types import Floats, SumOver
 
-# Independent clicks exceed it once in ten thousand logs (chi-squared of 2 degrees).
-DEPENDENT = 18.4
+# Independent clicks exceed it once in a thousand logs (chi-squared of 2 degrees).
+DEPENDENT = 13.8
 # Clicks that depend on one another are a cascade's unless it is so much the worse at them.
 WORSE = -3.0
 # A log without the sessions that have no click shows dependence of its own making.
