@@ -48,8 +48,11 @@ class ClickChoice:
                 "count as seen, and the curve is not used"
             )
         if self.dependence > DEPENDENT:
+            why = "too few lists, or sessions without a click, tell how"
+            if not np.isnan(self.advantage):
+                why = "not as those of users who read from the top"
             return (
-                "clicks of a session depend on one another, but not as in a cascade: "
+                f"clicks of a session depend on one another, but {why}: "
                 "the position-based model is kept"
             )
         return "clicks of a session look independent: the position-based model is kept"
