@@ -139,6 +139,7 @@ def test_sessions_left_out_for_their_clicks_are_no_cascade(lists: RankingDataset
     assert choice is not None
     assert choice.dependence > 100  # without a click above there must be one here or below
     assert not choice.cascade
+    assert "too few" in choice.sentence
 
 
 def test_a_cascade_in_pieces_is_that_of_the_whole_and_needs_sessions(

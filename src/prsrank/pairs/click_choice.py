@@ -12,8 +12,8 @@ from prsrank.relevance.dependence import dependence_statistic
 from prsrank.relevance.prior import Prior
 from prsrank.types import Floats, SumOver
 
-# Independent clicks exceed it once in ten thousand logs (chi-squared of 2 degrees).
-DEPENDENT = 18.4
+# Independent clicks exceed it once in a thousand logs (chi-squared of 2 degrees).
+DEPENDENT = 13.8
 # Clicks that depend on one another are a cascade's unless it is so much the worse at them.
 WORSE = -3.0
 # A log without the sessions that have no click shows dependence of its own making.
@@ -48,8 +48,11 @@ class ClickChoice:
                 "count as seen, and the curve is not used"
             )
         if self.dependence > DEPENDENT:
+            why = "too few lists, or sessions without a click, tell how"
+            if not np.isnan(self.advantage):
+                why = "not as those of users who read from the top"
             return (
-                "clicks of a session depend on one another, but not as in a cascade: "
+                f"clicks of a session depend on one another, but {why}: "
                 "the position-based model is kept"
             )
         return "clicks of a session look independent: the position-based model is kept"

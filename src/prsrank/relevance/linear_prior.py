@@ -93,6 +93,8 @@ class _Scores:
         self.columns, self.evidence, self.threads = columns, evidence, threads
         self.sums = workers.sums
         self.rows = np.flatnonzero(used & (np.diff(evidence.offsets) > 0))
+        # gathered once: every step reads them all
+        self.used = columns[self.rows]
 
     def logits(self, weights: Floats) -> Floats:
         return np.clip(self.columns @ weights, -_WIDEST_LOGIT, _WIDEST_LOGIT)
@@ -132,8 +134,9 @@ class _Scores:
         slope = np.zeros(len(weights))
         curvature = np.zeros((len(weights), len(weights)))
         for start in range(0, len(self.rows), _ROWS):
-            rows = self.rows[start : start + _ROWS]
-            x = self.columns[rows]
+            rows, x = self.rows[start : start + _ROWS], self.used[start : start + _ROWS]
             slope += by_doc[rows] @ x
-            curvature += (x * bend[rows, None]).T @ x
+            # a matrix times its own transpose: BLAS computes one half of it
+            scaled = x * np.sqrt(bend[rows])[:, None]
+            curvature += scaled.T @ scaled
         return self.sums(slope), self.sums(curvature)
