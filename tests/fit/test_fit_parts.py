@@ -207,6 +207,13 @@ def test_steps_of_a_curve_that_few_clicks_bear_are_those_of_the_position_above()
     assert known.verdict.endswith("positions 5-8: taken as the position above")
 
 
+def test_what_is_taken_as_the_position_above_moves_with_it():
+    matrix = [[0, 0, 0], [0, 0.04, 0.01], [0, 0.01, 0.09]]
+    curve = replace(curve_of([1, 0.5, 0.01], [50, 20, 3]), covariance=matrix)
+    expected = [[0, 0, 0, 0]] + [[0, 0.04, 0.04, 0.04]] * 3
+    np.testing.assert_array_equal(covering(curve, 4).covariance, expected)
+
+
 def test_a_curve_that_many_clicks_bear_stays_as_it_is():
     curve = curve_of([1, 0.5, 0.25], [400, 200, 100])
     assert covering(curve, 3) is curve

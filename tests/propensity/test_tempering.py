@@ -112,9 +112,12 @@ def test_tempered_curves() -> None:
     assert tempered(PowerLaw(2.0), 0.5) == PowerLaw(1.0)
     part = Propensities([1, 0.25], [1, 0.16], [1, 0.36], [9, 4], "identified", "known")
     whole = Propensities(
-        [1, 0.49], [1, 0.4], [1, 0.5], [9, 4], "weak", "known", contexts={"phone": part}
+        *([1, 0.49], [1, 0.4], [1, 0.5], [9, 4], "weak", "known"),
+        contexts={"phone": part},
+        covariance=np.diag([0, 0.04]),
     )
     half = tempered(whole, 0.5)
+    np.testing.assert_allclose(half.log_covariance, np.diag([0, 0.01]))
     np.testing.assert_allclose(half.propensity, [1, 0.7])
     np.testing.assert_allclose(half.contexts["phone"].high, [1, 0.6])
     np.testing.assert_allclose(tempered([0.25, 1.0], 0.5), [0.5, 1.0])

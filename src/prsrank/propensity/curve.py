@@ -16,6 +16,8 @@ from prsrank.types import Floats, Longs
 
 _ARRAYS = ("propensity", "low", "high", "clicks")
 _Z = 1.96
+# A longer curve is stored without its covariance, whose size is the square of its length.
+_MOST_STORED = 500
 
 
 class PropensityCurve(Protocol):
@@ -163,12 +165,15 @@ class Propensities(Shown):
         return value
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the curve to a JSON file, whole or not at all; with its covariance, if known."""
+        """Write the curve to a JSON file, whole or not at all; with its covariance, if known.
+
+        Beyond 500 positions the intervals have to do.
+        """
         write_json(path, self._stored())
 
     def _stored(self) -> dict[str, Any]:
         value = self.to_json_dict()
-        if self.covariance is not None:
+        if self.covariance is not None and self.positions <= _MOST_STORED:
             value["covariance"] = self.covariance.tolist()
         if self.contexts:
             value["contexts"] = {name: c._stored() for name, c in self.contexts.items()}
