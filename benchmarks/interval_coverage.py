@@ -32,11 +32,10 @@ from prsrank.evaluation.click_sums import sum_clicks
 from prsrank.evaluation.counterfactual import evaluation_of_sums
 from prsrank.evaluation.log_evaluation import evaluate_on_log
 from prsrank.evaluation.results import CounterfactualEvaluation
-from prsrank.fit.propensities import covering
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import known_lists
 from prsrank.logs.held_out import hold_out
-from prsrank.propensity.curve import Propensities
+from prsrank.propensity.curve import Propensities, covering
 from prsrank.propensity.harvest import HarvestEstimator
 from prsrank.propensity.likelihood import LikelihoodEstimator
 from prsrank.propensity.randomised import RandomisedEstimator

@@ -24,7 +24,7 @@ def one_log(shape: str, density: int, seed: int) -> dict[str, list[float]]:
     from prsrank import HarvestEstimator, PositionBasedModel, simulate_clicks, synthetic_dataset
     from prsrank.clicks.production import logging_part, production_scores
     from prsrank.evaluation.judgements import judge
-    from prsrank.fit.propensities import covering
+    from prsrank.propensity.curve import covering
 
     data = synthetic_dataset(shape, SHAPES[shape], seed=seed)
     makers = [production_scores(data, seed=seed + i) for i in range(3)]

@@ -54,9 +54,8 @@ def judge(shape: str, clicks: int, share: float, seed: int) -> dict[str, tuple[f
     from prsrank.data.synthetic import synthetic_dataset
     from prsrank.evaluation.click_sums import sum_clicks
     from prsrank.evaluation.counterfactual import evaluation_of_sums
-    from prsrank.fit.propensities import covering
     from prsrank.logs.held_out import hold_out
-    from prsrank.propensity.curve import PowerLaw
+    from prsrank.propensity.curve import PowerLaw, covering
     from prsrank.propensity.randomised import RandomisedEstimator
 
     data = synthetic_dataset(shape, LISTS, seed=seed)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from prsrank.errors import DataWarning as DataWarning
     from prsrank.errors import InputError as InputError
     from prsrank.evaluation.log_evaluation import evaluate_on_log as evaluate_on_log
-    from prsrank.fit.propensities import covering as covering
     from prsrank.fit.steps import FitResult as FitResult
     from prsrank.fit.steps import fit_log as fit_log
     from prsrank.fit.steps import repeat_fit as repeat_fit
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from prsrank.pairs.posterior import posterior as posterior
     from prsrank.propensity.curve import PowerLaw as PowerLaw
     from prsrank.propensity.curve import Propensities as Propensities
+    from prsrank.propensity.curve import covering as covering
     from prsrank.propensity.harvest import HarvestEstimator as HarvestEstimator
     from prsrank.propensity.randomised import RandomisedEstimator as RandomisedEstimator
     from prsrank.propensity.regression_em import RegressionEM as RegressionEM
@@ -73,7 +73,7 @@ _HOME = {
     "SwapEstimator": "prsrank.propensity.swap",
     "audit_log": "prsrank.audit.log_audit",
     "concatenate": "prsrank.data.dataset",
-    "covering": "prsrank.fit.propensities",
+    "covering": "prsrank.propensity.curve",
     "evaluate_on_log": "prsrank.evaluation.log_evaluation",
     "fit_log": "prsrank.fit.steps",
     "hold_out": "prsrank.logs.held_out",

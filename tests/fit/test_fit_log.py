@@ -18,13 +18,12 @@ from prsrank.data.storage import read_stored
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.fit import fit_log, propensities, repeat_fit
-from prsrank.fit.propensities import covering
 from prsrank.logs import stored_pieces
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.held_out import hold_out
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.reading import read_click_log
-from prsrank.propensity.curve import PowerLaw, Propensities
+from prsrank.propensity.curve import PowerLaw, Propensities, covering
 from prsrank.propensity.randomised import RandomisedEstimator
 from prsrank.propensity.tempering import Tempering
 from prsrank.rankers.base import load_ranker

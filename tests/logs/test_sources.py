@@ -290,7 +290,10 @@ BROKEN = {
         b"query_id,session_id,doc_id,positon,click\n1,1,1,1,1\n",
         "did you mean 'positon'",
     ),
-    "late.csv": ((HEADER + "q,1,a,1,0\n" * 30_000 + "q,1,b,two,0\n").encode(), "Could not convert"),
+    "late.csv": (
+        (HEADER + "q,1,a,1,0\n" * 30_000 + "q,1,b,two,0\n").encode(),
+        "not text such as 'two'",
+    ),
     "type.csv": ((HEADER + "q,1,a,one,0\nq,1,b,two,1\n").encode(), "'position' must hold whole"),
     "huge.csv": ((HEADER + "q,1,a,1000000000,0\n").encode(), "position 1000000000 is above"),
     "zero.csv": ((HEADER + "q,1,a,0,0\nq,1,b,1,1\n").encode(), "positions start at 1"),
@@ -384,7 +387,7 @@ def test_broken_mappings(tmp_path, text, problem):
     [
         (LogMapping(columns={"query_id": "srch"}), r"no column 'srch' \(for query_id\)"),
         (LogMapping(features=("price",)), r"no column 'price' \(feature\)"),
-        (LogMapping(features=("doc_id",)), "must hold numbers, not VARCHAR"),
+        (LogMapping(features=("doc_id",)), "must hold numbers, not text such as 'a'"),
         (LogMapping(features=("position",)), "says what happened"),
         (LogMapping(features=("x*",)), "no column of numbers matches"),
         (LogMapping(contexts=("device",)), r"no column 'device' \(context\)"),

@@ -17,6 +17,7 @@ class Kind(NamedTuple):
 _LOG_BOTH = "log one row per shown doc, clicked or not"
 _LEAVE_OUT = "leave the feature out"
 _ONE_ROW = "keep one row per (query, session, doc)"
+_FIRST = "'--duplicates first' does it"
 
 KINDS: dict[str, Kind] = {
     "empty-log": Kind("error", "check the path and the export that wrote it"),
@@ -33,14 +34,22 @@ KINDS: dict[str, Kind] = {
     "position-base-mixed": Kind("error", "add 1 to the positions that count from 0"),
     "click-type": Kind("error", "write clicks as 0 and 1, or booleans"),
     "click-missing": Kind("error", "write 0 for a doc that was not clicked"),
-    "click-not-binary": Kind("error", "write 1 for a doc that was clicked, however often, else 0"),
+    "click-not-binary": Kind(
+        "error",
+        "write 1 for a doc that was clicked, however often, else 0; [actions] click = 1 in a mapping "
+        "does it",
+    ),
     "click-without-impression": Kind("error", "log the list with its positions, or drop the rows"),
     "clicked-rows-only": Kind("error", f"{_LOG_BOTH}; clicks alone teach nothing"),
     "no-clicks": Kind("error", "check which column and which actions count as clicks"),
     "no-pairs": Kind("error", _LOG_BOTH),
-    "duplicate-rows": Kind("error", _ONE_ROW),
-    "impression-and-click-rows": Kind("error", f"{_ONE_ROW}, its click the largest of its rows"),
-    "duplicate-doc": Kind("error", f"{_ONE_ROW}: the first position at which it was shown"),
+    "duplicate-rows": Kind("error", f"{_ONE_ROW}; {_FIRST}"),
+    "impression-and-click-rows": Kind(
+        "error", f"{_ONE_ROW}, its click the largest of its rows; {_FIRST}"
+    ),
+    "duplicate-doc": Kind(
+        "error", f"{_ONE_ROW}: the first position at which it was shown; {_FIRST}"
+    ),
     "duplicate-position": Kind("error", "number the positions of a list 1, 2, 3, ... throughout"),
     "session-several-rankings": Kind("error", "give every shown list a session id of its own"),
     "session-not-constant": Kind("error", "write one value per session"),
@@ -103,6 +112,8 @@ KINDS: dict[str, Kind] = {
     "lists-without-clicks": Kind("note", "nothing: they count in click rates, but give no pairs"),
     "repeated-lists": Kind("note", "nothing: equal lists are stored once"),
     "session-id-shared": Kind("note", "nothing: a session is a pair (query_id, session_id)"),
+    "duplicates-left-out": Kind("note", "nothing, if the first position is the one that counts"),
+    "nulls-read": Kind("note", "nothing, if that is what they mean"),
     "positions-rebased": Kind("note", "nothing"),
     "position-base": Kind("note", "nothing"),
 }

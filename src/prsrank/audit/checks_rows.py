@@ -42,6 +42,12 @@ _GATHERED = {
 }
 
 
+_READ = {
+    "repeated_docs": ("duplicates-left-out", "rows show a doc again in its session: left out"),
+    "words_for_nothing": ("nulls-read", "words such as NULL are read as missing values"),
+}
+
+
 def check_source(tables: EventTables) -> Iterator[Finding]:
     """Report clicks without an impression, and what UBI's queries and events disagree on."""
     noticed = tables.source.findings
@@ -49,6 +55,9 @@ def check_source(tables: EventTables) -> Iterator[Finding]:
         count = noticed.get(name, 0)
         if count:
             yield Finding(code, f"{what} ({count:,})", count=count)
+    for name, (code, what) in _READ.items():
+        if noticed.get(name):
+            yield Finding(code, f"{noticed[name]:,} {what}", count=noticed[name])
     if noticed.get("positions_from") == 0:
         yield Finding("positions-rebased", "ordinals count from 0 and were raised by 1")
     if "impression" in tables.source.types and "clicks_not_in_list" not in noticed:

@@ -17,6 +17,7 @@ from prsrank.evaluation.results import LOGGED
 from prsrank.fit import FitResult, fit_log, repeat_fit
 from prsrank.fit.engine import METRIC
 from prsrank.report.fit_report import conclusions
+from prsrank.report.numbers import fixed_text, range_text
 
 _INPUTS = ("log", "data", "features", "propensity", "out", "from_", "spark", "json")
 
@@ -224,8 +225,9 @@ def _estimates(result: FitResult) -> Iterator[str]:
     yield f"{what:<18} estimate  95 % interval     {less:>12}  95 % interval"
     for name in dict.fromkeys((LOGGED, base, *result.tuned)):
         one = found.estimate(name, METRIC, estimator=kind)
-        line = f"{name:<18} {one.value:>8.4f}  {one.low:.4f} to {one.high:.4f}"
+        line = f"{name:<18} {one.value:>8.4f}  {range_text(one.low, one.high)}"
         if name in result.tuned:
             gain = found.difference(name, METRIC, against=base, estimator=kind)
-            line += f"  {gain.difference:>+11.4f}  {gain.low:+.4f} to {gain.high:+.4f}"
+            line += f"  {fixed_text(gain.difference, '+.4f'):>11}  "
+            line += range_text(gain.low, gain.high, "+.4f")
         yield line

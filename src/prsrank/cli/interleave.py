@@ -12,6 +12,7 @@ from prsrank.errors import DataWarning
 from prsrank.evaluation.interleaving import InterleavingTest, compare_credit
 from prsrank.evaluation.interleaving_log import Credit, credit_of
 from prsrank.logs.sources import open_events
+from prsrank.report.numbers import fixed_text, range_text
 
 By = Annotated[
     str,
@@ -78,6 +79,6 @@ def _lines(test: InterleavingTest, credit: Credit) -> list[str]:
         _VERDICTS[test.verdict].format(new=new, production=production),
         f"{test.sessions:,} sessions of {test.queries:,} queries{left_out}: {test.new:,.0f} clicks "
         f"on docs of {new} ({test.share:.1%}), {test.production:,.0f} on docs of {production}",
-        f"{test.difference:+.4f} clicks per session ({test.confidence:.0%} interval {test.low:+.4f} "
-        f"to {test.high:+.4f}, p = {test.p_value:.2g}, by {test.by})",
+        f"{fixed_text(test.difference, '+.4f')} clicks per session ({test.confidence:.0%} interval "
+        f"{range_text(test.low, test.high, '+.4f')}, p = {test.p_value:.2g}, by {test.by})",
     ]

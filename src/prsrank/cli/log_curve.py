@@ -11,9 +11,9 @@ from prsrank.audit import audit
 from prsrank.cli.arguments import working
 from prsrank.cli.log_inputs import LogOptions
 from prsrank.errors import InputError
-from prsrank.fit.propensities import covering, given_curve
+from prsrank.fit.propensities import given_curve
 from prsrank.logs.click_log import ClickLog
-from prsrank.propensity.curve import Propensities, learned_curve
+from prsrank.propensity.curve import Propensities, covering, learned_curve
 from prsrank.propensity.estimators import estimator
 from prsrank.propensity.identification import Identified
 from prsrank.types import Floats

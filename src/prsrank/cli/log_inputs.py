@@ -10,8 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from prsrank.cli.arguments import Fold, RelevantFrom, working
-from prsrank.cli.log_options import AnyLog, Column, Features, Lists, MappingFile, Memory, NamedLog
+from prsrank.cli.log_options import (
+    AnyLog,
+    Column,
+    Decimal,
+    Duplicates,
+    Features,
+    Lists,
+    MappingFile,
+    Memory,
+    NamedLog,
+    Nulls,
+)
 from prsrank.cli.option_groups import DataOptions
+from prsrank.cli.standard_input import as_file
 from prsrank.errors import InputError
 from prsrank.fit.manifest import is_fit, read_manifest
 from prsrank.fit.plan import Plan
@@ -34,6 +46,9 @@ class LogOptions:
     log: AnyLog
     column: Column = None
     mapping: MappingFile = None
+    null: Nulls = None
+    decimal: Decimal = None
+    duplicates: Duplicates = None
     memory: Memory = None
 
     @cached_property
@@ -41,10 +56,10 @@ class LogOptions:
         """What the fit was asked whose folder stands for its inputs; None for a log."""
         return run_of(self.log)
 
-    @property
+    @cached_property
     def path(self) -> str:
         """Where the log itself is."""
-        return self.log if self.run is None else self.run.log
+        return as_file(self.log) if self.run is None else self.run.log
 
     @property
     def curve(self) -> str | None:
@@ -57,7 +72,13 @@ class LogOptions:
         known = LogMapping() if self.run is None else self.run.mapping
         if self.mapping is not None:
             known = read_mapping(self.mapping)
-        return known.with_columns(self.column or [])
+        known = known.with_columns(self.column or [])
+        return replace(
+            known,
+            nulls=known.nulls if self.null is None else tuple(self.null),
+            decimal=self.decimal or known.decimal,
+            duplicates=self.duplicates or known.duplicates,
+        )
 
     def clicks(self, contexts: Sequence[str] | None = None) -> "ClickLog":
         """Read the sessions."""
@@ -79,11 +100,11 @@ class TableOptions(LogOptions):
 
     features: Features = None
 
-    @property
+    @cached_property
     def table(self) -> str | None:
         """The table of features, if there is one."""
         if self.features is not None:
-            return self.features
+            return as_file(self.features)
         given = self.meaning().feature_table
         return given if given is not None or self.run is None else self.run.table
 
@@ -102,7 +123,7 @@ class LogInputs(TableOptions):
     fold = 1
     lists = "query"
 
-    @property
+    @cached_property
     def table(self) -> str | None:
         """The table of features, if they come in one."""
         if self.data is not None and self.features is not None:
@@ -227,7 +248,8 @@ class ModelInputs(FoldInputs):
 def features_for(ranker: "Ranker", lists: "RankingDataset") -> "RankingDataset":
     """Return lists with the features that a ranker was trained on, in its order.
 
-    They are found by name; lists that know none of the names are taken as they are.
+    They are found by name; lists whose features are only numbered, and those that know none of
+    the names, are taken as they are.
 
     Raises:
         InputError: if only some of them are there.
@@ -235,7 +257,8 @@ def features_for(ranker: "Ranker", lists: "RankingDataset") -> "RankingDataset":
     names = tuple(getattr(ranker, "feature_names_", ()))
     index = {name: column for column, name in enumerate(lists.feature_names)}
     missing = [name for name in names if name not in index]
-    if names == lists.feature_names or len(missing) == len(names):
+    numbered = lists.feature_names == tuple(str(i + 1) for i in range(len(index)))
+    if numbered or names == lists.feature_names or len(missing) == len(names):
         return lists
     if missing:
         raise InputError(f"the lists have no feature {missing[0]!r}, which the model learned from")

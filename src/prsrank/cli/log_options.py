@@ -15,8 +15,8 @@ AnyLog = Annotated[
     typer.Argument(
         metavar="LOG",
         help="A click log: Parquet, CSV or JSONL of events, a folder or glob of them, a compact "
-        "log, or a folder with ubi_queries and ubi_events. A folder that fit wrote stands for its "
-        "inputs.",
+        "log, or a folder with ubi_queries and ubi_events; - reads standard input. A folder that fit "
+        "wrote stands for its inputs.",
     ),
 ]
 NamedLog = Annotated[
@@ -36,6 +36,30 @@ MappingFile = Annotated[
         "--mapping",
         metavar="TOML",
         help="A file that says which columns mean what and which actions count.",
+    ),
+]
+Nulls = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--null",
+        metavar="WORD",
+        help="What stands for a missing number, such as NULL or -999; may be repeated. Default: "
+        "NULL, N/A and the like, with a notice.",
+    ),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(
+        "--decimal", metavar=", or .", help="The decimal sign. Default: found out, with a notice."
+    ),
+]
+Duplicates = Annotated[
+    str | None,
+    typer.Option(
+        "--duplicates",
+        metavar="first|error",
+        help="Of a doc that a session shows again: only the first counts (first), or the log "
+        "cannot be used (error, the default).",
     ),
 ]
 Features = Annotated[

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from typer.core import TyperCommand
 
 from prsrank.cli.arguments import Data, Fold, NamedData, RelevantFrom, working
+from prsrank.files import check_writable
 
 if TYPE_CHECKING:
     from prsrank.data.collections import Collection
@@ -31,6 +33,10 @@ _TABLES = {
     "formats": "prsrank.export.formats:FORMATS",
     "judgements": "prsrank.evaluation.judgement_files:JUDGEMENT_FORMATS",
 }
+
+
+_WRITTEN = ("out", "plot", "html")
+"""The options that say where to write; what cannot be written is said before the work."""
 
 
 class _DataSet:
@@ -89,6 +95,9 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**given: Any) -> None:
+        for name in _WRITTEN:
+            if isinstance(given.get(name), Path):
+                check_writable(given[name])
         for name, group in groups.items():
             given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
         command(**given)

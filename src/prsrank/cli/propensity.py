@@ -1,5 +1,6 @@
 """The command `prsrank propensity`."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -13,12 +14,13 @@ from prsrank.cli.log_options import Spark, find_runner
 from prsrank.errors import InputError
 from prsrank.fit.engine import EngineLog
 from prsrank.fit.local import LocalLog
-from prsrank.logs.pieces import LocalPieces
+from prsrank.logs.pieces import Extent, LocalPieces
 from prsrank.propensity.context import estimate_by_context
-from prsrank.propensity.curve import Propensities
+from prsrank.propensity.curve import Propensities, covering
 from prsrank.propensity.estimators import estimator
 from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.tempering import Tempering, temper_counts
+from prsrank.report.numbers import fixed_text
 from prsrank.report.propensity_figure import plot_propensities
 from prsrank.types import Estimator
 
@@ -44,6 +46,17 @@ class _Curve:
     context: str | None = typer.Option(
         None, metavar="COLUMN", help="A curve for each value of a column."
     )
+
+    cover: bool = typer.Option(
+        False,
+        "--cover",
+        help="Give a position without an estimate, or with one of few clicks, that of the position "
+        "above, as fit does.",
+    )
+
+    def covered(self, curve: Propensities, depth: int) -> Propensities:
+        """Return a curve that knows all positions, if that is asked for and it is a curve."""
+        return covering(curve, depth) if self.cover and not _unknown(curve) else curve
 
     def estimator(self, name: str) -> "Estimator":
         """Return the estimator with these settings, as far as it takes them."""
@@ -81,11 +94,11 @@ def propensity(
     estimators = {name: curve.estimator(name) for name in curve.method}
     lists = inputs.dataset("train")
     if lists is None and curve.context is None:
-        found = _estimated(inputs, estimators, spark, seed)
+        found = _estimated(inputs, curve, estimators, spark, seed)
     elif spark is not None:
         raise InputError("--data and --context do not run on Spark")
     else:
-        found = _in_memory(inputs, estimators, lists, curve.context, seed)
+        found = _in_memory(inputs, curve, estimators, lists, seed)
     result, check = found[curve.method[0]]
     unknown = _unknown(result)
     # a curve of nothing is not written: what would read it could only fail
@@ -121,7 +134,11 @@ def _unknown(curve: Propensities) -> bool:
 
 
 def _estimated(
-    log: FoldInputs, estimators: "dict[str, Estimator]", spark: str | None, seed: int
+    log: FoldInputs,
+    how: _Curve,
+    estimators: "dict[str, Estimator]",
+    spark: str | None,
+    seed: int,
 ) -> _Found:
     """Estimate from sessions alone, wherever and in however many pieces they lie."""
     meaning, table = log.meaning(), log.table
@@ -130,19 +147,23 @@ def _estimated(
             pieces = runner.sessions(source)
         with working(f"estimating: {', '.join(estimators)}"):
             curves = {n: one.estimate_pieces(pieces, seed=seed) for n, one in estimators.items()}
+            if how.cover:
+                depth = pieces.total(Extent.of).depth
+                curves = {name: how.covered(curve, depth) for name, curve in curves.items()}
         if table is None and (not source.features or spark is not None):
             return {name: (curve, None) for name, curve in curves.items()}
         with working("checking by the clicks"):
             # features of a doc may change between sessions, which then have lists of their own
-            how = "query" if table is not None else "session"
-            loaded = runner.load(source, mapping=meaning, table=table, lists=how)
+            by = "query" if table is not None else "session"
+            loaded = runner.load(source, mapping=meaning, table=table, lists=by)
             return {name: (curve, _checked(curve, loaded, seed)) for name, curve in curves.items()}
 
 
 def _in_memory(
-    log: FoldInputs, estimators: "dict[str, Estimator]", lists: Any, context: str | None, seed: int
+    log: FoldInputs, how: _Curve, estimators: "dict[str, Estimator]", lists: Any, seed: int
 ) -> _Found:
     """Estimate from one log and its lists."""
+    context = how.context
     clicks = log.clicks(None if context is None else [context])
     found: _Found = {}
     for name, chosen in estimators.items():
@@ -152,6 +173,7 @@ def _in_memory(
                 found[name] = curve, None
                 continue
             curve = chosen.estimate(clicks, dataset=lists, seed=seed)
+            curve = how.covered(curve, clicks.max_position)
             known = LocalLog(LocalPieces([clicks]), lists).covered()
             found[name] = curve, _checked(curve, known, seed)
     return found
@@ -173,7 +195,8 @@ def _show(name: str, curve: "Propensities", check: Tempering | None) -> None:
     typer.echo("position  propensity        95 % interval      clicks")
     for k in range(min(curve.positions, _SHOWN)):
         p, low, high = (_number(x[k]) for x in (curve.propensity, curve.low, curve.high))
-        typer.echo(f"{k + 1:>8}  {p:>10}  {low:>9} to {high:>7}  {curve.clicks[k]:>10,}")
+        interval = f"{low:>9} to {high:>7}" if "-" not in (low, high) else f"{'no interval':>20}"
+        typer.echo(f"{k + 1:>8}  {p:>10}  {interval}  {curve.clicks[k]:>10,}")
     if curve.positions > _SHOWN:
         typer.echo(f"     ... and {curve.positions - _SHOWN} more (--json shows all)")
     if check is not None:
@@ -181,4 +204,4 @@ def _show(name: str, curve: "Propensities", check: Tempering | None) -> None:
 
 
 def _number(value: float) -> str:
-    return "-" if value != value else f"{value:.4f}"
+    return fixed_text(value) if math.isfinite(value) else "-"

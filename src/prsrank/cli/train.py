@@ -110,8 +110,8 @@ def _trained(
         sessions = inputs.loaded(runner, source, "train")
         if sessions.left_out:
             raise InputError(
-                f"{inputs.path}: {sessions.left_out} sessions show docs that are in the log but "
-                f"not in {inputs.source}"
+                f"{inputs.path}: {sessions.left_out} sessions show docs that are in the log but not "
+                f"in the {'table' if inputs.collection is None else 'data set'} {inputs.source}"
             )
         clicks = sessions.extent().clicks
         if stop_on == "clicks":

@@ -212,3 +212,18 @@ def _sync(path: Path) -> None:
 
 def _escaped(name: str) -> str:
     return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in name)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise an InputError if nothing can be written at `path`; to be asked before long work.
+
+    Folders that are not there yet are not made.
+    """
+    target = Path(path)
+    parents = (parent for parent in target.absolute().parents if parent.exists())
+    try:
+        # permission bits do not tell of read-only disks, and do not bind everybody
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=next(parents)):
+            pass
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {error.strerror}") from error

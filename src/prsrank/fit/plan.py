@@ -95,8 +95,8 @@ class Plan:
     @property
     def propensity_file(self) -> str | None:
         """The file of propensities, if they come in one."""
-        named = (*ESTIMATORS, "auto", "log")
-        given = self.propensity in named or self.propensity.startswith("power:")
+        named = self.propensity in ESTIMATORS or self.propensity in ("auto", "log")
+        given = named or self.propensity.startswith("power:")
         return None if given else self.propensity
 
     def inputs(self) -> dict[str, str]:
@@ -124,8 +124,8 @@ class Plan:
         """Return the plan that `to_json_dict` wrote."""
         try:
             mapping = dict(value["mapping"])
-            for name in ("contexts", "features"):
-                mapping[name] = tuple(mapping[name])
+            for name in ("contexts", "features", "nulls"):
+                mapping[name] = tuple(mapping.get(name, ()))
             return cls(**{**value, "mapping": LogMapping(**mapping)})
         except (KeyError, TypeError, InputError) as error:
             raise InputError(f"{where}: its settings cannot be used: {error}") from error

@@ -14,7 +14,7 @@ from prsrank.data.collections import open_collection
 from prsrank.errors import DataWarning, InputError
 from prsrank.evaluation.log_evaluation import LogEvaluation
 from prsrank.evaluation.results import LOGGED
-from prsrank.files import FileName, atomic_output, write_json
+from prsrank.files import FileName, atomic_output, check_writable, write_json
 from prsrank.fit.choice import Choice, choose
 from prsrank.fit.engine import METRIC, Engine, EngineLog
 from prsrank.fit.frames import kept_inputs
@@ -354,6 +354,7 @@ def _check_free(folder: Path) -> None:
         raise InputError(f"{folder}: is a folder with other things in it")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: exists and is not a folder")
+    check_writable(folder)
 
 
 def _evaluated(

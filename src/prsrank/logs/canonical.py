@@ -5,8 +5,16 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from prsrank.errors import InputError
-from prsrank.logs.event_source import OPTIONAL, REQUIRED, EventSource, nearest_column
+from prsrank.logs.duplicates import first_shown
+from prsrank.logs.event_source import (
+    OPTIONAL,
+    REQUIRED,
+    EventSource,
+    instead_of_numbers,
+    nearest_column,
+)
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.number_texts import read_numbers
 from prsrank.logs.sql_text import quoted_name, quoted_text
 
 _PLAIN = ("query_id", "session_id", "doc_id")
@@ -15,7 +23,7 @@ _OUTCOMES = ("position", "click", "weight", "propensity", "action")
 _Source = TypeVar("_Source", bound=EventSource)
 
 
-def canonical_events(table: _Source, mapping: LogMapping) -> _Source:
+def canonical_events(table: _Source, mapping: LogMapping, *, name: str = "the log") -> _Source:
     """Return events under the names of `prsrank.logs.mapping.MEANINGS`, unchecked.
 
     Contexts and features keep their names; other columns are left out. Where rows are single
@@ -29,11 +37,20 @@ def canonical_events(table: _Source, mapping: LogMapping) -> _Source:
     columns = _Columns(table, mapping)
     values = dict(columns.plain()) | columns.extra()
     if not columns.has_actions_in_rows():
-        return table.select(_listed(values | columns.outcome()))
+        events = table.select(_listed(values | columns.outcome()))
+        return first_shown(events, name=name) if mapping.duplicates == "first" else events
     values |= {"counted": columns.action_weight(), "row_position": columns.position()}
     kept = [name for name in values if name not in (*_PLAIN, "counted", "row_position")]
     ids = ", ".join(_PLAIN)
     return table.select(_listed(values)).grouped(ids, ", ".join((ids, *_gathered(kept))))
+
+
+def with_numbers(table: _Source, mapping: LogMapping, *, name: str) -> _Source:
+    """Return a table whose columns that mean numbers are numbers, though they be written as text.
+
+    See `prsrank.logs.number_texts.read_numbers`.
+    """
+    return read_numbers(table, list(_Columns(table, mapping).numbers()), mapping, name=name)
 
 
 def feature_columns(table: EventSource, mapping: LogMapping) -> tuple[str, ...]:
@@ -144,15 +161,28 @@ class _Columns:
         # Spark's greatest takes two values at least
         return f"greatest(0.0::DOUBLE, {', '.join(parts)})"
 
-    def features(self) -> Iterator[str]:
+    def numbers(self) -> Iterator[str]:
+        """Yield the columns that are wanted as numbers, whatever they hold."""
+        yield from (self.mapping.column(name) for name in _OUTCOMES if name != "action")
+        if not self.has_actions_in_rows():
+            yield from self.mapping.actions
+        for pattern in self.mapping.features:
+            yield from self._matching(pattern)
+
+    def _matching(self, pattern: str) -> list[str]:
+        """Return the columns that a name or pattern of features stands for, of any type."""
+        # a column may be named like a pattern, such as tf[title]
+        if pattern in self.table.types:
+            return [pattern]
         taken = {self.mapping.column(meaning) for meaning in (*REQUIRED, *_OUTCOMES)}
         taken |= {*self.mapping.columns.values(), *self.mapping.contexts, *self.mapping.actions}
+        return [n for n in self.table.types if n not in taken and fnmatch.fnmatchcase(n, pattern)]
+
+    def features(self) -> Iterator[str]:
         given: dict[str, None] = {}
         for pattern in self.mapping.features:
-            # a column may be named like a pattern, such as tf[title]
             if pattern not in self.table.types and any(sign in pattern for sign in "*?["):
-                found = [n for n in self.table.types if fnmatch.fnmatchcase(n, pattern)]
-                numbers = [n for n in found if n not in taken and self._is_feature(n)]
+                numbers = [n for n in self._matching(pattern) if self._is_feature(n)]
                 if not numbers:
                     raise InputError(f"no column of numbers matches the features {pattern!r}")
                 given |= dict.fromkeys(numbers)
@@ -162,8 +192,9 @@ class _Columns:
             if pattern in outcomes | set(self.mapping.actions):
                 raise InputError(f"column {pattern!r} says what happened and can be no feature")
             if not self._is_feature(pattern):
-                kind = self.table.types[pattern]
-                raise InputError(f"feature {pattern!r} must hold numbers, not {kind}")
+                raise InputError(
+                    f"feature {pattern!r} must hold numbers, {instead_of_numbers(self.table, pattern)}"
+                )
             given[pattern] = None
         yield from given
 
@@ -176,7 +207,7 @@ class _Columns:
             known = self.table.types
             hint = f" (for {meaning})" if name != meaning else nearest_column(name, known)
             if meaning == "session_id" and name == meaning:
-                hint += "; where every query is one session: --column session_id=QUERY'S COLUMN"
+                hint += "; where every query is one session, map session_id to the query's column"
             raise InputError(f"the log has no column {name!r}{hint}")
         return quoted_name(name)
 
@@ -188,5 +219,5 @@ class _Columns:
     def _check_number(self, name: str, what: str) -> None:
         if not self.table.is_number(name):
             raise InputError(
-                f"column {name!r} ({what}) must hold numbers, not {self.table.types[name]}"
+                f"column {name!r} ({what}) must hold numbers, {instead_of_numbers(self.table, name)}"
             )

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.logs.row_rules import row_rules, type_rules
+from prsrank.logs.sql_text import quoted_name
 from prsrank.logs.tables import errors_in_one_line as errors_in_one_line
 from prsrank.logs.tables import open_table
 
@@ -80,8 +81,13 @@ class EventSource(ABC):
         """Drop a table that was kept."""
 
     @abstractmethod
-    def open_table(self, path: FileName | Sequence[FileName]) -> Self:
-        """Open files beside the log: a table that queries can be run over together with it."""
+    def open_table(self, path: FileName | Sequence[FileName], *, ids: Sequence[str] = ()) -> Self:
+        """Open files beside the log: a table that queries can be run over together with it.
+
+        Args:
+            path: the files.
+            ids: columns that hold ids; see `prsrank.logs.tables.open_table`.
+        """
 
     def rows(self, columns: str, *, where: str = "true", limit: int = 1) -> list[tuple[Any, ...]]:
         """Return the first rows for which a condition holds, as tuples."""
@@ -155,10 +161,10 @@ class LogSource(EventSource):
         """Drop a table that was kept."""
         self.query(f"DROP TABLE IF EXISTS {name}")
 
-    def open_table(self, path: FileName | Sequence[FileName]) -> Self:
+    def open_table(self, path: FileName | Sequence[FileName], *, ids: Sequence[str] = ()) -> Self:
         """Open files beside the log."""
         table = replace(self, name=str(path), contexts=(), features=(), findings={})
-        return table._of(open_table(self.connection, path))
+        return table._of(open_table(self.connection, path, ids=ids))
 
     def _of(self, relation: "DuckDBPyRelation") -> Self:
         return replace(self, relation=relation, types=source_of(relation).types)
@@ -236,7 +242,8 @@ def check_columns(source: EventSource, contexts: Sequence[str]) -> None:
         raise InputError("the log is empty: it has no rows")
     for rule in type_rules(source):
         kind = source.types[rule.column]
-        raise InputError(f"column {rule.column!r} must hold {rule.wanted}, not {kind}")
+        held = instead_of_numbers(source, rule.column) if "number" in rule.wanted else f"not {kind}"
+        raise InputError(f"column {rule.column!r} must hold {rule.wanted}, {held}")
 
 
 def check_rows(source: EventSource) -> int:
@@ -264,6 +271,19 @@ def check_rows(source: EventSource) -> int:
                 f"{named['doc_id']} of session {named['session_id']} of query {named['query_id']}"
             )
     return int(total)
+
+
+def instead_of_numbers(source: EventSource, name: str) -> str:
+    """Return words that say what a column holds instead of numbers: its type, or a text."""
+    column = quoted_name(name)
+    if source.is_text(name):
+        # a decimal comma is the likelier trouble, but a word the clearer
+        for text in (f"replace({column}, ',', '.')", column):
+            no_number = f"{column} IS NOT NULL AND TRY_CAST({text} AS DOUBLE) IS NULL"
+            found = source.rows(column, where=no_number)
+            if found:
+                return f"not text such as {found[0][0]!r}"
+    return f"not {source.types[name]}"
 
 
 def _relation(connection: "DuckDBPyConnection", frame: Any, file: Path) -> "DuckDBPyRelation":
@@ -313,8 +333,46 @@ def _kind(value: object) -> str:
     return "int" if isinstance(value, np.integer) else type(value).__name__
 
 
+_OTHER_NAMES = {
+    "query_id": (
+        "query",
+        "qid",
+        "q",
+        "srch_id",
+        "search_id",
+        "query_text",
+        "user_query",
+        "keyword",
+    ),
+    "session_id": ("session", "sid", "visit_id", "request_id", "search_id", "srch_id"),
+    "doc_id": ("doc", "docid", "document_id", "item_id", "item", "product_id", "prop_id", "url"),
+    "position": ("rank", "pos", "ordinal", "slot"),
+    "click": ("clicked", "clicks", "is_click", "is_clicked", "click_bool"),
+}
+"""What other programs call the columns that a log must have."""
+
+_MOST_COLUMNS = 20
+
+
 def nearest_column(name: str, known: Mapping[str, str]) -> str:
-    """Return words that name the column nearest to `name`, or else all columns."""
+    """Return words that name a column that may well be meant by `name`, or else the columns.
+
+    >>> nearest_column("session_id", {"doc_id": "", "sid": ""})
+    "; did you mean 'sid'?"
+    >>> nearest_column("session_id", {"doc_id": "", "x": ""})
+    '; it has doc_id, x'
+    """
     lower = {column.lower(): column for column in known}
-    close = difflib.get_close_matches(name, lower, n=1, cutoff=0.4)
-    return f"; did you mean {lower[close[0]]!r}?" if close else f"; it has {', '.join(known)}"
+    close = [other for other in _OTHER_NAMES.get(name, ()) if other in lower]
+    # what has a meaning of its own is not meant, nor is a name that shares only the ending
+    free = {_stem(column): column for column in lower if column not in REQUIRED}
+    close += [free[one] for one in difflib.get_close_matches(_stem(name), free, 1, cutoff=0.75)]
+    if close:
+        return f"; did you mean {lower[close[0]]!r}?"
+    columns = list(known)[:_MOST_COLUMNS]
+    more = len(known) - len(columns)
+    return f"; it has {', '.join(columns)}{f' and {more} more' if more else ''}"
+
+
+def _stem(name: str) -> str:
+    return name.lower().removesuffix("id").rstrip("_")

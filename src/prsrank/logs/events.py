@@ -221,7 +221,10 @@ class _Sessions:
         repeated = first_repeated_doc(ranking_offsets, shown)
         if repeated >= 0:
             doc = self.columns.id("doc_id", events, int(slots[repeated]))
-            raise InputError(f"doc {doc} twice in {self._name(int(slots[repeated]))}")
+            raise InputError(
+                f"doc {doc} twice in {self._name(int(slots[repeated]))}; duplicates = 'first' keeps "
+                "the first of each"
+            )
         query_ranks, ranking_query = np.unique(
             keys["query_id"].ranks(query[firsts]), return_inverse=True
         )

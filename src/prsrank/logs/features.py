@@ -11,7 +11,7 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset, id_array
 from prsrank.errors import InputError
 from prsrank.files import FileName
-from prsrank.logs.canonical import feature_columns
+from prsrank.logs.canonical import feature_columns, with_numbers
 from prsrank.logs.event_source import EventSource, LogSource, nearest_column, source_of
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sql_text import quoted_name, quoted_text
@@ -38,10 +38,10 @@ def lists_of_log(source: LogSource) -> RankingDataset:
     """
     if not source.features:
         raise InputError(
-            f"{source.name}: no features: name columns of the log ([features] columns in the "
-            "mapping) or a table (--features)"
+            f"{source.name}: no features: name columns of the log in the mapping, or give a table of "
+            "features"
         )
-    hint = "; '--lists session' makes a list of its own of every set of features"
+    hint = "; lists by session make a list of its own of every set of features"
     return _dataset(source, source.features, "the log", hint)
 
 
@@ -73,7 +73,7 @@ def keyed_table(
     source: _Source, table: FileName | Sequence[FileName], mapping: LogMapping
 ) -> tuple[_Source, tuple[str, ...]]:
     """Open a table of features beside a log: query_id, doc_id, features; and those columns."""
-    return _keyed(source.open_table(table), mapping)
+    return _keyed(source.open_table(table, ids=mapping.ids), mapping)
 
 
 def read_table(
@@ -93,15 +93,18 @@ def read_table(
         InputError: if the table cannot be read, or two rows of a doc disagree.
     """
     with connected(memory=memory) as connection:
-        opened = source_of(open_table(connection, table))
+        known = mapping or LogMapping()
+        opened = source_of(open_table(connection, table, ids=known.ids))
         rows = replace(opened, name=str(table), connection=connection)
-        return _dataset(*_keyed(rows, mapping or LogMapping()), rows.name, "")
+        return _dataset(*_keyed(rows, known), rows.name, "")
 
 
 def _keyed(rows: _Source, mapping: LogMapping) -> tuple[_Source, tuple[str, ...]]:
     keys = {meaning: _key(rows, mapping, meaning) for meaning in ("query_id", "doc_id")}
     chosen = LogMapping(columns=keys, features=mapping.features or ("*",))
+    chosen = replace(chosen, nulls=mapping.nulls, decimal=mapping.decimal)
     with named_errors(rows.name):
+        rows = with_numbers(rows, chosen, name=rows.name)
         features = feature_columns(rows, chosen)
     columns = [f"{quoted_name(column)} AS {key}" for key, column in keys.items()]
     return rows.select(", ".join([*columns, *map(quoted_name, features)])), features

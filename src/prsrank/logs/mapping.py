@@ -12,7 +12,10 @@ from prsrank.files import FileName, read_toml
 from prsrank.logs.event_source import OPTIONAL, REQUIRED
 
 MEANINGS = (*REQUIRED, *OPTIONAL, "client_id", "action")
-_KEYS = ("columns", "actions", "features", "positions_from", "context", "random")
+_IDS = ("query_id", "session_id", "doc_id", "client_id")
+DUPLICATES = ("error", "first")
+_READING = ("nulls", "decimal", "duplicates")
+_KEYS = ("columns", "actions", "features", "positions_from", "context", "random", *_READING)
 _FEATURE_KEYS = ("columns", "table")
 
 
@@ -34,6 +37,11 @@ class LogMapping:
         features: columns of the log that are features; `*` and `?` stand for any letters.
         feature_table: a second table keyed by (query_id, doc_id) that holds the features.
         positions_from: the first position, 0 or 1; None: 1, or for UBI what the log shows.
+        nulls: words, or numbers, that stand for a missing value in a column of numbers. Empty:
+            NULL, N/A and the like, where all other values of the column are numbers.
+        decimal: "," or "."; None: a comma where nothing else fits.
+        duplicates: of a doc that a session shows more than once. "error": such a log cannot be
+            used; "first": all but the first are left out.
 
     >>> mapping = LogMapping().with_columns(["query_id=srch_id", "session_id=srch_id"])
     >>> mapping.columns["query_id"]
@@ -46,6 +54,9 @@ class LogMapping:
     features: tuple[str, ...] = ()
     feature_table: str | None = None
     positions_from: int | None = None
+    nulls: tuple[str, ...] = ()
+    decimal: str | None = None
+    duplicates: str = "error"
 
     def __post_init__(self) -> None:
         for meaning in self.columns:
@@ -60,6 +71,10 @@ class LogMapping:
             raise InputError("no action counts: every weight is 0")
         if self.positions_from not in (None, 0, 1):
             raise InputError(f"positions_from must be 0 or 1, not {self.positions_from!r}")
+        if self.decimal not in (None, ".", ","):
+            raise InputError(f"decimal must be '.' or ',', not {self.decimal!r}")
+        if self.duplicates not in DUPLICATES:
+            raise InputError(f"duplicates must be 'first' or 'error', not {self.duplicates!r}")
         for name in self.contexts:
             if name in MEANINGS:
                 raise InputError(f"column {name!r} has a meaning of its own and is no context")
@@ -67,6 +82,11 @@ class LogMapping:
     def column(self, meaning: str) -> str:
         """Return the log's name of the column with a meaning."""
         return self.columns.get(meaning, meaning)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The columns that hold ids, by the log's names and by prsrank's."""
+        return (*_IDS, *(self.columns[name] for name in _IDS if name in self.columns))
 
     def with_columns(self, assignments: Iterable[str]) -> "LogMapping":
         """Return the mapping with further columns, given as MEANING=COLUMN."""
@@ -85,6 +105,9 @@ def read_mapping(path: FileName) -> LogMapping:
     ```toml
     positions_from = 0            # the log counts positions from 0
     context = ["device"]          # columns with one value per session
+    nulls = ["NULL", "-1"]        # what stands for a missing value
+    decimal = ","                 # decimal commas
+    duplicates = "first"          # of a doc that a session shows again, only the first counts
     random = "random_bool"        # short for randomised = "random_bool" under [columns]
 
     [columns]
@@ -139,6 +162,9 @@ def _mapping(content: Mapping[str, Any], folder: Path) -> LogMapping:
         features=_names(features.get("columns", []), "[features] columns"),
         feature_table=None if table is None else str(folder / table),
         positions_from=content.get("positions_from"),
+        nulls=_names(content.get("nulls", []), "nulls"),
+        decimal=content.get("decimal"),
+        duplicates=content.get("duplicates", "error"),
     )
 
 
@@ -152,5 +178,6 @@ def _table(content: Mapping[str, Any], key: str, kind: Any, wanted: str) -> dict
 def _names(value: Any, key: str) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InputError(f"{key} must be a list of columns")
+        what = "words" if key == "nulls" else "columns"
+        raise InputError(f"{key} must be a list of {what}")
     return tuple(names)

@@ -8,11 +8,12 @@ from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import is_compact, read_compact
+from prsrank.logs.duplicates import LEFT_OUT
 from prsrank.logs.event_source import LogSource, open_frame
 from prsrank.logs.events import from_source
 from prsrank.logs.features import lists_of_log, lists_of_table, split_lists
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import check_unmapped, is_path, open_events
+from prsrank.logs.sources import check_unmapped, frame_file, is_path, open_events
 from prsrank.logs.tables import connected, named_errors
 
 LISTS = ("query", "session")
@@ -53,7 +54,7 @@ def read_log(
     log: object,
     *,
     mapping: LogMapping | None = None,
-    features: FileName | Sequence[FileName] | None = None,
+    features: object = None,
     lists: str = "query",
     memory: str | None = None,
     threads: int | None = None,
@@ -63,8 +64,8 @@ def read_log(
     Args:
         log: as `open_events` takes it.
         mapping: which column means what.
-        features: a table of features keyed by query and doc (default: the mapping's); without
-            one, the mapping's columns of the log are the features.
+        features: a table of features keyed by query and doc, a file or a frame (default: the
+            mapping's); without one, the mapping's columns of the log are the features.
         lists: "query": all sessions of a query saw the same features, and it is an error if
             not. "session": sessions of a query that saw different docs or feature values get
             queries of their own, named "query#1", "query#2", ...
@@ -82,17 +83,18 @@ def read_log(
         raise InputError(f"lists must be 'query' or 'session', not {lists!r}")
     mapping = mapping or LogMapping()
     found = ready_log(log, mapping) if lists == "query" else None
-    if found is None:
-        with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
-            return log_and_lists(source, mapping=mapping, features=features, lists=lists)
-    table = features if features is not None else mapping.feature_table
-    if table is None:
-        return found, None
-    with (
-        connected(memory=memory, threads=threads) as connection,
-        open_frame({"query_id": found.query_ids}, connection) as queries,
-    ):
-        return found, lists_of_table(queries, table, mapping=mapping)
+    given = features if features is not None else mapping.feature_table
+    with frame_file(given, "the table of features") as table:
+        if found is None:
+            with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
+                return log_and_lists(source, mapping=mapping, features=table, lists=lists)
+        if table is None:
+            return found, None
+        with (
+            connected(memory=memory, threads=threads) as connection,
+            open_frame({"query_id": found.query_ids}, connection) as queries,
+        ):
+            return found, lists_of_table(queries, table, mapping=mapping)
 
 
 def ready_log(
@@ -137,8 +139,8 @@ def click_log(source: LogSource, *, whole: bool = True) -> ClickLog:
 
 
 def _in_order(source: LogSource) -> LogSource:
-    """Sort events that were gathered from single actions: threads leave them in any order."""
-    if "impression" not in source.types:
+    """Sort events that were gathered, or sorted out: threads leave them in any order."""
+    if "impression" not in source.types and LEFT_OUT not in source.findings:
         return source
     ordered = source.relation.order("query_id, session_id, position, doc_id")
     return replace(source, relation=ordered)

@@ -177,7 +177,9 @@ def click_sql(source: "EventSource") -> str:
     if source.types["click"] == "BOOLEAN":
         return '"click"'
     if source.is_number("click"):
-        return '(CASE WHEN "click" = 1 THEN true WHEN "click" = 0 THEN false END)'
+        # a count above 1 is a click too, though readers refuse it
+        finite = finite_sql('"click"')
+        return f'(CASE WHEN "click" > 0 AND {finite} THEN true WHEN "click" = 0 THEN false END)'
     return 'TRY_CAST("click"::VARCHAR AS BOOLEAN)'
 
 

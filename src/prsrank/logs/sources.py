@@ -2,6 +2,7 @@
 
 import glob
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from prsrank.errors import InputError
 from prsrank.files import FileName
-from prsrank.logs.canonical import canonical_events, feature_columns
+from prsrank.logs.canonical import canonical_events, feature_columns, with_numbers
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import is_compact, read_compact, stored_contexts, write_events
 from prsrank.logs.event_source import REQUIRED, open_frame, source_of
@@ -81,8 +82,9 @@ def open_events(
                     table = stack.enter_context(open_frame(log, connection))
                 else:
                     table, mapping = _open_files(connection, log, mapping)
+                table = with_numbers(table, mapping, name=name)
                 features = feature_columns(table, mapping)
-                events = canonical_events(table, mapping)
+                events = canonical_events(table, mapping, name=name)
         yield replace(
             events,
             name=name,
@@ -90,6 +92,31 @@ def open_events(
             features=features,
             connection=connection,
         )
+
+
+@contextmanager
+def frame_file(log: object, name: str = "the log") -> Iterator[Any]:
+    """Give a frame as a Parquet file, for what reads files only; a path is given as it is.
+
+    Args:
+        log: a frame, or one path or several.
+        name: what messages call the frame.
+    """
+    if log is None or is_path(log) or isinstance(log, (list, tuple)):
+        yield log
+        return
+    with tempfile.TemporaryDirectory(prefix="prsrank-") as folder:
+        file = str(Path(folder, "frame.parquet"))
+        with named_errors(name), errors_in_one_line(name):
+            if isinstance(log, ClickLog):
+                write_events(log, file)
+            else:
+                with open_frame(log) as source:
+                    source.relation.write_parquet(file)
+        try:
+            yield file
+        except InputError as error:
+            raise InputError(str(error).replace(file, name)) from error
 
 
 def is_path(log: object) -> TypeGuard[FileName]:
@@ -110,7 +137,9 @@ def log_name(log: object) -> str:
 
 def check_unmapped(log: object, mapping: LogMapping) -> None:
     """Raise an InputError for a mapping of columns that a log, read or compact, does not have."""
-    if mapping != LogMapping(contexts=mapping.contexts, feature_table=mapping.feature_table):
+    # these are of the table of features, or hold anyway
+    free = ("contexts", "feature_table", "nulls", "decimal", "duplicates")
+    if mapping != LogMapping(**{name: getattr(mapping, name) for name in free}):
         raise InputError(f"{log_name(log)}: a log in the compact form has no columns to map")
 
 
@@ -128,7 +157,7 @@ def _open_files(
     _check_every_file(connection, found, mapping)
     if not mapping.contexts and found.kind == "Parquet":
         mapping = replace(mapping, contexts=stored_contexts(connection, found.files[0]))
-    return source_of(open_table(connection, found)), mapping
+    return source_of(open_table(connection, found, ids=mapping.ids)), mapping
 
 
 def _check_every_file(

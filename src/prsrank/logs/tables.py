@@ -4,14 +4,15 @@ import glob
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
+from prsrank.logs.column_types import types_throughout
 from prsrank.logs.sql_text import quoted_text
 from prsrank.threads import thread_count
 
@@ -135,18 +136,47 @@ def find_files(path: FileName | Sequence[FileName]) -> TableFiles:
 
 
 def open_table(
-    connection: "DuckDBPyConnection", path: FileName | Sequence[FileName] | TableFiles
+    connection: "DuckDBPyConnection",
+    path: FileName | Sequence[FileName] | TableFiles,
+    *,
+    ids: Sequence[str] = (),
 ) -> "DuckDBPyRelation":
-    """Return the table in a file, folder or glob (see `find_files`) as a relation."""
+    """Return the table in a file, folder or glob (see `find_files`) as a relation.
+
+    Args:
+        connection: where it is opened.
+        path: the files.
+        ids: columns that hold ids: text, unless they are integers throughout.
+    """
     found = path if isinstance(path, TableFiles) else find_files(path)
     escaped = [glob.escape(str(file)) for file in found.files]
     several = len(escaped) > 1
     with errors_in_one_line(found.name):
         if found.kind == "Parquet":
             return connection.read_parquet(escaped, union_by_name=several)
-        if found.kind == "CSV":
-            return connection.read_csv(escaped, union_by_name=several)  # type: ignore[arg-type]
-        return connection.read_json(escaped, union_by_name=several)  # type: ignore[arg-type]
+
+        def read(types: Mapping[str, str] | None = None) -> "DuckDBPyRelation":
+            names: Any = escaped
+            if found.kind == "CSV":
+                return connection.read_csv(names, union_by_name=several, header=True, dtype=types)
+            return connection.read_json(names, union_by_name=several, columns=types)
+
+        # folders named day=7 are a column of their own, of which the files know nothing
+        folders = {part.partition("=")[0] for part in found.files[0].parts if "=" in part}
+        return _typed_throughout(read, ids, folders)
+
+
+def _typed_throughout(
+    read: Callable[..., "DuckDBPyRelation"], ids: Sequence[str], folders: Set[str]
+) -> "DuckDBPyRelation":
+    guessed = read()
+    kinds = dict(zip(guessed.columns, map(str, guessed.types), strict=True))
+    # search engines export a document as what it is, and under _source what it holds
+    if kinds.get("_source", "").startswith("STRUCT"):
+        return guessed.project("unnest(_source)")
+    kinds = {name: kind for name, kind in kinds.items() if name not in folders}
+    types = types_throughout(read, kinds, ids)
+    return guessed if types == kinds else read(types)
 
 
 def _files_of(given: FileName) -> list[Path]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 _NAMES = ("ubi_queries", "ubi_events")
+_IDS = ("query_id", "user_query", "client_id")
 
 
 def is_ubi(path: str | os.PathLike[str]) -> bool:
@@ -57,7 +58,7 @@ def open_ubi(
     place = Path(path)
     if mapping.features:
         raise InputError(f"{place}: UBI has no features: give a table of features")
-    tables = {name: open_table(connection, _existing(place, name)) for name in _NAMES}
+    tables = {name: open_table(connection, _existing(place, name), ids=_IDS) for name in _NAMES}
     with errors_in_one_line(str(place)):
         _create_queries(connection, tables["ubi_queries"], mapping, place)
         _create_actions(connection, tables["ubi_events"], mapping, place)

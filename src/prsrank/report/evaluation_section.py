@@ -13,7 +13,7 @@ from prsrank.evaluation.results import (
     Difference,
     Estimate,
 )
-from prsrank.report.numbers import plain_number
+from prsrank.report.numbers import fixed_text, plain_number, range_text
 from prsrank.report.parts import Part, section, series, table
 
 _NO_ROBUST = (
@@ -61,7 +61,7 @@ def _percent(found: CounterfactualEvaluation) -> str:
 def _estimate_line(one: Estimate) -> str:
     return (
         f"{one.metric:<10}{one.estimator:<11}{one.ranker:<20}{one.value:>9.4f}  "
-        f"{one.low:.4f} to {one.high:.4f}"
+        f"{range_text(one.low, one.high)}"
     )
 
 
@@ -75,7 +75,8 @@ def _difference_line(one: Difference) -> str:
     relative = f" ({one.relative:+.1%})" if math.isfinite(one.relative) else ""
     return (
         f"{one.metric:<10}{one.estimator:<11}{one.part:<20}{one.ranker} - {one.against}: "
-        f"{one.difference:+.4f}{relative}, {one.low:+.4f} to {one.high:+.4f}, p {one.p_value:.3f}"
+        f"{fixed_text(one.difference, '+.4f')}{relative}, "
+        f"{range_text(one.low, one.high, '+.4f')}, p {one.p_value:.3f}"
     )
 
 

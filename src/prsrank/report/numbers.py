@@ -52,6 +52,27 @@ def interval_text(value: float | None, low: float | None, high: float | None) ->
     return f"{number_text(value)} ({number_text(low)} to {number_text(high)})"
 
 
+def range_text(low: float, high: float, form: str = ".4f") -> str:
+    """Return an interval as lines of text show it: nothing that rounds to -0, and no infinity.
+
+    >>> range_text(-0.00001, 0.25), range_text(-1, 2, "+.1f"), range_text(-math.inf, math.inf)
+    ('0.0000 to 0.2500', '-1.0 to +2.0', 'no interval')
+    """
+    if plain_number(low) is None or plain_number(high) is None:
+        return "no interval"
+    return f"{fixed_text(low, form)} to {fixed_text(high, form)}"
+
+
+def fixed_text(value: float, form: str = ".4f") -> str:
+    """Return a number in a form, without the sign of what rounds to 0.
+
+    >>> fixed_text(-0.00001), fixed_text(-0.00001, "+.4f"), fixed_text(-0.5)
+    ('0.0000', '+0.0000', '-0.5000')
+    """
+    sign, rest = (form[0], form[1:]) if form.startswith("+") else ("", form)
+    return format(value, f"{sign}z{rest}")
+
+
 def cell_text(value: Any) -> str:
     """Return what a table or a detail shows for any plain value.
 

@@ -8,7 +8,7 @@ from prsrank.evaluation.affine import Interval
 from prsrank.evaluation.sensitivity import Point, Sensitivity
 from prsrank.files import FileName, atomic_output
 from prsrank.report.charts import figure_picture
-from prsrank.report.numbers import plain_number
+from prsrank.report.numbers import fixed_text, plain_number, range_text
 from prsrank.report.parts import Part, section, series, table
 
 TITLES = {
@@ -36,7 +36,7 @@ def report_lines(study: Sensitivity) -> Iterator[str]:
     )
     for point in study.points:
         mark = "*" if point.is_base else ""
-        base = "" if point.gain_by_base is None else f"{point.gain_by_base.value:+.4f}"
+        base = "" if point.gain_by_base is None else fixed_text(point.gain_by_base.value, "+.4f")
         yield (
             f"{f'{point.kind} {point.value:g}{mark}':<14}{_text(point.gain_of_model):>28}"
             f"{_text(point.gain_retrained):>28}{base:>15}"
@@ -149,7 +149,9 @@ def _cells(point: Point) -> list[Any]:
 
 
 def _text(gain: Interval | None) -> str:
-    return "" if gain is None else f"{gain.value:+.4f} ({gain.low:+.3f} to {gain.high:+.3f})"
+    if gain is None:
+        return ""
+    return f"{fixed_text(gain.value, '+.4f')} ({range_text(gain.low, gain.high, '+.3f')})"
 
 
 def _short(value: float | None, form: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from prsrank.errors import InputError
 from prsrank.files import FileName
-from prsrank.logs.canonical import canonical_events, feature_columns
+from prsrank.logs.canonical import canonical_events, feature_columns, with_numbers
 from prsrank.logs.click_log_files import is_compact, stored_contexts
 from prsrank.logs.event_source import EVENTS, EventSource
 from prsrank.logs.mapping import LogMapping
@@ -99,8 +99,8 @@ class SparkEvents(EventSource):
             self.session.table(name).unpersist()
             self.session.catalog.dropTempView(name)
 
-    def open_table(self, path: FileName | Sequence[FileName]) -> Self:
-        """Open files beside the log."""
+    def open_table(self, path: FileName | Sequence[FileName], *, ids: Sequence[str] = ()) -> Self:
+        """Open files beside the log; Spark looks at all rows before it types a column."""
         files = [str(file) for file in (path if isinstance(path, (list, tuple)) else [path])]
         with named_errors(str(path)):
             frame = read_table(self.session, files)
@@ -249,9 +249,9 @@ def spark_events(
         InputError: if a column is missing or cannot be read as meant.
     """
     mapping = mapping or LogMapping()
-    source = SparkEvents(table, name)
+    source = with_numbers(SparkEvents(table, name), mapping, name=name)
     features = feature_columns(source, mapping)
-    events = canonical_events(source, mapping)
+    events = canonical_events(source, mapping, name=name)
     # decimals would leave Spark as objects
     columns = ", ".join(
         f"{quoted_name(n)}::DOUBLE AS {quoted_name(n)}"
