@@ -25,14 +25,20 @@ from prsrank.experiment.spec import (
     Spec,
     Tuning,
 )
-from prsrank.experiment.spec_checks import check_keys, is_number, one_of, whole_number
+from prsrank.experiment.spec_checks import (
+    check_keys,
+    check_like,
+    check_types,
+    is_number,
+    one_of,
+    whole_number,
+)
 from prsrank.files import existing_file, read_toml
 from prsrank.metrics.ranking import metric
 from prsrank.rankers.base import RANKERS, ranker_class
 from prsrank.weighting import WEIGHTINGS
 
 _ORDER = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "gamma", "table1", "table2", "bounds")
-_TEXTS = ("id", "title", "claim", "kind", "data", "data_note", "paper_note")
 _SCALES = ("linear", "log", "ordinal")
 
 
@@ -78,9 +84,7 @@ def parse_spec(values: Mapping[str, Any]) -> Spec:
     for key in ("id", "title", "claim", "metrics", "methods", "axis"):
         if key not in values:
             raise InputError(f"the key '{key}' is missing")
-    for key in _TEXTS:
-        if not isinstance(values.get(key, ""), str):
-            raise InputError(f"{key} must be a str, not {values[key]!r}")
+    check_types(values, Spec, "the experiment")
     for key, least in (("folds", 1), ("runs", 1), ("seed", 0)):
         whole_number(values, key, least=least)
     kind = one_of(values.get("kind", "ranking"), KINDS, "kind")
@@ -146,6 +150,7 @@ def _check_grid(spec: Spec, panel: Panel, method: Method) -> None:
 
 def _axis(values: Mapping[str, Any]) -> Axis:
     check_keys(values, _keys(Axis), "key of axis")
+    check_types(values, Axis, "axis")
     name = one_of(values.get("name", "none"), AXES, "axis")
     flat = name == "none"
     scale = one_of(values.get("scale", "ordinal" if flat else "linear"), _SCALES, "scale")
@@ -161,6 +166,7 @@ def _axis(values: Mapping[str, Any]) -> Axis:
 
 def _panel(values: Mapping[str, Any]) -> Panel:
     check_keys(values, _keys(Panel), "key of a panel")
+    check_types(values, Panel, "panel")
     if values.get("ranker"):
         one_of(values["ranker"], RANKERS, "ranker")
     _clicks(values.get("clicks", {}))
@@ -169,6 +175,7 @@ def _panel(values: Mapping[str, Any]) -> Panel:
 
 def _method(values: Mapping[str, Any], panels: Sequence[str], kind: str) -> Method:
     check_keys(values, _keys(Method), "key of a method")
+    check_types(values, Method, "method")
     name = values.get("name", "")
     if not name or not isinstance(name, str):
         raise InputError("a method has no name")
@@ -202,6 +209,7 @@ def _metrics(values: Any, kind: str) -> tuple[str, ...]:
 
 def _clicks(values: Mapping[str, Any]) -> Mapping[str, Any]:
     check_keys(values, CLICKS, "key of clicks")
+    check_like(values, CLICKS, "clicks")
     PositionBasedModel(eta=values.get("eta", 1.0), mu=values.get("mu", 0.1))
     one_of(values.get("model", "position-based"), CLICK_MODELS, "click model")
     one_of(values.get("production_ranker", "linear"), PRODUCTION_RANKERS, "production ranker")
@@ -210,6 +218,7 @@ def _clicks(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _propensity(values: Mapping[str, Any]) -> Mapping[str, Any]:
     check_keys(values, PROPENSITY, "key of propensity")
+    check_like(values, PROPENSITY, "propensity")
     one_of(values.get("source", "known"), SOURCES, "source of propensities")
     return values
 
@@ -217,11 +226,13 @@ def _propensity(values: Mapping[str, Any]) -> Mapping[str, Any]:
 def _ranker(name: str, values: Mapping[str, Any]) -> RankerSettings:
     one_of(name, RANKERS, "ranker")
     check_keys(values, _keys(RankerSettings), f"key of rankers.{name}")
+    check_types(values, RankerSettings, f"rankers.{name}")
     return RankerSettings(**values)
 
 
 def _tuning(values: Mapping[str, Any]) -> Tuning:
     check_keys(values, _keys(Tuning), "key of tuning")
+    check_types(values, Tuning, "tuning")
     whole_number(values, "budget")
     tuning = Tuning(**values)
     one_of(tuning.on, ("labels", "clicks"), "tuning.on")
@@ -234,6 +245,8 @@ def _paper(values: Mapping[str, Any]) -> Mapping[str, Any]:
     for key in ("method", "metric", "value"):
         if key not in values:
             raise InputError(f"a number of the paper has no '{key}'")
+    if not is_number(values["value"]):
+        raise InputError(f"a value of the paper must be a number, not {values['value']!r}")
     return {"panel": "", **values}
 
 
