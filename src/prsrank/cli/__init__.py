@@ -22,6 +22,7 @@ from prsrank.errors import InputError, escaped
 COMMANDS = {
     "audit": "Look a click log over before any training: counts, problems, what to fix, worst first.",
     "fit": "Go the whole way from a click log to a ranker with an estimate of its gain.",
+    "explore": "Write a page to look at queries: the logged order beside that of each ranker, and why.",
     "evaluate": "Measure a ranker on labelled lists, or on the clicks of a held-out log.",
     "rank": "Rank the docs of each list with a model.",
     "judge": "Turn clicks into judgements: how relevant each doc is to its query, whatever its position.",

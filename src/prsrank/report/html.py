@@ -45,8 +45,8 @@ def report_html(report: Part) -> str:
     from markupsafe import Markup
 
     styles = style_numbers(series_names([figure]) for figure in figures_of(report))
-    scripts = [_library(), _text("report.js")]
-    page: str = _template().render(
+    scripts = [_library(), asset("report.js")]
+    page: str = template("report.html.j2").render(
         report=report,
         anchors=_anchors(report),
         figures=_figures(report, styles),
@@ -54,9 +54,9 @@ def report_html(report: Part) -> str:
         labels=_counts(report["verdicts"]),
         icons=_ICONS,
         styles=STYLES,
-        css=Markup(_text("report.css")),  # noqa: S704 - our own file
+        css=Markup(asset("report.css")),  # noqa: S704 - our own file
         scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own files
-        hashes=[_hash(script) for script in scripts],
+        hashes=[script_hash(script) for script in scripts],
         text=cell_text,
         plain=lambda value: value if isinstance(value, str) else str(value),
         identity=id,
@@ -64,7 +64,8 @@ def report_html(report: Part) -> str:
     return page
 
 
-def _template() -> Any:
+def template(name: str) -> Any:
+    """Return a template of this package; whatever it is given is escaped."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -76,10 +77,11 @@ def _template() -> Any:
     )
     # keys stay as they are, and a number that JSON cannot hold is an error
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
-    return environment.get_template("report.html.j2")
+    return environment.get_template(name)
 
 
-def _text(name: str) -> str:
+def asset(name: str) -> str:
+    """Return a script or style sheet of this package."""
     return files("prsrank.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
@@ -93,7 +95,8 @@ def _library() -> str:
     return re.sub(r"<(?=/script|!--|script)", r"\\x3c", script, flags=re.IGNORECASE)
 
 
-def _hash(script: str) -> str:
+def script_hash(script: str) -> str:
+    """Return by what a page's security policy knows its own script."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 

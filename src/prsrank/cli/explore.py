@@ -1,0 +1,110 @@
+"""The command `prsrank explore`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from prsrank.cli.arguments import Seed, working
+from prsrank.cli.log_curve import PlanCurve, curve_of
+from prsrank.cli.log_inputs import ModelInputs, features_for, run_of
+from prsrank.errors import InputError
+from prsrank.fit.manifest import judged_model
+from prsrank.logs.coverage import covered_log, known_lists
+from prsrank.logs.reading import read_click_log
+from prsrank.ragged import list_of_row
+from prsrank.rankers.base import Ranker, load_ranker
+from prsrank.report.explorer import PageTexts, explorer_html, write_explorer
+from prsrank.report.explorer_columns import text_columns
+from prsrank.report.explorer_data import Explored, explore_log
+from prsrank.types import IdArray
+
+_MODEL = "model"
+
+
+def explore(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A folder that fit wrote.")],
+    inputs: ModelInputs,
+    out: Path = typer.Option(..., metavar="FILE", help="Where to write the page: .html."),
+    show: str | None = typer.Option(
+        None,
+        metavar="A,B,...",
+        help="Columns of the table of features or of the log to show as text, such as title,url.",
+    ),
+    queries: int = typer.Option(
+        1000, min=1, help="Queries at most: of a larger log those worth a look, and some at random."
+    ),
+    propensity: PlanCurve = None,
+    seed: Seed = 0,
+) -> None:
+    r"""Write a page to look at queries: the logged order beside that of each ranker, and why.
+
+    One HTML file that needs no server and loads nothing. Queries are searched, and sorted by
+    estimated gain, loss, traffic or uncertainty; for each the docs in the logged order and in
+    that of the model or of another ranker of the fit, with impressions, clicks and P(click once
+    seen), and for two docs which features put one above the other. A view can be sent: it is in
+    the address.
+
+    \b
+    Examples:
+      prsrank explore fitted --out explore.html
+      prsrank explore fitted --show title,url --queries 300 --out explore.html
+      prsrank explore fitted --log new.parquet --out explore.html
+    """
+    if run_of(run) is None:
+        raise InputError(f"{run}: is not a folder that fit wrote")
+    given = inputs.beside(run)
+    rankers, titles = _rankers(Path(run))
+    clicks, lists = given.read()
+    clicks = covered_log(clicks, lists)
+    lists = features_for(next(iter(rankers.values())), known_lists(clicks, lists))
+    known = curve_of(given, clicks, propensity or _curve(Path(run)))
+    with working("exploring"):
+        found = explore_log(clicks, lists, known.curve, rankers, queries=queries, seed=seed)
+        texts = PageTexts(
+            source=given.path,
+            curve=known.how,
+            titles=titles,
+            columns=_columns(given, found, show),
+            held_out=_held_out(Path(run)),
+        )
+        page = explorer_html(found, lists, rankers, texts)
+    write_explorer(page, out)
+    size = len(page.encode()) / 1e6
+    typer.echo(f"{out}: {len(found.query_ids):,} of {found.queries:,} queries, {size:.1f} MB")
+
+
+def _rankers(run: Path) -> tuple[dict[str, Ranker], dict[str, str]]:
+    """Return the rankers of a fit and their titles: what it ships first, then the judged ones."""
+    chosen = judged_model(run).name
+    names = sorted((run / "judged").iterdir(), key=lambda path: (path.name != chosen, path.name))
+    rankers = {path.name: load_ranker(path) for path in names}
+    if not (run / _MODEL).is_dir():  # the log was too thin
+        return rankers, {}
+    return (
+        {_MODEL: load_ranker(run / _MODEL), **rankers},
+        {_MODEL: f"the model ({chosen}, all sessions)"},
+    )
+
+
+def _curve(run: Path) -> str | None:
+    file = run / "propensity.json"
+    return str(file) if file.is_file() else None
+
+
+def _columns(inputs: Any, found: Explored, show: str | None) -> dict[str, list[str]]:
+    names = [name.strip() for name in (show or "").split(",") if name.strip()]
+    if not names:
+        return {}
+    files = [file for file in (inputs.table, inputs.path) if file is not None]
+    query_ids = found.query_ids[list_of_row(found.offsets)]
+    return text_columns(
+        names, files, query_ids, found.doc_ids, mapping=inputs.meaning(), memory=inputs.memory
+    )
+
+
+def _held_out(run: Path) -> IdArray:
+    """Return the queries that the judged rankers did not learn from."""
+    log = run / "held_out" / "log.parquet"
+    return read_click_log(log).query_ids if log.is_file() else np.zeros(0, np.int64)

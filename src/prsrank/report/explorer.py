@@ -1,0 +1,159 @@
+"""The explorer: one web page in which queries are looked at, one by one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.files import FileName, atomic_output
+from prsrank.report.explorer_blocks import packed, rounded
+from prsrank.report.explorer_columns import split_columns
+from prsrank.report.explorer_contributions import contributions, most_used
+from prsrank.report.explorer_data import PICKED, Explored
+from prsrank.report.html import asset, script_hash, template
+from prsrank.types import IdArray
+
+if TYPE_CHECKING:
+    from prsrank.rankers.base import Ranker
+
+LARGEST = 5_000_000
+"""Bytes of a page: contributions are left out beyond."""
+
+_FEATURES = (20, 10, 5)
+_BYTES_PER_VALUE = 1.8  # at least, of a packed contribution
+
+
+@dataclass(frozen=True)
+class PageTexts:
+    """What a page says beside its numbers.
+
+    Attributes:
+        source: where the log is.
+        curve: where the propensities come from.
+        titles: of rankers, by name; a ranker without one is called by its name.
+        columns: text of each doc by column.
+        held_out: queries that no judged ranker learned from.
+    """
+
+    source: str = ""
+    curve: str = ""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    held_out: IdArray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+def write_explorer(page: str, path: FileName) -> None:
+    """Write a page to one HTML file, whole or not at all."""
+    with atomic_output(path) as draft:
+        draft.write_text(page, encoding="utf-8")
+
+
+def explorer_html(
+    found: Explored,
+    lists: RankingDataset,
+    rankers: Mapping[str, "Ranker"],
+    texts: PageTexts,
+    *,
+    largest: int = LARGEST,
+) -> str:
+    """Return the page. No text of it is put in as HTML: all data are packed, and unpacked as text.
+
+    Args:
+        found: the queries.
+        lists: the features of their docs, in the order that the rankers know.
+        rankers: by name, those of `found`.
+        texts: what it says beside.
+        largest: bytes of the page, beyond which contributions are left out: those of the last
+            rankers first, and the least used features.
+    """
+    main = packed(_meta(found, texts), _arrays(found))
+    empty = _page(main, [])
+    left = largest - len(empty.encode())
+    blocks = []
+    for index, name in enumerate(found.rankers):
+        features = lists.features[found.rows]
+        block = _contributions(rankers[name], features, lists.feature_names, left)
+        if block is not None:
+            blocks.append((f"contributions-{index}", block))
+            left -= len(block) + 100  # and the element around it
+    return _page(main, blocks)
+
+
+def _page(main: str, blocks: Sequence[tuple[str, str]]) -> str:
+    from markupsafe import Markup
+
+    script = asset("explorer.js")
+    page: str = template("explorer.html.j2").render(
+        blocks=[("explored", main), *blocks],
+        css=Markup(asset("report.css") + asset("explorer.css")),  # noqa: S704 - our own files
+        script=Markup(script),  # noqa: S704 - our own file
+        hash=script_hash(script),
+    )
+    return page
+
+
+def _meta(found: Explored, texts: PageTexts) -> dict[str, Any]:
+    of_queries, of_docs = split_columns(
+        {name: list(values) for name, values in texts.columns.items()}, found.offsets.tolist()
+    )
+    picked = None if found.picked is None else np.bincount(found.picked, minlength=len(PICKED))
+    return {
+        "source": texts.source,
+        "curve": texts.curve,
+        "rankers": [[name, texts.titles.get(name, name)] for name in found.rankers],
+        "queries": found.query_ids.astype(np.str_).tolist(),
+        "docs": found.doc_ids.astype(np.str_).tolist(),
+        "queryColumns": of_queries,
+        "docColumns": of_docs,
+        "all": found.queries,
+        "reasons": list(PICKED),
+        "picked": None if picked is None else picked.tolist(),
+        "anyHeldOut": bool(len(texts.held_out)),
+        "heldOut": _among(found.query_ids, texts.held_out),
+    }
+
+
+def _among(query_ids: IdArray, held_out: IdArray) -> list[int]:
+    held = np.isin(query_ids.astype(np.str_), held_out.astype(np.str_))
+    return np.flatnonzero(held).tolist()
+
+
+def _arrays(found: Explored) -> dict[str, Any]:
+    seen, unpicked = found.evidence, np.zeros(0, np.int64)
+    return {
+        "offsets": found.offsets,
+        "sessions": found.sessions.round().astype(np.int64),
+        "picked": unpicked if found.picked is None else found.picked,
+        "gain": found.gain,
+        "deviation": rounded(found.deviation),
+        "impressions": seen.impressions.round().astype(np.int64),
+        "clicks": seen.clicks.round().astype(np.int64),
+        "position": rounded(seen.position),
+        "propensity": rounded(seen.propensity),
+        "theta": rounded(seen.theta),
+        "low": rounded(seen.low),
+        "high": rounded(seen.high),
+        "logged": found.logged,
+        "ranks": found.ranks,
+    }
+
+
+def _contributions(ranker: "Ranker", features: Any, names: Sequence[str], left: int) -> str | None:
+    """Return the packed contributions of as many features as there is space for, if any."""
+    docs = len(features)
+    if left < docs * _FEATURES[-1] * _BYTES_PER_VALUE:  # not worth the minutes it may take
+        return None
+    values = contributions(ranker, features)
+    if values is None:
+        return None
+    scores = ranker.score(features)
+    for count in _FEATURES:
+        used = most_used(values, count)
+        meta = {"features": [str(names[i]) for i in used], "others": values.shape[1] - len(used)}
+        # feature by feature; scores in full, for two docs may differ by little
+        block = packed(meta, {"scores": scores, "values": rounded(values[:, used].T)})
+        if len(block) + 100 <= left:
+            return block
+    return None

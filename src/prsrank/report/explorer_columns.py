@@ -1,0 +1,92 @@
+"""Columns of a table of features or of a log that are shown beside docs, as text."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from prsrank.errors import InputError
+from prsrank.files import FileName
+from prsrank.logs.event_source import nearest_column
+from prsrank.logs.features import original_queries
+from prsrank.logs.mapping import LogMapping
+from prsrank.logs.sql_text import quoted_name
+from prsrank.logs.tables import connected, errors_in_one_line, open_table
+from prsrank.types import IdArray
+
+LONGEST = 200
+"""Letters of a text that are shown."""
+
+
+def text_columns(
+    names: Sequence[str],
+    files: Sequence[FileName],
+    query_ids: IdArray,
+    doc_ids: IdArray,
+    *,
+    mapping: LogMapping | None = None,
+    memory: str | None = None,
+) -> dict[str, list[str]]:
+    """Return the text of each doc in each of the columns; "" where there is none.
+
+    Args:
+        names: the columns.
+        files: tables keyed by query and doc, the first that has a column is asked for it.
+        query_ids: the query of each doc.
+        doc_ids: the docs.
+        mapping: which columns of the tables are query and doc.
+        memory: how much DuckDB may hold.
+
+    Raises:
+        InputError: naming a column that none of the tables has.
+    """
+    mapping = mapping or LogMapping()
+    queries = original_queries(query_ids).astype(np.str_).tolist()
+    keys = list(zip(queries, doc_ids.astype(np.str_).tolist(), strict=True))
+    found: dict[str, list[str]] = {}
+    known: dict[str, str] = {}
+    for file in files:
+        with connected(memory=memory) as connection, errors_in_one_line(str(file)):
+            table = open_table(connection, file)
+            known |= dict.fromkeys(table.columns, "")
+            here = [name for name in names if name in table.columns and name not in found]
+            query, doc = (
+                next((n for n in (mapping.column(m), m) if n in table.columns), None)
+                for m in ("query_id", "doc_id")
+            )
+            if not here or query is None or doc is None:
+                continue
+            # a doc may have another text in another session: the first in order stands for all
+            texts = ", ".join(f"left(min({quoted_name(n)}::VARCHAR), {LONGEST})" for n in here)
+            keyed = f"{quoted_name(query)}::VARCHAR AS q, {quoted_name(doc)}::VARCHAR AS d"
+            rows = table.aggregate(f"{keyed}, {texts}", f"{quoted_name(query)}, {quoted_name(doc)}")
+            wanted = set(queries)
+            values = {row[:2]: row[2:] for row in rows.fetchall() if row[0] in wanted}
+        none = (None,) * len(here)
+        for index, name in enumerate(here):
+            found[name] = [values.get(key, none)[index] or "" for key in keys]
+    for name in names:
+        if name not in found:
+            raise InputError(f"--show: there is no column {name!r}{nearest_column(name, known)}")
+    return {name: found[name] for name in names}
+
+
+def split_columns(
+    columns: dict[str, list[str]], offsets: Sequence[int]
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Tell columns of queries, in which all docs of a query have one text, from those of docs.
+
+    Returns:
+        The text of each query by column, and that of each doc by column.
+
+    >>> split_columns({"q": ["a", "a", "b"], "d": ["1", "2", "3"]}, [0, 2, 3])
+    ({'q': ['a', 'b']}, {'d': ['1', '2', '3']})
+    """
+    bounds = list(itertools.pairwise(offsets))
+    of_queries, of_docs = {}, {}
+    for name, texts in columns.items():
+        if all(len(set(texts[start:stop])) == 1 for start, stop in bounds):
+            of_queries[name] = [texts[start] for start, _ in bounds]
+        else:
+            of_docs[name] = texts
+    return of_queries, of_docs

@@ -1,0 +1,235 @@
+"""What the explorer shows of queries: orders, evidence and estimated gains, as arrays."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.evaluation.rank_values import find_rank_value
+from prsrank.logs.click_log import ClickLog
+from prsrank.pairs.posterior import DocClicks, posterior_of_clicks
+from prsrank.ragged import list_of_row, ragged_rows, row_in_list
+from prsrank.types import Floats, IdArray, Longs, Marks
+
+if TYPE_CHECKING:
+    from prsrank.pairs.log_on_lists import PropensitySource
+    from prsrank.rankers.base import Ranker
+
+METRIC = "dcg@10"
+PICKED = ("traffic", "gain", "loss", "random")
+"""Why a query is among those shown, where not all of them are."""
+
+_Z = 1.96
+
+
+@dataclass(frozen=True, eq=False)
+class DocEvidence:
+    """What a log says about docs, one number each.
+
+    Attributes:
+        impressions: how often it was shown.
+        clicks: how often it was clicked.
+        position: mean position over its impressions; NaN where it was never shown.
+        propensity: mean propensity over its impressions; NaN likewise.
+        theta: P(click once seen): the expectation given all clicks and features.
+        low: lower end of its 95 % interval.
+        high: upper end.
+    """
+
+    impressions: Floats
+    clicks: Floats
+    position: Floats
+    propensity: Floats
+    theta: Floats
+    low: Floats
+    high: Floats
+
+    def of(self, rows: Longs) -> "DocEvidence":
+        """Return the evidence of some docs."""
+        return DocEvidence(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class Explored:
+    """Queries to look at, with the docs that their sessions showed.
+
+    Attributes:
+        rankers: names of the rankers; the first one picks the queries.
+        query_ids: of each query.
+        offsets: where the docs of each query begin, and the end (queries + 1).
+        rows: row in the data set of each doc.
+        doc_ids: of each doc.
+        sessions: of each query.
+        picked: index into PICKED of each query; None where all queries are shown.
+        queries: how many queries there are in all.
+        evidence: of each doc.
+        logged: rank of each doc in the order of mean positions (docs).
+        ranks: rank of each doc by each ranker (rankers x docs).
+        scores: score of each doc by each ranker (rankers x docs).
+        gain: DCG@10 of each ranker's order less that of the logged order (rankers x queries).
+        deviation: standard deviation of the gain (rankers x queries).
+    """
+
+    rankers: tuple[str, ...]
+    query_ids: IdArray
+    offsets: Longs
+    rows: Longs
+    doc_ids: IdArray
+    sessions: Floats
+    picked: Longs | None
+    queries: int
+    evidence: DocEvidence
+    logged: Longs
+    ranks: Longs
+    scores: Floats
+    gain: Floats
+    deviation: Floats
+
+    def select(self, chosen: Longs, picked: Longs) -> "Explored":
+        """Return some of the queries, and why each of them was picked."""
+        docs, offsets = ragged_rows(self.offsets, chosen)
+        return Explored(
+            rankers=self.rankers, query_ids=self.query_ids[chosen], offsets=offsets,
+            rows=self.rows[docs], doc_ids=self.doc_ids[docs], sessions=self.sessions[chosen],
+            picked=picked, queries=self.queries, evidence=self.evidence.of(docs),
+            logged=self.logged[docs], ranks=self.ranks[:, docs], scores=self.scores[:, docs],
+            gain=self.gain[:, chosen], deviation=self.deviation[:, chosen],
+        )  # fmt: skip
+
+
+def explore_log(
+    log: ClickLog,
+    lists: RankingDataset,
+    propensities: "PropensitySource",
+    rankers: Mapping[str, "Ranker"],
+    *,
+    queries: int = 1000,
+    seed: int = 0,
+) -> Explored:
+    """Lay the orders of several rankers beside that of a log.
+
+    Args:
+        log: the clicks.
+        lists: the features of its docs, in the order that the rankers know.
+        propensities: a curve, one value per slot of the log, or None for the log's own.
+        rankers: by name; the first one picks the queries, where there are more than wanted.
+        queries: how many to keep at most.
+        seed: of the posterior, and of the queries picked at random.
+    """
+    evidence, sessions = evidence_of(log, lists, propensities, seed=seed)
+    there = evidence.impressions > 0
+    scores = np.full((len(rankers), lists.docs), np.nan)
+    for row, ranker in zip(scores, rankers.values(), strict=True):
+        row[there] = ranker.score(lists.features[there])
+    found = explored(lists, evidence, sessions, dict(zip(rankers, scores, strict=True)))
+    if len(found.query_ids) <= queries:
+        return found
+    return found.select(*pick(found.gain[0], found.sessions, queries, seed=seed))
+
+
+def evidence_of(
+    log: ClickLog, lists: RankingDataset, propensities: "PropensitySource", *, seed: int = 0
+) -> tuple[DocEvidence, Floats]:
+    """Return the evidence of each doc of the lists, and the sessions of each list."""
+    clicks = DocClicks.of([log], lists, propensities)
+    found = posterior_of_clicks(clicks, lists, seed=seed)
+    counts = clicks.counted.evidence()
+    impressions = counts.sums(counts.shown)
+    shown, _ = log.slot_statistics()
+    rows = log.doc_rows(lists)[log.ranking_docs]
+    with np.errstate(invalid="ignore"):
+        position = np.bincount(rows, shown * log.ranking_positions, lists.docs) / impressions
+        propensity = counts.sums(counts.shown * counts.gain) / impressions
+    clicked = counts.sums(counts.clicked)
+    assert clicks.sessions is not None  # noqa: S101
+    return (
+        DocEvidence(impressions, clicked, position, propensity, found.theta, found.low, found.high),
+        clicks.sessions,
+    )
+
+
+def explored(
+    lists: RankingDataset,
+    evidence: DocEvidence,
+    sessions: Floats,
+    scores: Mapping[str, Floats],
+) -> Explored:
+    r"""Return the orders and gains of all lists, of those docs that were shown.
+
+    A gain is $\sum_d \theta_d (v(r_d) - v(l_d))$ over the docs of a query, with v the DCG's
+    value of a rank, r the rank by a ranker and l that in the order of mean positions. The thetas
+    of docs are independent given the clicks, so its variance is
+    $\sum_d \sigma_d^2 (v(r_d) - v(l_d))^2$.
+
+    Args:
+        lists: the queries and docs.
+        evidence: of each row.
+        sessions: of each list.
+        scores: of each row by each ranker.
+
+    Raises:
+        InputError: if no doc was shown.
+    """
+    rows = np.flatnonzero(evidence.impressions > 0)
+    if not len(rows):
+        raise InputError("the log shows no doc")
+    owner = list_of_row(lists.offsets)[rows]
+    kept, starts = np.unique(owner, return_index=True)
+    offsets = np.append(starts, len(rows))
+    seen = evidence.of(rows)
+    values = find_rank_value(METRIC).of_ranks(int(np.diff(offsets).max()))
+    logged = ranks_by(offsets, seen.position, -seen.impressions)
+    found = np.array([one[rows] for one in scores.values()])
+    # docs of equal score stay in the logged order: a ranker that says nothing gains nothing
+    ranks = np.array([ranks_by(offsets, -one, logged) for one in found])
+    change = values[ranks - 1] - values[logged - 1]
+    spread = (seen.high - seen.low) / (2 * _Z)
+    return Explored(
+        rankers=tuple(scores), query_ids=lists.query_ids[kept], offsets=offsets, rows=rows,
+        doc_ids=lists.doc_names[rows], sessions=sessions[kept], picked=None, queries=len(kept),
+        evidence=seen, logged=logged, ranks=ranks, scores=found,
+        gain=np.add.reduceat(change * seen.theta, starts, axis=1),
+        deviation=np.sqrt(np.add.reduceat((change * spread) ** 2, starts, axis=1)),
+    )  # fmt: skip
+
+
+def ranks_by(offsets: Longs, *keys: npt.NDArray) -> Longs:
+    """Return the rank of each doc in its list, from 1, by rising keys, the first before the next.
+
+    >>> ranks_by(np.array([0, 3, 5]), np.array([2.0, 1.0, 1.0, 0.0, -1.0])).tolist()
+    [3, 1, 2, 2, 1]
+    """
+    order = np.lexsort((*reversed(keys), list_of_row(offsets)))
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = row_in_list(offsets) + 1
+    return ranks
+
+
+def pick(gain: Floats, sessions: Floats, count: int, *, seed: int = 0) -> tuple[Longs, Longs]:
+    """Pick queries worth looking at: a quarter each by traffic, gain and loss, others at random.
+
+    Args:
+        gain: of each query.
+        sessions: of each query.
+        count: how many to pick, fewer than there are.
+        seed: of the random ones.
+
+    Returns:
+        The queries, rising, and why each was picked: an index into PICKED.
+    """
+    why = np.full(len(gain), -1)
+    rules: Iterable[tuple[Floats, Marks]] = (
+        (sessions, sessions > 0), (gain, gain > 0), (-gain, gain < 0)
+    )  # fmt: skip
+    for code, (key, fits) in enumerate(rules):
+        free = np.flatnonzero((why < 0) & fits)
+        why[free[np.argsort(-key[free], kind="stable")[: count // 4]]] = code
+    free = np.flatnonzero(why < 0)
+    rest = np.random.default_rng(seed).permutation(free)[: count - np.count_nonzero(why >= 0)]
+    why[rest] = len(PICKED) - 1
+    chosen = np.flatnonzero(why >= 0)
+    return chosen, why[chosen]
