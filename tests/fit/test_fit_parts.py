@@ -15,13 +15,14 @@ from prsrank.fit.local import LocalLog
 from prsrank.fit.manifest import check_inputs, hashed_files, hashed_inputs, version_differences
 from prsrank.fit.parts import BUCKETS, Split, bucket_limit
 from prsrank.fit.plan import Plan
+from prsrank.fit.propensities import monotone_curve
 from prsrank.fit.tuning import candidates
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.features import original_queries
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.pieces import LocalPieces
 from prsrank.logs.reading import read_log
-from prsrank.propensity.curve import Propensities, covering, monotone_curve
+from prsrank.propensity.curve import Propensities, covering
 
 DATA = "synthetic:mq2007:40"
 
