@@ -21,6 +21,28 @@ from prsrank.types import Floats, Longs
 
 
 @dataclass(frozen=True, eq=False)
+class QueryUnits:
+    """The units of resampling of a log: its queries, or groups of them.
+
+    Attributes:
+        keys: of the units, rising.
+        unit: index of each query's unit.
+    """
+
+    keys: Longs
+    unit: Longs
+
+    @classmethod
+    def of(cls, log: ClickLog) -> "QueryUnits":
+        """Return the units of a log; lists that were made of one query belong together."""
+        return cls(*units_of(id_keys(original_queries(log.query_ids))))
+
+    def sums(self, query: npt.NDArray, values: npt.NDArray) -> Floats:
+        """Add up values by the unit of their query (units)."""
+        return np.asarray(np.bincount(self.unit[query], values, len(self.keys)), np.float64)
+
+
+@dataclass(frozen=True, eq=False)
 class PartSums:
     """Sums over a part of the clicks, by unit: a query, or a group of queries.
 
@@ -43,6 +65,42 @@ class PartSums:
     sessions: Longs
     spread: WeightSums
     moves: Floats
+
+    @classmethod
+    def of(
+        cls,
+        part: str,
+        units: QueryUnits,
+        query: Longs,
+        columns: Sequence[Floats],
+        *,
+        sessions: Longs,
+        spread: WeightSums,
+        moves: Floats,
+        rankers: int,
+    ) -> "PartSums":
+        """Add up columns by unit.
+
+        Args:
+            part: which clicks.
+            units: of the log's queries.
+            query: index of each row's query.
+            columns: values of each row, ranker after ranker of each metric, then its weight.
+            sessions: of each query.
+            spread: how the weights are spread.
+            moves: as above.
+            rankers: how many there are.
+        """
+        sums = np.stack([units.sums(query, column) for column in columns], axis=1)
+        return cls(
+            part,
+            units.keys,
+            sums[:, :-1].reshape(len(units.keys), -1, rankers),
+            sums[:, -1],
+            units.sums(np.arange(len(sessions)), sessions).astype(np.int64),
+            spread,
+            moves,
+        )
 
     def __add__(self, other: "PartSums") -> "PartSums":
         """Return the sums over the clicks of both; no query is in both."""
@@ -144,11 +202,9 @@ def sum_clicks(
     statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
     values = np.array(
         [
-            [
-                _slot_values(statistics, form, scores, threads)
-                for scores in (None, *rankers.values())
-            ]
+            _slot_values(statistics, form, scores, threads)
             for form in map(find_rank_value, metrics)
+            for scores in (None, *rankers.values())
         ]
     )
     units = QueryUnits.of(log)
@@ -159,43 +215,22 @@ def sum_clicks(
     parts = []
     for part, clicks, sessions in _parts(statistics, by):
         weights = statistics.weights * clicks
-        columns = [*(values * weights).reshape(-1, len(weights)), weights]
-        sums = np.stack([units.sums(statistics.query, column) for column in columns], axis=1)
+        columns = [*(values * weights), weights]
+        moves = np.stack([levels.sums(level, column * moving) for column in columns], axis=1)
         parts.append(
-            PartSums(
+            PartSums.of(
                 part,
-                units.keys,
-                sums[:, :-1].reshape(len(units.keys), *values.shape[:2]),
-                sums[:, -1],
-                units.sums(np.arange(log.queries), sessions).astype(np.int64),
-                WeightSums.of(statistics, clicks, sessions),
-                np.stack([levels.sums(level, column * moving) for column in columns], axis=1),
+                units,
+                statistics.query,
+                columns,
+                sessions=sessions,
+                spread=WeightSums.of(statistics, clicks, sessions),
+                moves=moves,
+                rankers=1 + len(rankers),
             )
         )
     shown, clicked = log.position_counts()
     return ClickSums(tuple(metrics), (LOGGED, *rankers), tuple(parts), shown, clicked, float(tau))
-
-
-@dataclass(frozen=True, eq=False)
-class QueryUnits:
-    """The units of resampling of a log: its queries, or groups of them.
-
-    Attributes:
-        keys: of the units, rising.
-        unit: index of each query's unit.
-    """
-
-    keys: Longs
-    unit: Longs
-
-    @classmethod
-    def of(cls, log: ClickLog) -> "QueryUnits":
-        """Return the units of a log; lists that were made of one query belong together."""
-        return cls(*units_of(id_keys(original_queries(log.query_ids))))
-
-    def sums(self, query: npt.NDArray, values: npt.NDArray) -> Floats:
-        """Add up values by the unit of their query (units)."""
-        return np.asarray(np.bincount(self.unit[query], values, len(self.keys)), np.float64)
 
 
 def slot_levels(

@@ -147,11 +147,10 @@ def sum_docs(
     tau = regression.tau
     statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
     docs = ShownDocs.of_log(log, dataset, propensities, context=context)
-    forms = [find_rank_value(metric) for metric in metrics]
     values = np.array(
         [
             docs.values(form, scores, threads=threads)
-            for form in forms
+            for form in map(find_rank_value, metrics)
             for scores in (None, *rankers.values())
         ]
     )
@@ -161,16 +160,16 @@ def sum_docs(
         clicks, sessions = statistics.counts(chosen)
         clicked = np.bincount(statistics.row, statistics.actions * clicks, dataset.docs)
         sums = docs.sums(regression, np.asarray(clicked, np.float64), chosen, values, levels)
-        by_unit = np.stack([units.sums(docs.query, column) for column in sums.values], axis=1)
         parts.append(
-            PartSums(
+            PartSums.of(
                 part,
-                units.keys,
-                by_unit[:, :-1].reshape(len(units.keys), len(forms), 1 + len(rankers)),
-                by_unit[:, -1],
-                units.sums(np.arange(log.queries), sessions).astype(np.int64),
-                WeightSums.of(statistics, clicks, sessions),
-                sums.moves.T,
+                units,
+                docs.query,
+                list(sums.values),
+                sessions=sessions,
+                spread=WeightSums.of(statistics, clicks, sessions),
+                moves=sums.moves.T,
+                rankers=1 + len(rankers),
             )
         )
     shown, position_clicks = log.position_counts()

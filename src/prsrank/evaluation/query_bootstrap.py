@@ -140,10 +140,9 @@ def ratio_intervals(
         # one query says nothing of how queries differ
         wide = np.where(x[0] == 0, 0.0, np.inf)
         return RatioIntervals(values, values - wide, values + wide, np.ones(x.shape[1]))
-    drawn = np.random.default_rng(settings["seed"]).multinomial(
-        units, np.full(units, 1 / units), samples
-    )
-    found = _ratios(drawn.astype(np.float64), x, d)
+    rng = np.random.default_rng(settings["seed"])
+    drawn = rng.multinomial(units, np.full(units, 1 / units), samples).astype(np.float64)
+    found = _ratios(drawn, x, d)
     steps = _steps(found[0] + shift, np.hypot(found[1], doubt), values)
     with np.errstate(invalid="ignore"):
         below, above = (
