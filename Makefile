@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-slow lint docs bench clean clean-kernels setup
+.PHONY: demo test test-slow lint docs dist bench clean clean-kernels setup
 
 demo: $(STAMP)
 	$(BIN)/prsrank demo --out demo
@@ -29,6 +29,9 @@ lint: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/mkdocs build
 	@echo "written: site/index.html"
+
+dist: $(STAMP)
+	$(BIN)/python -m hatchling build -d dist
 
 bench: $(STAMP)
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
