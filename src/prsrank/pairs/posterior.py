@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from prsrank.clicks.likelihood import ClickLikelihood
 from prsrank.data.dataset import RankingDataset
+from prsrank.data.frames import is_frame
 from prsrank.errors import InputError
-from prsrank.logs.click_log import ClickLog
+from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
 from prsrank.propensity.tempering import temper_counts
@@ -129,7 +130,7 @@ class DocClicks:
 
 
 def posterior(
-    log: ClickLog | Iterable[ClickLog],
+    log: LogOrFrame | Iterable[ClickLog],
     lists: RankingDataset,
     propensities: "PropensitySource" = None,
     *,
@@ -214,7 +215,7 @@ def posterior_of_clicks(
 
 
 def posterior_pairs(
-    log: ClickLog | Iterable[ClickLog],
+    log: LogOrFrame | Iterable[ClickLog],
     lists: RankingDataset,
     propensities: "PropensitySource" = None,
     *,
@@ -279,8 +280,10 @@ def action_weights(n: Floats, total: Floats, squares: Floats, sums: SumOver = np
     return shrunk
 
 
-def _pieces(log: ClickLog | Iterable[ClickLog]) -> Iterable[ClickLog]:
-    return [log] if isinstance(log, ClickLog) else log
+def _pieces(log: LogOrFrame | Iterable[ClickLog]) -> Iterable[ClickLog]:
+    if isinstance(log, ClickLog) or is_frame(log):
+        return [as_click_log(log)]
+    return log
 
 
 def _sessions_of_lists(log: ClickLog, lists: RankingDataset) -> Floats:
