@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from prsrank.clicks.likelihood import ClickLikelihood
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.frames import is_frame
 from prsrank.errors import InputError
-from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
+from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
 from prsrank.propensity.tempering import temper_counts
@@ -130,7 +129,7 @@ class DocClicks:
 
 
 def posterior(
-    log: LogOrFrame | Iterable[ClickLog],
+    log: Any,
     lists: RankingDataset,
     propensities: "PropensitySource" = None,
     *,
@@ -143,7 +142,7 @@ def posterior(
     """Return the posterior of each doc of the lists.
 
     Args:
-        log: the clicks, or pieces of them without a common query; their queries and docs must
+        log: the clicks, a frame of them, or pieces of them without a common query; their queries and docs must
             be among the lists.
         lists: the data set.
         propensities: a curve, one value per slot of the log, or None for the log's own.
@@ -280,10 +279,10 @@ def action_weights(n: Floats, total: Floats, squares: Floats, sums: SumOver = np
     return shrunk
 
 
-def _pieces(log: LogOrFrame | Iterable[ClickLog]) -> Iterable[ClickLog]:
-    if isinstance(log, ClickLog) or is_frame(log):
-        return [as_click_log(log)]
-    return log
+def _pieces(log: Any) -> Iterable[ClickLog]:
+    if isinstance(log, Mapping) or hasattr(log, "columns"):
+        return [ClickLog.from_frame(log)]
+    return [log] if isinstance(log, ClickLog) else log
 
 
 def _sessions_of_lists(log: ClickLog, lists: RankingDataset) -> Floats:
