@@ -20,7 +20,7 @@ from prsrank.evaluation.results import (
     CounterfactualEvaluation,
 )
 from prsrank.evaluation.warnings import estimate_warnings
-from prsrank.logs.click_log import ClickLog
+from prsrank.logs.click_log import LogOrFrame, as_click_log
 from prsrank.logs.coverage import covered_log
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.curve import PropensityCurve
@@ -62,7 +62,7 @@ class LogEvaluation(Shown):
 
 
 def evaluate_on_log(
-    log: ClickLog,
+    log: LogOrFrame,
     dataset: RankingDataset,
     propensities: PropensityCurve | None,
     rankers: Mapping[str, npt.ArrayLike],
@@ -83,7 +83,7 @@ def evaluate_on_log(
     Sessions that show docs which the data set lacks are left out and counted.
 
     Args:
-        log: held-out sessions.
+        log: held-out sessions, or a frame of them.
         dataset: the lists, with the features of the log's docs.
         propensities: a curve, or None for the propensities in the log.
         rankers: scores of each doc of the data set, by ranker.
@@ -94,6 +94,7 @@ def evaluate_on_log(
         trained_on: name of a ranker that was trained on this log, for the warning.
         sampling: how intervals are bootstrapped.
     """
+    log = as_click_log(log)
     used = covered_log(log, dataset)
 
     summed = partial(sum_clicks, used, dataset, propensities, rankers)

@@ -17,6 +17,9 @@ from prsrank.logs.split import QUERY, Split, bucket_limit
 from prsrank.notebook import Chart, Shown, frame_of
 from prsrank.types import Floats, IdArray, Ints, Longs
 
+LogOrFrame = Any
+"""A `ClickLog`, or a frame of events that `ClickLog.from_frame` makes one of."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClickLog(Shown):
@@ -298,6 +301,11 @@ class ClickLog(Shown):
         several = codes.max(initial=0) + 1
         keys = list_of_doc * several + codes[: len(ids)]  # below 0 where the query is not there
         return lists, _indices_of(keys, list_of_row * several + codes[len(ids) :])
+
+
+def as_click_log(log: LogOrFrame) -> ClickLog:
+    """Return a log as it is, and the log of a frame of events."""
+    return log if isinstance(log, ClickLog) else ClickLog.from_frame(log)
 
 
 _DTYPES: dict[str, type] = {

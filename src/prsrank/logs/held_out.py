@@ -7,7 +7,7 @@ import numpy as np
 
 from prsrank.data.dataset import id_array, joined_ids
 from prsrank.errors import InputError
-from prsrank.logs.click_log import ClickLog
+from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.logs.features import original_queries
 from prsrank.logs.split import BUCKETS, QUERY, TIME, Split, bucket_limit
 from prsrank.types import IdArray, Longs, Marks
@@ -32,7 +32,7 @@ class HeldOut:
     dropped_sessions: int = 0
 
 
-def hold_out(log: ClickLog, *, by: str = "query", share: float = 0.2, seed: int = 0) -> HeldOut:
+def hold_out(log: LogOrFrame, *, by: str = "query", share: float = 0.2, seed: int = 0) -> HeldOut:
     """Split a log so that no list is in both parts.
 
     By "query": all sessions of `share` of the queries, by a hash of their ids, are held out: the
@@ -42,7 +42,7 @@ def hold_out(log: ClickLog, *, by: str = "query", share: float = 0.2, seed: int 
     held-out part stays whole, so that it stands for all searches of its time.
 
     Args:
-        log: the sessions; with timestamps to split by time.
+        log: the sessions, or a frame of them; with timestamps to split by time.
         by: "query", "time" or "randomised".
         share: share of the queries, or of the sessions, to hold out.
         seed: of the choice of queries.
@@ -61,6 +61,7 @@ def hold_out(log: ClickLog, *, by: str = "query", share: float = 0.2, seed: int 
     >>> parts.shared_queries, parts.dropped_sessions
     (1, 1)
     """
+    log = as_click_log(log)
     marks = SessionMarks.of([log], Split(by, share, seed))
     held_out, training = marks.held_out(log), marks.learning(log)
     if not held_out.any():

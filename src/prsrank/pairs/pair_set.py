@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.logs.click_log import ClickLog
+from prsrank.logs.click_log import LogOrFrame, as_click_log
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.pairs.fold import PairDraft, SessionConstant, fold_labels, fold_log
 from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM, add_rows_kernel
@@ -192,7 +192,7 @@ class PairSet:
     @classmethod
     def from_log(
         cls,
-        log: ClickLog,
+        log: LogOrFrame,
         dataset: RankingDataset,
         propensities: PropensitySource = None,
         weighting: str | Weighting | WeightFunction = "prs",
@@ -209,7 +209,7 @@ class PairSet:
         The weight $a_i$ of the click is 1 unless the log weighs its clicks.
 
         Args:
-            log: the clicks; its queries and docs must be in the data set.
+            log: the clicks, or a frame of them; its queries and docs must be in the data set.
             dataset: the lists.
             propensities: a curve, that is anything with `at(positions, context=...)`; or one
                 value per slot of the log; None takes the log's own.
@@ -235,6 +235,7 @@ class PairSet:
                 dataset, normalise=normalise, truncation=truncation, dtype=dtype, threads=threads
             )
         constant = SessionConstant(normalise, truncation)
+        log = as_click_log(log)
         placed = LogOnLists(log, dataset, propensities, chosen, context)
         draft = fold_log(log, dataset, placed, chosen, constant, threads)
         return finished_pairs(draft, dataset.query_ids, constant, dtype)

@@ -157,7 +157,7 @@ class DocClicks:
 
 
 def posterior(
-    log: ClickLog | Iterable[ClickLog],
+    log: Any,
     lists: RankingDataset,
     propensities: "PropensitySource" = None,
     *,
@@ -170,7 +170,7 @@ def posterior(
     """Return the posterior of each doc of the lists.
 
     Args:
-        log: the clicks, or pieces of them without a common query; their queries and docs must
+        log: the clicks, a frame of them, or pieces of them without a common query; their queries and docs must
             be among the lists.
         lists: the data set.
         propensities: a curve, one value per slot of the log, or None for the log's own.
@@ -280,7 +280,7 @@ def _explained(
 
 
 def posterior_pairs(
-    log: ClickLog | Iterable[ClickLog],
+    log: LogOrFrame | Iterable[ClickLog],
     lists: RankingDataset,
     propensities: "PropensitySource" = None,
     *,
@@ -347,7 +347,9 @@ def action_weights(n: Floats, total: Floats, squares: Floats, sums: SumOver = np
     return shrunk
 
 
-def _pieces(log: ClickLog | Iterable[ClickLog]) -> Iterable[ClickLog]:
+def _pieces(log: Any) -> Iterable[ClickLog]:
+    if isinstance(log, Mapping) or hasattr(log, "columns"):
+        return [ClickLog.from_frame(log)]
     return [log] if isinstance(log, ClickLog) else log
 
 

@@ -16,7 +16,7 @@ from scipy.stats import t as student
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.logs.click_log import ClickLog
+from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.logs.pieces import Extent, LocalPieces, Pieces
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.shapes import SHAPES, check_shape
@@ -64,10 +64,10 @@ class CurveOptions(ABC):
         return min(self.positions or extent.depth, extent.depth)
 
     def estimate(
-        self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
+        self, log: LogOrFrame, *, dataset: RankingDataset | None = None, seed: int = 0
     ) -> Propensities:
         """Return the curve of the log; see `Estimator`."""
-        return self.estimate_pieces(LocalPieces([log]), seed=seed)
+        return self.estimate_pieces(LocalPieces([as_click_log(log)]), seed=seed)
 
     @abstractmethod
     def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:

@@ -7,7 +7,7 @@ import numpy as np
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.logs.click_log import ClickLog
+from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.logs.pieces import Extent, Pieces
 from prsrank.propensity.bootstrap import (
     CurveOptions,
@@ -73,9 +73,10 @@ class LikelihoodEstimator(CurveOptions):
         return not_identified(depth, none, method=self.method, why=_NO_FEATURES)
 
     def estimate(
-        self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
+        self, log: LogOrFrame, *, dataset: RankingDataset | None = None, seed: int = 0
     ) -> Propensities:
         """Return the curve of the log; see `Estimator`."""
+        log = as_click_log(log)
         depth = self.depth(Extent.of(log))
         if dataset is None:
             clicks = log.position_counts()[1][:depth]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.logs.click_log import ClickLog
+from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.logs.pieces import Extent, Pieces, Sums
 from prsrank.logs.units import units_of
 from prsrank.propensity.bootstrap import (
@@ -108,9 +108,10 @@ class RegressionEM(CurveOptions):
         return found
 
     def estimate(
-        self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0
+        self, log: LogOrFrame, *, dataset: RankingDataset | None = None, seed: int = 0
     ) -> Propensities:
         """Return the curve of the log; see `Estimator`."""
+        log = as_click_log(log)
         if dataset is None:
             return super().estimate(log, seed=seed)
         cells = count_cells(log, depth=self.depth(Extent.of(log)))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from prsrank.clicks.likelihood import ClickEvidence, ClickLikelihood
 from prsrank.data.dataset import RankingDataset
-from prsrank.logs.click_log import ClickLog
+from prsrank.logs.click_log import LogOrFrame, as_click_log
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.cells import ENOUGH_QUERIES
 from prsrank.propensity.counted_clicks import CountedClicks
@@ -157,7 +157,7 @@ class Tempering(Shown):
 
 
 def temper(
-    log: ClickLog,
+    log: LogOrFrame,
     lists: RankingDataset,
     propensities: PropensityCurve | npt.ArrayLike | None = None,
     *,
@@ -168,7 +168,7 @@ def temper(
     threads: int | None = None,
 ) -> Tempering:
     """Let the clicks judge a curve; arguments as those of `prsrank.pairs.posterior.posterior`."""
-    counted = CountedClicks.of_log(log, lists, propensities, context=context)
+    counted = CountedClicks.of_log(as_click_log(log), lists, propensities, context=context)
     return temper_counts(counted, lists, model=model, prior=prior, seed=seed, threads=threads)
 
 

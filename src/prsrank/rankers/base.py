@@ -32,7 +32,7 @@ from prsrank.types import Floats
 from prsrank.weighting import find_weighting
 
 if TYPE_CHECKING:
-    from prsrank.logs.click_log import ClickLog
+    from prsrank.logs.click_log import ClickLog, LogOrFrame
     from prsrank.pairs.log_on_lists import PropensitySource
     from prsrank.propensity.curve import Propensities
     from prsrank.rankers.scorers import Scorer
@@ -162,7 +162,7 @@ class Ranker(ABC):
 
     def pairs(
         self,
-        log: "ClickLog",
+        log: "LogOrFrame",
         dataset: RankingDataset,
         propensities: "PropensitySource" = None,
         weighting: str | None = None,
@@ -174,6 +174,10 @@ class Ranker(ABC):
         For a ranker that takes the log itself the weighting has no effect, and propensities are
         an InputError: both are learned.
         """
+        if is_frame(log):
+            from prsrank.logs.click_log import as_click_log  # numba
+
+            log = as_click_log(log)
         if self.takes == "log":
             if propensities is not None:
                 raise InputError(f"{self.name} learns its propensities: give it none")
@@ -210,11 +214,12 @@ class Ranker(ABC):
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change parameters of the constructor; unknown ones are an InputError."""
+        """Change parameters of the constructor; an unknown one is an InputError, and changes none."""
         known = self._parameter_names()
-        for name, value in parameters.items():
+        for name in parameters:
             if name not in known:
                 raise InputError(f"{type(self).__name__} has no parameter '{name}': {known}")
+        for name, value in parameters.items():
             setattr(self, name, value)
         return self
 
@@ -232,7 +237,7 @@ class Ranker(ABC):
         Columns are picked by the names of the features that the ranker was trained on.
 
         Args:
-            frame: as `RankingDataset.from_frame` takes it, without need of query, doc and label;
+            frame: as for `RankingDataset.from_frame`, which may have no queries, docs and labels;
                 a `RankingDataset`; or an array of features, as for `score`.
 
         Returns:
