@@ -171,6 +171,7 @@ def _summary(result: FitResult) -> dict[str, Any]:
         "audit": result.audit.verdict,
         "left_out_sessions": result.left_out,
         **result.manifest["chosen"],
+        "next": result.verdict.next_command,
         "conclusions": conclusions(result),
         "evaluation": result.evaluation.to_json_dict(),
         "differs": list(result.differs),

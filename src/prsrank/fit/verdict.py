@@ -130,7 +130,6 @@ class Verdict:
                 "high": gain.high,
                 "relative": gain.relative,
             },
-            "next": self.next_command,
             "forced": self.forced,
         }
 
