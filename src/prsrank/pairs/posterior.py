@@ -142,8 +142,8 @@ def posterior(
     """Return the posterior of each doc of the lists.
 
     Args:
-        log: the clicks, a frame of them, or pieces of them without a common query; their queries and docs must
-            be among the lists.
+        log: the clicks, a frame of them, or pieces of them without a common query; their queries
+            and docs must be among the lists.
         lists: the data set.
         propensities: a curve, one value per slot of the log, or None for the log's own.
         model: the click model; default position-based.
@@ -214,7 +214,7 @@ def posterior_of_clicks(
 
 
 def posterior_pairs(
-    log: LogOrFrame | Iterable[ClickLog],
+    log: Any,
     lists: RankingDataset,
     propensities: "PropensitySource" = None,
     *,
