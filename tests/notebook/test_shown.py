@@ -8,6 +8,7 @@ import pytest
 import vl_convert
 
 from prsrank.audit.findings import Audit, Finding, Position
+from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.evaluation.log_evaluation import LogEvaluation
 from prsrank.evaluation.results import CounterfactualEvaluation, Estimate
@@ -33,7 +34,15 @@ ESTIMATES = (
 EVALUATION = CounterfactualEvaluation(
     ESTIMATES, (), (SimpleNamespace(warnings=()),), tau=0.0, samples=10, seed=0, confidence=0.95
 )
+LISTS = RankingDataset(
+    np.arange(6.0).reshape(3, 2),
+    [0, 1, 3],
+    ["<b>q", "r"],
+    labels=[1, 0, 2],
+    feature_names=("x", "y"),
+)
 SHOWN = {
+    "lists": LISTS,
     "log": ClickLog.from_frame(EVENTS),
     "curve": CURVE,
     "contexts": Propensities(
@@ -92,6 +101,15 @@ def test_the_frame_of_a_log_gives_the_log_back():
     frame = log.to_frame()
     assert len(frame) == 4
     assert ClickLog.from_frame(frame).equals(log)
+
+
+def test_the_frame_of_a_data_set_gives_the_data_set_back():
+    frame = LISTS.to_frame()
+    assert list(frame.columns) == ["query_id", "doc_id", "label", "x", "y"]
+    again = RankingDataset.from_frame(frame.iloc[[0, 2, 1]], label="label")
+    assert again.query_ids.tolist() == LISTS.query_ids.tolist()
+    assert again.features.tolist() == [[0, 1], [4, 5], [2, 3]]
+    assert again.doc_ids.tolist() == [0, 1, 0]
 
 
 def test_the_table_of_a_log_counts_positions():

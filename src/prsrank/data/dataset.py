@@ -3,17 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
+from prsrank.notebook import Chart, Shown, frame_of
 from prsrank.ragged import offsets_of, ragged_rows, row_in_list
 from prsrank.types import Bytes, IdArray, Longs, Reals
 
 
-@dataclass(frozen=True, eq=False)
-class RankingDataset:
+@dataclass(frozen=True, eq=False, repr=False)
+class RankingDataset(Shown):
     """Lists of docs, ragged: list q holds the rows offsets[q] to offsets[q + 1] - 1.
 
     All arrays are read-only.
@@ -29,6 +31,8 @@ class RankingDataset:
         relevant_from: the least label that counts as relevant; None where nobody has said.
 
     >>> data = RankingDataset(np.eye(3), np.array([0, 2, 3]), labels=np.array([0, 2, 1]))
+    >>> data
+    <RankingDataset: 2 lists, 3 docs, 3 features, labels>
     >>> data.lists, data.docs, data.relevance.tolist()
     (2, 3, [0, 1, 1])
     >>> data.select([1]).query_ids.tolist()
@@ -115,6 +119,28 @@ class RankingDataset:
             features=features,
             relevant_from=relevant_from,
         )
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame, one row per doc: query_id, doc_id, label if known, features."""
+        columns: dict[str, Any] = {
+            "query_id": np.repeat(self.query_ids, self.list_lengths),
+            "doc_id": self.doc_names,
+        }
+        if self.labels is not None:
+            columns["label"] = self.labels
+        return frame_of(columns | dict(zip(self.feature_names, self.features.T, strict=True)))
+
+    def _line(self) -> str:
+        labels = "" if self.labels is None else ", labels"
+        count = len(self.feature_names)
+        return f"{self.lists:,} lists, {self.docs:,} docs, {count:,} features{labels}"
+
+    def _table(self) -> dict[str, Any]:
+        lengths, lists = np.unique(self.list_lengths, return_counts=True)
+        return {"docs in a list": lengths, "lists": lists}
+
+    def _chart(self) -> Chart:
+        return Chart("line", self._table(), "docs in a list", "lists")
 
     @property
     def lists(self) -> int:

@@ -170,8 +170,8 @@ def posterior(
     """Return the posterior of each doc of the lists.
 
     Args:
-        log: the clicks, a frame of them, or pieces of them without a common query; their queries and docs must
-            be among the lists.
+        log: the clicks, a frame of them, or pieces of them without a common query; their queries
+            and docs must be among the lists.
         lists: the data set.
         propensities: a curve, one value per slot of the log, or None for the log's own.
         model: the click model, such as `PositionClicks()`; "cascade": users read from the top;
@@ -280,7 +280,7 @@ def _explained(
 
 
 def posterior_pairs(
-    log: LogOrFrame | Iterable[ClickLog],
+    log: Any,
     lists: RankingDataset,
     propensities: "PropensitySource" = None,
     *,
