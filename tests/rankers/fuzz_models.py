@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from prsrank.errors import InputError
-from prsrank.rankers.base import _checksum, load_ranker
+from prsrank.rankers.base import load_ranker
+from prsrank.rankers.cards import checksum
 
 _NUMBERS = ("-1", "0", "1", "2147483647", "-2147483648", "4294967296", "1e308", "1e999", "-0", "")
 _NUMBERS += ("nan", "inf", "-inf", "9" * 400, "0x10", "1.5", "99999", "7", "-3", "12", "３")
@@ -113,7 +114,7 @@ def main(model: Path, cases: int, seed: int) -> None:
             content = altered((model / name).read_bytes(), rng)
             (folder / name).write_bytes(content)
             card["files"][name] = hashlib.sha256(content).hexdigest()
-            (folder / "ranker.json").write_text(json.dumps(card | {"checksum": _checksum(card)}))
+            (folder / "ranker.json").write_text(json.dumps(card | {"checksum": checksum(card)}))
             how = ending(folder, columns)
             counts[how] += 1
             keep = os.environ.get("KEEP")

@@ -10,7 +10,8 @@ import pytest
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.rankers.base import RANKERS, _checksum, load_ranker, ranker_class
+from prsrank.rankers.base import RANKERS, load_ranker, ranker_class
+from prsrank.rankers.cards import checksum
 from prsrank.rankers.torch_library import has_triton  # noqa: F401 - skips where there is no torch
 
 _QUICK = {"trees": 2, "epochs": 1, "hidden": (8,), "missing": "impute", "seed": 0}
@@ -59,7 +60,7 @@ def with_card(saved, folder, change, *, right=True):
     card = json.loads((folder / "ranker.json").read_text())
     change(card)
     if right and isinstance(card.get("files"), dict):
-        card["checksum"] = _checksum(card)
+        card["checksum"] = checksum(card)
     (folder / "ranker.json").write_text(json.dumps(card))
     return folder
 
@@ -95,7 +96,7 @@ def test_every_value_of_a_card_may_be_wrong(saved, lists, tmp_path):
                 at = at[key]
             at[path[-1]] = wrong
             try:
-                changed["checksum"] = _checksum(changed)
+                changed["checksum"] = checksum(changed)
             except (TypeError, KeyError):
                 del changed["checksum"]
             (folder / "ranker.json").write_text(json.dumps(changed))
@@ -142,7 +143,7 @@ def test_pipes_and_links_are_not_read(saved, tmp_path):
         load_ranker(folder)
 
 
-def test_cards_of_earlier_versions_have_no_checksum(saved, lists, tmp_path):
+def test_cards_of_earlier_versions_have_nochecksum(saved, lists, tmp_path):
     folder = with_card(saved, tmp_path / "model", lambda card: None)
     card = json.loads((folder / "ranker.json").read_text())
     del card["checksum"]

@@ -19,7 +19,8 @@ from prsrank.fit.engine import Weighed
 from prsrank.fit.parts import QUERY, Split
 from prsrank.pairs.pair_set import PairDiagnostics
 from prsrank.propensity.curve import Propensities, parse_propensity
-from prsrank.rankers.base import Ranker, check_free, make_ranker
+from prsrank.rankers.base import Ranker, make_ranker
+from prsrank.rankers.cards import check_free
 from prsrank.report.html import write_report
 from prsrank.report.parts import about_rows
 from prsrank.report.training_report import training_report

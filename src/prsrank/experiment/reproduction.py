@@ -13,7 +13,8 @@ from prsrank.experiment.spec import Point, RankerSettings, Spec
 from prsrank.experiment.spec_files import load_specs
 from prsrank.experiment.summary import report_of, summarise
 from prsrank.files import atomic_output, write_json
-from prsrank.rankers.base import library_versions, ranker_class
+from prsrank.rankers.base import ranker_class
+from prsrank.rankers.cards import library_versions
 from prsrank.report.charts import write_figures
 from prsrank.report.html import write_report
 

@@ -13,7 +13,7 @@ from prsrank.files import FileName, existing_file, read_json
 from prsrank.files.schema import check
 from prsrank.fit.plan import Plan
 from prsrank.logs.tables import find_files
-from prsrank.rankers.base import library_versions
+from prsrank.rankers.cards import library_versions
 
 MANIFEST = "manifest.json"
 FORMAT = "prsrank fit 1"

@@ -2,14 +2,11 @@
 
 import hashlib
 import inspect
-import json
-import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +18,19 @@ from prsrank.families import Family
 from prsrank.files import (
     FileName,
     atomic_output,
-    existing_file,
-    plain_json,
     read_json,
     write_json,
 )
-from prsrank.files.drafts import check_target
 from prsrank.files.schema import check
+from prsrank.rankers.cards import (
+    CARD,
+    Card,
+    check_card,
+    check_free,
+    checked_file,
+    checksum,
+    library_versions,
+)
 from prsrank.types import Floats
 from prsrank.weighting import find_weighting
 
@@ -59,9 +62,6 @@ RANKERS: "Family[type[Ranker]]" = Family(
     },
 )
 """The rankers by their names on the command line and in saved models."""
-
-_CARD = "ranker.json"
-_LIBRARIES = ("prsrank", "numpy", "lightgbm", "numba", "torch", "safetensors")
 
 
 class Ranker(ABC):
@@ -306,74 +306,42 @@ class Ranker(ABC):
             "about": dict(getattr(self, "about_", {}) if about is None else about),
             "versions": library_versions(),
         }
-        card["checksum"] = _checksum(card)
+        card["checksum"] = checksum(card)
         check_free(path)
         with atomic_output(path, folder=True) as draft:
             for name, content in files.items():
                 (draft / name).write_bytes(content)
-            write_json(draft / _CARD, card)
-
-
-def check_free(path: FileName) -> None:
-    """Raise an InputError if a ranker cannot be saved here: something else is there."""
-    folder = Path(path)
-    check_target(folder, folder=True)
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / _CARD).exists():
-        raise InputError(f"{path}: is a folder with other things in it")
+            write_json(draft / CARD, card)
 
 
 def load_ranker(path: FileName) -> Ranker:
     """Read a ranker that `save` wrote, or the one in a folder of `fit`; its scores are identical."""
     folder = Path(path)
-    if not (folder / _CARD).is_file() and (folder / "model" / _CARD).is_file():
+    if not (folder / CARD).is_file() and (folder / "model" / CARD).is_file():
         folder = folder / "model"
     if (folder / "judged").is_dir():
         raise InputError(f"{folder}: the fit wrote no model, for its log is too thin")
-    if not (folder / _CARD).is_file():
-        raise InputError(f"{folder}: is not a saved ranker (no {_CARD} in it)")
-    card = read_json(folder / _CARD, _Card)
+    if not (folder / CARD).is_file():
+        raise InputError(f"{folder}: is not a saved ranker (no {CARD} in it)")
+    card = read_json(folder / CARD, Card)
     try:
         kind = ranker_class(card["ranker"])
-        _check_card(card)
+        check_card(card)
         check_parameters(kind, card["parameters"])
         parameters = {
             name: tuple(value) if isinstance(value, list) else value  # JSON has no tuples
             for name, value in card["parameters"].items()
         }
-        contents = {name: _checked_file(folder, name, sha) for name, sha in card["files"].items()}
+        contents = {name: checked_file(folder, name, sha) for name, sha in card["files"].items()}
         check(card["learned"], kind._learned(), "learned")
         ranker = kind(**parameters)
         ranker._restore(card["learned"], contents)
         ranker.about_ = card["about"]
     except InputError as error:
-        raise InputError(f"{folder / _CARD}: {error}") from error
+        raise InputError(f"{folder / CARD}: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{folder / _CARD}: is not a whole ranker card: {error!r}") from error
+        raise InputError(f"{folder / CARD}: is not a whole ranker card: {error!r}") from error
     return ranker
-
-
-class _Card(TypedDict):
-    ranker: str
-    parameters: dict[str, Any]
-    learned: dict[str, Any]
-    files: dict[str, str]
-    about: dict[str, Any]
-    versions: NotRequired[dict[str, str]]
-    checksum: NotRequired[str]  # cards of earlier versions have none
-
-
-def _checksum(card: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of what the scores depend on: weights in the card, and its files' own."""
-    kept = {name: card[name] for name in ("ranker", "parameters", "learned", "files")}
-    return hashlib.sha256(json.dumps(plain_json(kept), sort_keys=True).encode()).hexdigest()
-
-
-def _check_card(card: Mapping[str, Any]) -> None:
-    if card.get("checksum", expected := _checksum(card)) != expected:
-        raise InputError("is damaged (its checksum differs)")
-    for name in card["files"]:
-        if Path(name).name != name or name in ("", ".", "..") or "\0" in name:
-            raise InputError(f"file '{name}' is not in the folder of the ranker")
 
 
 def check_parameters(kind: type[Ranker], values: Mapping[str, Any]) -> None:
@@ -422,17 +390,6 @@ def make_ranker(
     return kind(**settings), chosen.name, rest
 
 
-def library_versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that shape a model."""
-    versions = {"python": platform.python_version()}
-    for library in _LIBRARIES:
-        try:
-            versions[library] = version(library)
-        except PackageNotFoundError:
-            continue
-    return versions
-
-
 def checked_features(features: npt.ArrayLike, columns: int) -> npt.NDArray:
     """Return features as a matrix; an InputError if the number of columns differs."""
     values = np.asarray(features)
@@ -441,16 +398,3 @@ def checked_features(features: npt.ArrayLike, columns: int) -> npt.NDArray:
             f"features have shape {values.shape}, but the ranker was trained on {columns} columns"
         )
     return values
-
-
-def _checked_file(folder: Path, name: str, sha256: str) -> bytes:
-    path = existing_file(folder / name)
-    if path.resolve().parent != folder.resolve():
-        raise InputError(f"file '{name}' is a link that leaves the folder of the ranker")
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise InputError(f"{path}: is damaged or cut short (its checksum differs)")
-    return content

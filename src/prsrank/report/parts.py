@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from prsrank.rankers.base import library_versions
+from prsrank.rankers.cards import library_versions
 
 if TYPE_CHECKING:
     from prsrank.pairs.pair_set import PairDiagnostics
