@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from prsrank.pairs.posterior import posterior as posterior
     from prsrank.propensity.curve import PowerLaw as PowerLaw
     from prsrank.propensity.curve import Propensities as Propensities
-    from prsrank.propensity.curve import covering as covering
     from prsrank.propensity.harvest import HarvestEstimator as HarvestEstimator
     from prsrank.propensity.randomised import RandomisedEstimator as RandomisedEstimator
     from prsrank.propensity.regression_em import RegressionEM as RegressionEM
@@ -60,7 +59,6 @@ _HOME = {
     "RegressionEM": "prsrank.propensity.regression_em",
     "SwapEstimator": "prsrank.propensity.swap",
     "concatenate": "prsrank.data.dataset",
-    "covering": "prsrank.propensity.curve",
     "load_dataset": "prsrank.data.collections",
     "load_ranker": "prsrank.rankers.base",
     "posterior": "prsrank.pairs.posterior",

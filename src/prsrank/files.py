@@ -54,21 +54,6 @@ def _replace(draft: Path, target: Path) -> None:
     os.replace(draft, target)
 
 
-def check_writable(path: FileName) -> None:
-    """Raise an InputError if nothing can be written at `path`; to be asked before long work.
-
-    Folders that are not there yet are not made.
-    """
-    target = Path(path)
-    parents = (parent for parent in target.absolute().parents if parent.exists())
-    try:
-        # permission bits do not tell of read-only disks, and do not bind everybody
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=next(parents)):
-            pass
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written: {error.strerror}") from error
-
-
 def existing_file(path: FileName) -> Path:
     """Return `path` as a Path if it is a readable file, else raise an InputError."""
     file = Path(path)

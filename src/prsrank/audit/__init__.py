@@ -22,8 +22,6 @@ from prsrank.audit.event_tables import EventTables, check_present, counts_of, op
 from prsrank.audit.findings import Audit, Finding, worst_first
 from prsrank.audit.identification import identify, none_identified
 from prsrank.logs.event_source import EventSource
-from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import open_events
 
 __all__ = ["CHECKS", "Audit", "Finding", "audit"]
 
@@ -54,9 +52,8 @@ CHECKS: tuple[Check, ...] = (
 
 
 def audit(
-    log: object,
+    source: EventSource,
     *,
-    mapping: LogMapping | None = None,
     contexts: Sequence[str] | None = None,
     features: Sequence[str] | None = None,
 ) -> Audit:
@@ -66,9 +63,7 @@ def audit(
     the rows themselves are never fetched.
 
     Args:
-        log: a frame, a file or whatever else `prsrank.logs.sources.open_events` takes; or events
-            that are open already (`prsrank.logs.event_source`).
-        mapping: which column of the log means what; events that are open are past that.
+        source: the events, one row per shown doc; see `prsrank.logs.event_source`.
         contexts: columns with one value per session; default: those that the source names.
         features: columns with features of the docs; default: those that the source names.
 
@@ -78,18 +73,16 @@ def audit(
     Raises:
         InputError: if a column is not there, or the events cannot be read at all.
 
+    >>> from prsrank.logs.event_source import open_frame
     >>> import numpy as np
     >>> events = {"query_id": np.array([1, 1]), "session_id": np.array([1, 1]),
     ...           "doc_id": np.array([5, 6]), "position": np.array([0, 1]),
     ...           "click": np.array([0, 1])}
-    >>> found = audit(events)
+    >>> with open_frame(events) as source:
+    ...     found = audit(source)
     >>> found.verdict, found.findings[0].code
     ('not usable', 'positions-from-zero')
     """
-    if not isinstance(log, EventSource):
-        with open_events(log, mapping=mapping) as events:
-            return audit(events, contexts=contexts, features=features)
-    source = log
     contexts = source.contexts if contexts is None else contexts
     features = source.features if features is None else features
     check_present(source, (*contexts, *features))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from prsrank.cli.arguments import Given, Json, Model, print_json, working
+from prsrank.cli.log_curve import read_curve
 from prsrank.cli.log_inputs import ModelInputs, features_for, run_of
 from prsrank.errors import InputError
 from prsrank.evaluation.log_evaluation import (
@@ -18,7 +19,6 @@ from prsrank.evaluation.log_evaluation import (
 from prsrank.evaluation.results import LOGGED
 from prsrank.logs.coverage import known_lists
 from prsrank.metrics.ranking import average, metric
-from prsrank.propensity.curve import parse_propensity
 from prsrank.rankers.base import Ranker, load_ranker
 from prsrank.report.evaluation_section import report_lines
 
@@ -141,7 +141,7 @@ def _by_clicks(
     split: str | None,
     metrics: Sequence[str] | None,
 ) -> Any:
-    curve = None if options.propensity is None else parse_propensity(options.propensity)
+    curve = read_curve(options.propensity)
     context = options.context
     clicks, whole = inputs.read(None if context is None else [context], split=split)
     lists = known_lists(clicks, whole)

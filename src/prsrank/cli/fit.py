@@ -17,7 +17,6 @@ from prsrank.evaluation.results import LOGGED
 from prsrank.fit import FitResult, fit_log, repeat_fit
 from prsrank.fit.engine import METRIC
 from prsrank.report.fit_report import conclusions
-from prsrank.report.numbers import fixed_text, range_text
 
 _INPUTS = ("log", "data", "features", "propensity", "out", "from_", "spark", "json")
 
@@ -212,9 +211,8 @@ def _estimates(result: FitResult) -> Iterator[str]:
     yield f"held-out {METRIC:<9} estimate  95 % interval     {less:>12}  95 % interval"
     for name in dict.fromkeys((LOGGED, base, *result.tuned)):
         one = found.estimate(name, METRIC)
-        line = f"{name:<18} {one.value:>8.4f}  {range_text(one.low, one.high)}"
+        line = f"{name:<18} {one.value:>8.4f}  {one.low:.4f} to {one.high:.4f}"
         if name in result.tuned:
             gain = found.difference(name, METRIC, against=base)
-            line += f"  {fixed_text(gain.difference, '+.4f'):>11}  "
-            line += range_text(gain.low, gain.high, "+.4f")
+            line += f"  {gain.difference:>+11.4f}  {gain.low:+.4f} to {gain.high:+.4f}"
         yield line

@@ -1,7 +1,9 @@
 """The curve that a log gives to a plan: given, logged, or estimated as `fit` would."""
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,10 +13,10 @@ from prsrank.audit import audit
 from prsrank.cli.arguments import working
 from prsrank.cli.log_inputs import LogOptions
 from prsrank.errors import InputError
-from prsrank.fit.propensities import given_curve
+from prsrank.fit.propensities import covering, given_curve
 from prsrank.logs.click_log import ClickLog
-from prsrank.propensity.curve import Propensities, covering, learned_curve
-from prsrank.propensity.estimators import estimator
+from prsrank.propensity.curve import PowerLaw, Propensities, learned_curve, parse_propensity
+from prsrank.propensity.estimators import ESTIMATORS, estimator
 from prsrank.propensity.identification import Identified
 from prsrank.types import Floats
 
@@ -37,6 +39,28 @@ class LogCurve:
     how: str
 
 
+def read_curve(text: str | None) -> PowerLaw | Propensities | None:
+    """Return the curve that --propensity names, if it names one."""
+    if text is None:
+        return None
+    _refuse_method(text)
+    return parse_propensity(text)
+
+
+def _refuse_method(text: str) -> None:
+    """Raise an InputError for the name of a method where a curve is asked for."""
+    if Path(text).exists() or text.startswith("power:"):
+        return
+    if text in ESTIMATORS:
+        raise InputError(
+            f"'{text}' is a method, not a curve: 'prsrank propensity --method {text} --out FILE' "
+            "writes one"
+        )
+    close = difflib.get_close_matches(text, ESTIMATORS, n=1)
+    if close:
+        raise InputError(f"{text}: no such file; did you mean the method '{close[0]}'?")
+
+
 def curve_of(log: LogOptions, clicks: ClickLog, given: str | None) -> LogCurve:
     """Return the curve for a plan, by the choice of `fit`, from all sessions of the log.
 
@@ -49,6 +73,7 @@ def curve_of(log: LogOptions, clicks: ClickLog, given: str | None) -> LogCurve:
         InputError: if the log identifies nothing and nothing is given.
     """
     if given is not None:
+        _refuse_method(given)
         return LogCurve(given_curve(given, clicks.max_position), f"given: {given}")
     logged = clicks.ranking_propensities
     if logged is not None:

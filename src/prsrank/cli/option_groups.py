@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from typer.core import TyperCommand
 
 from prsrank.cli.arguments import Data, Fold, NamedData, RelevantFrom, working
-from prsrank.files import check_writable
+from prsrank.cli.output_paths import check_writable
 
 if TYPE_CHECKING:
     from prsrank.data.collections import Collection

@@ -14,9 +14,10 @@ from prsrank.cli.log_options import Spark, find_runner
 from prsrank.errors import InputError
 from prsrank.fit.engine import EngineLog
 from prsrank.fit.local import LocalLog
+from prsrank.fit.propensities import FEWEST_CLICKS, covering
 from prsrank.logs.pieces import Extent, LocalPieces
 from prsrank.propensity.context import estimate_by_context
-from prsrank.propensity.curve import Propensities, covering
+from prsrank.propensity.curve import Propensities
 from prsrank.propensity.estimators import estimator
 from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.tempering import Tempering, temper_counts
@@ -56,7 +57,10 @@ class _Curve:
 
     def covered(self, curve: Propensities, depth: int) -> Propensities:
         """Return a curve that knows all positions, if that is asked for and it is a curve."""
-        return covering(curve, depth) if self.cover and not _unknown(curve) else curve
+        if not self.cover or _unknown(curve):
+            return curve
+        # a known curve rests on no clicks at all
+        return covering(curve, depth, fewest=FEWEST_CLICKS if curve.clicks.any() else 0)
 
     def estimator(self, name: str) -> "Estimator":
         """Return the estimator with these settings, as far as it takes them."""

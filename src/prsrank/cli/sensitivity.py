@@ -15,6 +15,7 @@ from prsrank.cli.arguments import (
     refuse_other_files,
     working,
 )
+from prsrank.cli.log_curve import read_curve
 from prsrank.cli.log_inputs import ListInputs, features_for
 from prsrank.errors import InputError
 from prsrank.evaluation.assumptions import DEFAULT_VALUES
@@ -22,7 +23,6 @@ from prsrank.evaluation.log_study import study_log
 from prsrank.files import atomic_output, write_json
 from prsrank.fit.plan import Plan
 from prsrank.logs.split import Split, parse_hold_out
-from prsrank.propensity.curve import parse_propensity
 from prsrank.rankers.base import Ranker, load_ranker, ranker_class
 from prsrank.report.sensitivity_section import report_lines, write_chart
 
@@ -97,8 +97,7 @@ def sensitivity(
     refuse_other_files(out, _RESULT)
     run, values = inputs.run, _values(judged.try_)
     split = _split(judged.holdout, seed, run)
-    known = propensity if propensity is not None else inputs.curve
-    curve = None if known is None else parse_propensity(known)
+    curve = read_curve(propensity if propensity is not None else inputs.curve)
     model = trained.model if trained.model is not None or run is None else inputs.log
     loaded = None if model is None else load_ranker(model)
     name, settings = _training(loaded, trained, split.seed)

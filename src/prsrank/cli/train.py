@@ -11,13 +11,14 @@ from typing import Any
 import typer
 
 from prsrank.cli.arguments import Given, Seed, Setting, parse_values, working
+from prsrank.cli.log_curve import read_curve
 from prsrank.cli.log_inputs import NO_FEATURES, TrainInputs
 from prsrank.cli.log_options import Spark, find_runner
 from prsrank.errors import InputError
 from prsrank.fit.engine import Weighed
 from prsrank.fit.parts import QUERY, Split
 from prsrank.pairs.pair_set import PairDiagnostics
-from prsrank.propensity.curve import Propensities, parse_propensity
+from prsrank.propensity.curve import Propensities
 from prsrank.rankers.base import Ranker, make_ranker
 from prsrank.report.html import write_report
 from prsrank.report.parts import about_rows
@@ -65,7 +66,7 @@ def train(
     started = time.perf_counter()
     given = dict(parse_values(chosen.set_, "--set"))
     model, weighting, parameters = make_ranker(chosen.ranker, chosen.weighting, given, seed=seed)
-    curve = None if chosen.propensity is None else parse_propensity(chosen.propensity)
+    curve = read_curve(chosen.propensity)
     stop_on = _stop(stop_on, inputs, spark) if model.stops_early else "none"
     how = Weighed(curve, weighting, parameters)
     weights, clicks = _trained(model, how, stop_on, inputs, spark=spark, seed=seed)

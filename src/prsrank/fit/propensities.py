@@ -11,14 +11,18 @@ from prsrank.audit.findings import Audit
 from prsrank.errors import InputError
 from prsrank.fit.parts import HALF, HELD_OUT, TRAIN, VALIDATION, LogParts
 from prsrank.fit.plan import Plan
-from prsrank.propensity.curve import PowerLaw, Propensities, covering, parse_propensity
+from prsrank.propensity.curve import PowerLaw, Propensities, parse_propensity
 from prsrank.propensity.estimators import ESTIMATORS, estimator
 from prsrank.propensity.known import KnownPropensity
 from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.tempering import Tempering, temper_counts, tempered
+from prsrank.propensity.verdict import in_words
+from prsrank.types import Longs
 
 if TYPE_CHECKING:
     from prsrank.fit.engine import EngineLog
+
+FEWEST_CLICKS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +170,45 @@ def _halved(whole: Propensities, parts: LogParts, plan: Plan) -> FitCurves:
     }
     how = f"{how}; each half of it is judged with a curve of the other"
     return FitCurves(whole, replace(whole, contexts=others), how)
+
+
+def covering(curve: Propensities, depth: int, *, fewest: int = FEWEST_CLICKS) -> Propensities:
+    """Return a curve that knows every position up to `depth`.
+
+    A position without an estimate above 0, or whose step of the curve (neighbours of equal
+    propensity) rests on fewer than `fewest` clicks, gets the propensity of the nearest
+    known one above it, no interval and no clicks; the verdict says so. A weight 1 / p from two
+    clicks would be worth more than all others, and is as likely ten times too large.
+
+    >>> p, clicks = [1, 0.5, np.nan, 0.01], [50, 25, 0, 2]
+    >>> covering(Propensities(p, p, p, clicks, "weak: ...", "swap"), 5).propensity.tolist()
+    [1.0, 0.5, 0.5, 0.5, 0.5]
+    """
+    known = np.zeros(depth, bool)
+    size = min(depth, curve.positions)
+    with np.errstate(invalid="ignore"):
+        known[:size] = curve.propensity[:size] > 0
+    known[:size] &= _clicks_of_steps(curve)[:size] >= fewest
+    known[0] = True
+    if known.all():
+        return curve
+    source = np.maximum.accumulate(np.where(known, np.arange(depth), 0))
+    gaps = in_words(np.flatnonzero(~known) + 1)
+    return replace(
+        curve,
+        propensity=curve.propensity[source],
+        low=np.where(known, curve.low[source], np.nan),
+        high=np.where(known, curve.high[source], np.nan),
+        clicks=np.where(known, curve.clicks[source], 0),
+        verdict=f"{curve.verdict}; positions {gaps}: taken as the position above",
+    )
+
+
+def _clicks_of_steps(curve: Propensities) -> Longs:
+    """Return, for each position, the clicks of all positions on the same step of the curve."""
+    step = np.cumsum(np.diff(curve.propensity, prepend=curve.propensity[:1]) != 0)
+    totals = np.bincount(step, curve.clicks).astype(np.int64)
+    return np.asarray(totals[step])
 
 
 def given_curve(text: str, depth: int) -> Propensities:

@@ -14,7 +14,7 @@ from prsrank.data.collections import open_collection
 from prsrank.errors import DataWarning, InputError
 from prsrank.evaluation.log_evaluation import LogEvaluation
 from prsrank.evaluation.results import LOGGED
-from prsrank.files import FileName, atomic_output, check_writable, write_json
+from prsrank.files import FileName, atomic_output, write_json
 from prsrank.fit.engine import Engine, EngineLog
 from prsrank.fit.local import LocalEngine
 from prsrank.fit.manifest import (
@@ -33,7 +33,6 @@ from prsrank.fit.plan import Plan
 from prsrank.fit.propensities import FitCurves, find_propensities
 from prsrank.fit.tuning import Tell, Tuned, tune
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import frame_file
 from prsrank.rankers.base import Ranker
 from prsrank.report.audit_section import section
 from prsrank.report.fit_report import fit_report
@@ -82,11 +81,11 @@ class FitResult:
 
 
 def fit_log(
-    log: object,
+    log: FileName,
     *,
     out: FileName,
     data: str | None = None,
-    features: object = None,
+    features: FileName | None = None,
     mapping: LogMapping | None = None,
     lists: str = "query",
     memory: str | None = None,
@@ -110,8 +109,7 @@ def fit_log(
     `manifest.json`, from which `repeat_fit` repeats the fit.
 
     Args:
-        log: as `prsrank.logs.sources.open_events` takes it; a frame is copied to a file that is gone
-            afterwards, so that the manifest cannot find it again.
+        log: as `prsrank.logs.sources.open_events` takes it.
         out: the folder to write. One that holds an earlier fit is replaced.
         data: data set with the features of the docs; or
         features: table of features keyed by query and doc; or columns that the mapping names.
@@ -135,25 +133,24 @@ def fit_log(
     Raises:
         InputError: if the audit finds errors, or an input cannot be used. Nothing is written.
     """
-    with frame_file(log) as file, frame_file(features, "the table of features") as table:
-        plan = Plan(
-            str(file),
-            data=data,
-            features=None if table is None else str(table),
-            lists=lists,
-            mapping=mapping or LogMapping(),
-            memory=memory,
-            propensity=propensity,
-            temper=temper,
-            holdout=holdout,
-            ranker=ranker,
-            weighting=weighting,
-            trials=trials,
-            trees=trees,
-            seed=seed,
-            relevant_from=relevant_from,
-        )
-        return _run(plan, out, engine, tell)
+    plan = Plan(
+        str(log),
+        data=data,
+        features=None if features is None else str(features),
+        lists=lists,
+        mapping=mapping or LogMapping(),
+        memory=memory,
+        propensity=propensity,
+        temper=temper,
+        holdout=holdout,
+        ranker=ranker,
+        weighting=weighting,
+        trials=trials,
+        trees=trees,
+        seed=seed,
+        relevant_from=relevant_from,
+    )
+    return _run(plan, out, engine, tell)
 
 
 def repeat_fit(
@@ -282,7 +279,6 @@ def _check_free(folder: Path) -> None:
         raise InputError(f"{folder}: is a folder with other things in it")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: exists and is not a folder")
-    check_writable(folder)
 
 
 def _evaluated(

@@ -13,7 +13,7 @@ from prsrank.logs.event_source import LogSource, open_frame
 from prsrank.logs.events import from_source
 from prsrank.logs.features import lists_of_log, lists_of_table, split_lists
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import check_unmapped, frame_file, is_path, open_events
+from prsrank.logs.sources import check_unmapped, is_path, open_events
 from prsrank.logs.tables import connected, named_errors
 
 LISTS = ("query", "session")
@@ -54,7 +54,7 @@ def read_log(
     log: object,
     *,
     mapping: LogMapping | None = None,
-    features: object = None,
+    features: FileName | Sequence[FileName] | None = None,
     lists: str = "query",
     memory: str | None = None,
     threads: int | None = None,
@@ -64,8 +64,8 @@ def read_log(
     Args:
         log: as `open_events` takes it.
         mapping: which column means what.
-        features: a table of features keyed by query and doc, a file or a frame (default: the
-            mapping's); without one, the mapping's columns of the log are the features.
+        features: a table of features keyed by query and doc (default: the mapping's); without
+            one, the mapping's columns of the log are the features.
         lists: "query": all sessions of a query saw the same features, and it is an error if
             not. "session": sessions of a query that saw different docs or feature values get
             queries of their own, named "query#1", "query#2", ...
@@ -83,18 +83,17 @@ def read_log(
         raise InputError(f"lists must be 'query' or 'session', not {lists!r}")
     mapping = mapping or LogMapping()
     found = ready_log(log, mapping) if lists == "query" else None
-    given = features if features is not None else mapping.feature_table
-    with frame_file(given, "the table of features") as table:
-        if found is None:
-            with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
-                return log_and_lists(source, mapping=mapping, features=table, lists=lists)
-        if table is None:
-            return found, None
-        with (
-            connected(memory=memory, threads=threads) as connection,
-            open_frame({"query_id": found.query_ids}, connection) as queries,
-        ):
-            return found, lists_of_table(queries, table, mapping=mapping)
+    if found is None:
+        with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
+            return log_and_lists(source, mapping=mapping, features=features, lists=lists)
+    table = features if features is not None else mapping.feature_table
+    if table is None:
+        return found, None
+    with (
+        connected(memory=memory, threads=threads) as connection,
+        open_frame({"query_id": found.query_ids}, connection) as queries,
+    ):
+        return found, lists_of_table(queries, table, mapping=mapping)
 
 
 def ready_log(

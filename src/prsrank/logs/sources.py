@@ -2,7 +2,6 @@
 
 import glob
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -92,31 +91,6 @@ def open_events(
             features=features,
             connection=connection,
         )
-
-
-@contextmanager
-def frame_file(log: object, name: str = "the log") -> Iterator[Any]:
-    """Give a frame as a Parquet file, for what reads files only; a path is given as it is.
-
-    Args:
-        log: a frame, or one path or several.
-        name: what messages call the frame.
-    """
-    if log is None or is_path(log) or isinstance(log, (list, tuple)):
-        yield log
-        return
-    with tempfile.TemporaryDirectory(prefix="prsrank-") as folder:
-        file = str(Path(folder, "frame.parquet"))
-        with named_errors(name), errors_in_one_line(name):
-            if isinstance(log, ClickLog):
-                write_events(log, file)
-            else:
-                with open_frame(log) as source:
-                    source.relation.write_parquet(file)
-        try:
-            yield file
-        except InputError as error:
-            raise InputError(str(error).replace(file, name)) from error
 
 
 def is_path(log: object) -> TypeGuard[FileName]:

@@ -1,10 +1,8 @@
 """Curves of observation propensities over positions."""
 
-import difflib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,14 +10,8 @@ import numpy.typing as npt
 
 from prsrank.errors import InputError
 from prsrank.files import read_json, write_json
-from prsrank.propensity.estimators import ESTIMATORS
-from prsrank.propensity.verdict import in_words
 from prsrank.types import Floats, Longs
 
-FEWEST_CLICKS = 10
-"""A step of a curve that rests on fewer clicks than this tells nothing of its positions."""
-
-_COVER = "prsrank.covering, or 'prsrank propensity --cover', takes it from the position above"
 _ARRAYS = ("propensity", "low", "high", "clicks")
 
 
@@ -114,15 +106,12 @@ class Propensities:
         beyond = wanted > self.positions
         if beyond.any():
             raise InputError(
-                f"the curve ends at position {self.positions}: position {wanted[beyond].flat[0]} has no "
-                f"propensity; {_COVER}"
+                f"the curve ends at position {self.positions}: position {wanted[beyond].flat[0]} has no propensity"
             )
         values = self.propensity[wanted - 1]
         if np.isnan(values).any():
             position = wanted[np.isnan(values)].flat[0]
-            raise InputError(
-                f"the propensity of position {position} is not known ({self.verdict}); {_COVER}"
-            )
+            raise InputError(f"the propensity of position {position} is not known ({self.verdict})")
         return np.asarray(values)
 
     def to_json_dict(self) -> dict[str, Any]:
@@ -166,47 +155,6 @@ def learned_curve(values: Floats, clicks: Longs | None, method: str) -> Propensi
     return Propensities(values, unknown, unknown, counted, verdict, method)
 
 
-def covering(curve: Propensities, depth: int, *, fewest: int = FEWEST_CLICKS) -> Propensities:
-    """Return a curve that knows every position up to `depth`, as `fit` makes it.
-
-    A position without an estimate above 0, or whose step of the curve (neighbours of equal
-    propensity) rests on fewer than `fewest` clicks, gets the propensity of the nearest
-    known one above it, no interval and no clicks; the verdict says so. A weight 1 / p from two
-    clicks would be worth more than all others, and is as likely ten times too large.
-
-    >>> p, clicks = [1, 0.5, np.nan, 0.01], [50, 25, 0, 2]
-    >>> covering(Propensities(p, p, p, clicks, "weak: ...", "swap"), 5).propensity.tolist()
-    [1.0, 0.5, 0.5, 0.5, 0.5]
-    """
-    # a curve that was given as it is rests on no clicks at all
-    fewest = fewest if curve.clicks.any() else 0
-    known = np.zeros(depth, bool)
-    size = min(depth, curve.positions)
-    with np.errstate(invalid="ignore"):
-        known[:size] = curve.propensity[:size] > 0
-    known[:size] &= _clicks_of_steps(curve)[:size] >= fewest
-    known[0] = True
-    if known.all():
-        return curve
-    source = np.maximum.accumulate(np.where(known, np.arange(depth), 0))
-    gaps = in_words(np.flatnonzero(~known) + 1)
-    return replace(
-        curve,
-        propensity=curve.propensity[source],
-        low=np.where(known, curve.low[source], np.nan),
-        high=np.where(known, curve.high[source], np.nan),
-        clicks=np.where(known, curve.clicks[source], 0),
-        verdict=f"{curve.verdict}; positions {gaps}: taken as the position above",
-    )
-
-
-def _clicks_of_steps(curve: Propensities) -> Longs:
-    """Return, for each position, the clicks of all positions on the same step of the curve."""
-    step = np.cumsum(np.diff(curve.propensity, prepend=curve.propensity[:1]) != 0)
-    totals = np.bincount(step, curve.clicks).astype(np.int64)
-    return np.asarray(totals[step])
-
-
 def parse_propensity(text: str) -> PowerLaw | Propensities:
     """Return the curve that a command line names: "power:ETA", or a JSON file.
 
@@ -214,7 +162,6 @@ def parse_propensity(text: str) -> PowerLaw | Propensities:
     PowerLaw(eta=1.5)
     """
     if not text.startswith("power:"):
-        _refuse_method(text)
         return Propensities.load(text)
     try:
         return PowerLaw(float(text.removeprefix("power:")))
@@ -222,20 +169,6 @@ def parse_propensity(text: str) -> PowerLaw | Propensities:
         if isinstance(error, InputError):
             raise
         raise InputError(f"'{text}': what follows 'power:' must be a number") from None
-
-
-def _refuse_method(text: str) -> None:
-    """Raise an InputError for the name of a method where a curve is asked for."""
-    if Path(text).exists():
-        return
-    if text in ESTIMATORS:
-        raise InputError(
-            f"'{text}' is a method, not a curve: 'prsrank propensity --method {text} --out FILE' "
-            "writes one"
-        )
-    close = difflib.get_close_matches(text, ESTIMATORS, n=1)
-    if close:
-        raise InputError(f"{text}: no such file; did you mean the method '{close[0]}'?")
 
 
 def checked_positions(positions: npt.ArrayLike) -> Floats:

@@ -6,7 +6,7 @@ from typing import Any
 
 from prsrank.evaluation.log_evaluation import CLIPPED, LogEvaluation
 from prsrank.evaluation.results import ALL, CounterfactualEvaluation, Difference, Estimate
-from prsrank.report.numbers import fixed_text, plain_number, range_text
+from prsrank.report.numbers import plain_number
 from prsrank.report.parts import Part, section, series, table
 
 
@@ -44,7 +44,7 @@ def _percent(found: CounterfactualEvaluation) -> str:
 def _estimate_line(one: Estimate) -> str:
     return (
         f"{one.metric:<10}{one.estimator:<11}{one.ranker:<20}{one.value:>9.4f}  "
-        f"{range_text(one.low, one.high)}"
+        f"{one.low:.4f} to {one.high:.4f}"
     )
 
 
@@ -58,8 +58,7 @@ def _difference_line(one: Difference) -> str:
     relative = f" ({one.relative:+.1%})" if math.isfinite(one.relative) else ""
     return (
         f"{one.metric:<10}{one.estimator:<11}{one.part:<20}{one.ranker} - {one.against}: "
-        f"{fixed_text(one.difference, '+.4f')}{relative}, "
-        f"{range_text(one.low, one.high, '+.4f')}, p {one.p_value:.3f}"
+        f"{one.difference:+.4f}{relative}, {one.low:+.4f} to {one.high:+.4f}, p {one.p_value:.3f}"
     )
 
 

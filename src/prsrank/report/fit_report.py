@@ -9,7 +9,7 @@ from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, DEFAULT_TAU
 from prsrank.evaluation.results import LOGGED, Difference
 from prsrank.propensity.curve import Propensities
 from prsrank.report.evaluation_section import report_section as evaluation_section
-from prsrank.report.numbers import fixed_text, plain_number, range_text
+from prsrank.report.numbers import plain_number
 from prsrank.report.parts import (
     Part,
     feature_importance,
@@ -98,8 +98,8 @@ def _sentence(what: str, one: Difference, name: str) -> str:
     else:
         shown = "the 95 % interval holds 0: no difference shown"
     return (
-        f"{what} against {name}: {METRIC} {fixed_text(one.difference, '+.4f')}{relative}, "
-        f"{range_text(one.low, one.high, '+.4f')}; {shown}."
+        f"{what} against {name}: {METRIC} {one.difference:+.4f}{relative}, "
+        f"{one.low:+.4f} to {one.high:+.4f}; {shown}."
     )
 
 
