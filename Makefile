@@ -16,9 +16,9 @@ test: $(STAMP) $(SPARK) lint
 	$(BIN)/pytest -n auto
 	$(BIN)/pytest -m "(spark or browser) and not slow" tests/spark tests/report
 
+# then all kernels compiled anew with every index looked at: a cache would bring back those that look at none
 test-slow: $(STAMP)
 	$(BIN)/pytest -n auto -m slow
-	# kernels compiled anew, each index looked at: a cache would bring back those that look at none
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(BIN)/pytest -n auto tests/clicks tests/data tests/evaluation tests/logs tests/losses tests/metrics tests/pairs tests/propensity tests/relevance
 
 lint: $(STAMP)

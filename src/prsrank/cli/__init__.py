@@ -144,7 +144,12 @@ def refusal(error: Exception) -> str | None:
     return f"{_LIBRARIES[library]}: {error}" if library in _LIBRARIES else None
 
 
-_LIBRARIES = {"duckdb": "DuckDB", "lightgbm": "LightGBM", "safetensors": "safetensors"}
+_LIBRARIES = {
+    "duckdb": "DuckDB",
+    "lightgbm": "LightGBM",
+    "safetensors": "safetensors",
+    "torch": "PyTorch",
+}
 
 
 def _fail(message: str) -> int:

@@ -1,6 +1,7 @@
 """Arguments that several commands share, and how they print."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,9 @@ RelevantFrom = Annotated[
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder that train or fit wrote.")]
 Split = Annotated[str, typer.Option(help="train, validation or test.")]
 Fold = Annotated[int, typer.Option(min=1, help="The fold of the collection.")]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
+Seed = Annotated[
+    int, typer.Option(min=0, max=2**31 - 1, help="The same seed gives the same result.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Given = Annotated[
     str | None,
@@ -47,6 +50,10 @@ Setting = Annotated[
 ]
 
 
+# a session of one click, as a log in memory holds it
+_BYTES_PER_CLICK = 16
+
+
 def parse_values(assignments: Sequence[str] | None, option: str) -> list[tuple[str, Any]]:
     """Read every NAME=VALUE; values are JSON where they can be, else text.
 
@@ -60,9 +67,22 @@ def parse_values(assignments: Sequence[str] | None, option: str) -> list[tuple[s
             raise InputError(f"{option} takes NAME=VALUE, not '{assignment}'")
         try:
             values.append((name, json.loads(text)))
-        except json.JSONDecodeError:
+        except RecursionError:
+            raise InputError(f"{option} {name}: is nested too deep") from None
+        except ValueError:  # also a number of too many digits
             values.append((name, text))
     return values
+
+
+def check_room(count: int, what: str) -> None:
+    """Raise an InputError if so many sessions or clicks would not fit the machine's memory."""
+    need = count * _BYTES_PER_CLICK
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if need > there:
+        raise InputError(
+            f"{count:,} {what} take about {need / 1e9:,.0f} GB of memory; "
+            f"this machine has {there / 1e9:,.0f}"
+        )
 
 
 def print_json(value: Any) -> None:

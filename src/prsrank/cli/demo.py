@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from prsrank.cli.arguments import RelevantFrom, Seed, working
+from prsrank.cli.arguments import RelevantFrom, Seed, check_room, working
 from prsrank.cli.option_groups import DataOptions
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores
@@ -65,6 +65,7 @@ def demo(
       prsrank demo --out demo
     """
     started = time.perf_counter()
+    check_room(clicks, "clicks")
     world = _clicked(DataOptions(data, relevant_from=relevant_from), clicks, seed)
     trained = []
     for ranker in _RANKERS:

@@ -40,7 +40,7 @@ class _HeldOut:
     context: str | None = typer.Option(
         None, metavar="COLUMN", help="Estimate by the values of a context too."
     )
-    samples: int = typer.Option(1000, min=100, help="Bootstrap samples.")
+    samples: int = typer.Option(1000, min=100, max=1_000_000, help="Bootstrap samples.")
 
     def refuse_without_log(self, inputs: ModelInputs) -> None:
         """Raise an InputError for an option that has no meaning without a log."""

@@ -11,13 +11,15 @@ from prsrank.propensity.planner import plan_experiment as plan_for
 
 def plan_experiment(
     log: LogOptions,
-    position: int = typer.Option(..., min=2, help="The position k to know p_k / p_1 of."),
+    position: int = typer.Option(
+        ..., min=2, max=1_000_000, help="The position k to know p_k / p_1 of."
+    ),
     precision: float = typer.Option(
         0.1, help="Wanted half-width of its interval, as a share: 0.1 is 10 %."
     ),
     design: str = typer.Option("top-k", help="{designs}."),
     design_k: int = typer.Option(
-        10, min=2, help="Last position that the design changes (not for uniform)."
+        10, min=2, max=1_000_000, help="Last position that the design changes (not for uniform)."
     ),
     confidence: float = typer.Option(0.95, help="Of the interval."),
     propensity: PlanCurve = None,

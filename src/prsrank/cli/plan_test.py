@@ -13,7 +13,7 @@ from prsrank.evaluation.online_plan import plan_test as plan_for
 def plan_test(
     log: LogOptions,
     gain: float = typer.Option(
-        ..., metavar="SHARE", help="Expected gain in clicks per session: 0.03 is 3 %."
+        ..., max=1000, metavar="SHARE", help="Expected gain in clicks per session: 0.03 is 3 %."
     ),
     level: float = typer.Option(
         0.05, help="How often the test may find a difference that is not there (two-sided)."

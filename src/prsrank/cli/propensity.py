@@ -39,7 +39,7 @@ class _Curve:
         ),
     ]
     positions: int | None = typer.Option(
-        None, min=1, help="Estimate positions 1 to this one; default all."
+        None, min=1, max=1_000_000, help="Estimate positions 1 to this one; default all."
     )
     shape: str | None = typer.Option(None, help="Fit the curve to a shape: {shapes}.")
     eta: float = typer.Option(1.0, help="For the method known: p_k = (1/k)^eta.")

@@ -21,14 +21,16 @@ _SECONDS_BETWEEN_LINES = 30.0
 class _Changed:
     """What is to be otherwise than the spec says."""
 
-    runs: int | None = typer.Option(None, min=1, help="Runs; default as in the spec.")
+    runs: int | None = typer.Option(None, min=1, max=100_000, help="Runs; default as in the spec.")
     folds: int | None = typer.Option(None, min=1, help="Folds at most.")
     points: str | None = typer.Option(None, help="Points of the axis, separated by commas.")
     smoke: bool = typer.Option(False, "--smoke", help="Tiny sizes, to see that everything works.")
     tune_on: str | None = typer.Option(
         None, help="Tune on labels of the validation part, or on clicks held out there."
     )
-    seed: int | None = typer.Option(None, min=0, help="The same seed gives the same result.")
+    seed: int | None = typer.Option(
+        None, min=0, max=2**31 - 1, help="The same seed gives the same result."
+    )
     relevant_from: RelevantFrom = None
 
 
@@ -49,7 +51,7 @@ def reproduce(
         False, "--resume", help="Go on in a folder that already holds results."
     ),
     processes: int | None = typer.Option(
-        None, min=0, help="Processes; 0: all in this one. Default: one per core."
+        None, min=0, max=4096, help="Processes; 0: all in this one. Default: one per core."
     ),
     json: Json = False,
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from prsrank.cli.arguments import Fold, Seed, working
+from prsrank.cli.arguments import Fold, Seed, check_room, working
 from prsrank.cli.option_groups import WholeData
 from prsrank.clicks.models import CLICK_MODELS
 from prsrank.clicks.production import logging_part, production_scores
@@ -28,7 +28,9 @@ class _Users:
     click_model: str = typer.Option("position-based", help="{click_models}.")
     eta: float = typer.Option(1.0, help="Severity of position bias: p_k = (1/k)^eta.")
     mu: float = typer.Option(0.1, help="Click noise, in [0, 0.5).")
-    cutoff: int | None = typer.Option(None, min=1, help="Show only the first so many docs.")
+    cutoff: int | None = typer.Option(
+        None, min=1, max=1_000_000, help="Show only the first so many docs."
+    )
 
     def model(self) -> "ClickModel":
         """Return the click model with these parameters, as far as it has them."""
@@ -44,14 +46,16 @@ class _Users:
 class _Shown:
     """What users are shown: by which rankers, and which share of it randomised."""
 
-    rankers: int = typer.Option(1, min=1, help="Number of production rankers, for harvesting.")
+    rankers: int = typer.Option(
+        1, min=1, max=1000, help="Number of production rankers, for harvesting."
+    )
     production: str = typer.Option("linear", help="Kind of production ranker: {production}.")
     randomised: float = typer.Option(
         0.0, min=0, max=1, help="Share of sessions that are randomised."
     )
     design: str = typer.Option("uniform", help="How they are randomised: {designs}.")
     design_k: int | None = typer.Option(
-        None, min=2, help="Last position that top-k and swaps reach."
+        None, min=2, max=1_000_000, help="Last position that top-k and swaps reach."
     )
 
 
@@ -77,6 +81,7 @@ def simulate(
     """
     if (clicks is None) == (sessions is None):
         raise InputError("give either --clicks or --sessions")
+    check_room(clicks or sessions or 0, "clicks" if clicks else "sessions")
     model = users.model()
     lists, scores = _production(data, shown, seed)
     with working("drawing sessions"):

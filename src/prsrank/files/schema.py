@@ -12,20 +12,21 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-import numpy as np
-
 from prsrank.errors import InputError, nearest_name
 
 MOST_DEPTH = 40
 _MOST_SHOWN = 40
-_WORDS = {
+_WORDS: dict[Any, str] = {
     str: "a text",
     bool: "true or false",
     int: "a whole number",
     float: "a finite number",
     type(None): "nothing",
     list: "a list",
+    tuple: "a list",
+    Sequence: "a list",
     dict: "a table",
+    Mapping: "a table",
 }
 
 
@@ -113,13 +114,12 @@ def _check_list(value: Any, wanted: Any, name: str, depth: int) -> None:
 
 
 def _is_numeric(values: Sequence[Any], kind: type) -> bool:
-    if not {type(one) for one in values} <= {int, kind}:
+    if not set(map(type, values)) <= {int, kind}:
         return False
-    try:
-        array = np.array(values, np.float64 if kind is float else np.int64)
-    except (OverflowError, ValueError):
+    whole = [one for one in values if type(one) is int]
+    if whole and not -(2**63) <= min(whole) <= max(whole) < 2**63:
         return False
-    return bool(np.isfinite(array).all())
+    return all(map(math.isfinite, values))
 
 
 def _check_table(value: Any, wanted: Any, name: str, depth: int) -> None:

@@ -31,6 +31,7 @@ from prsrank.rankers.cards import (
     checksum,
     library_versions,
 )
+from prsrank.rankers.parameter_ranges import check_ranges
 from prsrank.types import Floats
 from prsrank.weighting import find_weighting
 
@@ -345,13 +346,14 @@ def load_ranker(path: FileName) -> Ranker:
 
 
 def check_parameters(kind: type[Ranker], values: Mapping[str, Any]) -> None:
-    """Raise an InputError for a parameter of a ranker that is unknown, or not of its type."""
+    """Raise an InputError for a parameter that is unknown, of another type, or out of range."""
     known = inspect.signature(kind.__init__, eval_str=True).parameters
     for name, value in values.items():
         if name not in kind._parameter_names():
             raise InputError(f"{kind.name} has no parameter '{name}'")
         wanted: Any = GenericAlias(dict, (str, known[name].annotation))
         check({name: value}, wanted, kind.name)
+    check_ranges(values, kind.name)
 
 
 def ranker_class(name: str) -> type[Ranker]:
@@ -386,7 +388,10 @@ def make_ranker(
                 f"{chosen.name} has: {', '.join(chosen.parameters) or 'none'}"
             )
     settings = kind.accepted(**{"seed": seed, **values})
+    check_parameters(kind, settings)
     rest = {one: value for one, value in values.items() if one not in known}
+    check(rest, dict[str, float], chosen.name)
+    check_ranges(rest, chosen.name)
     return kind(**settings), chosen.name, rest
 
 

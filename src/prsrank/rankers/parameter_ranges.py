@@ -1,0 +1,73 @@
+"""What the parameters of rankers and weightings may be: one range for one name."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from prsrank.errors import InputError
+
+
+class Range(NamedTuple):
+    """From `least` to `most`; without `least` itself if it is open."""
+
+    least: float
+    most: float
+    open: bool = False
+
+    def __str__(self) -> str:
+        if self.open:
+            return f"above {self.least:g} and at most {self.most:g}"
+        return f"from {self.least:g} to {self.most:g}"
+
+    def holds(self, value: float) -> bool:
+        """Tell whether a number lies in it."""
+        above = value > self.least if self.open else value >= self.least
+        return above and value <= self.most
+
+
+_MANY = 2**31 - 1
+RANGES = {
+    "trees": Range(1, 1_000_000),
+    "leaves": Range(2, 131_072),
+    "min_docs_in_leaf": Range(0, _MANY),
+    "learning_rate": Range(0, 1000, open=True),
+    "propensity_rate": Range(0, 1000, open=True),
+    "sigma": Range(0, 1e6, open=True),
+    "truncation": Range(1, _MANY),
+    "patience": Range(1, _MANY),
+    "seed": Range(0, _MANY),
+    "threads": Range(1, 4096),
+    "p": Range(0, 1e6),
+    "positions": Range(1, 1_000_000),
+    "max_positions": Range(1, 1_000_000),
+    "max_weight": Range(0, 1e30, open=True),
+    "regularisation": Range(0, 1e30),
+    "weight_decay": Range(0, 1e6),
+    "l2": Range(0, 1e30, open=True),
+    "C": Range(0, 1e30, open=True),
+    "tolerance": Range(0, 1e30, open=True),
+    "max_iterations": Range(1, _MANY),
+    "epochs": Range(1, 1_000_000),
+    "batch_lists": Range(1, _MANY),
+    "batch_rankings": Range(1, _MANY),
+    "hidden": Range(1, 1_000_000),
+    "tau": Range(0, 1e6),
+    "gamma": Range(0, 1e6),
+    "power": Range(0, 1e6),
+    "noise": Range(0, 1),
+    "temper": Range(0, 1e6),
+    "own": Range(0, 1e6),
+}
+"""By the name of a parameter: those of all rankers and weightings that are numbers."""
+
+
+def check_ranges(values: Mapping[str, Any], what: str) -> None:
+    """Raise an InputError for a number out of its range; types are checked before.
+
+    >>> check_ranges({"leaves": 1}, "lambdamart")
+    Traceback (most recent call last):
+    prsrank.errors.InputError: lambdamart: leaves must be from 2 to 131072, not 1
+    """
+    for name, value in values.items():
+        numbers = value if isinstance(value, list | tuple) else [value]
+        if name in RANGES and not all(one is None or RANGES[name].holds(one) for one in numbers):
+            raise InputError(f"{what}: {name} must be {RANGES[name]}, not {value}")
