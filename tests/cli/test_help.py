@@ -30,7 +30,7 @@ def test_help_of_all_names_the_commands_in_order_and_cuts_nothing():
     shown = CliRunner().invoke(app, ["--help"]).output.partition("Commands:")[2]
     listed = re.findall(r"^  ([a-z-]+) ", shown, re.MULTILINE)
     assert listed == COMMANDS
-    assert COMMANDS[:3] == ["audit", "fit", "evaluate"]
+    assert COMMANDS[:4] == ["audit", "fit", "explore", "evaluate"]
     words = " ".join(shown.split())
     for name, line in FIRST_LINES.items():
         assert line in words

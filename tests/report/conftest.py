@@ -1,8 +1,13 @@
-"""A made-up report that has everything a page can show."""
+"""A browser, and a made-up report that has everything a page can show."""
 
 import math
+import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from chromium import Chromium, chromium
 
 EVIL = "</script><script>document.title='broken'</script><img src=x onerror=alert(1)>"
 
@@ -97,3 +102,9 @@ def report():
         "lead": ["Three claims were tested."], "verdicts": verdicts, "sections": [first, second],
         "about": [["prsrank", "0.1"], ["seed", 2024], ["command", f"reproduce all {EVIL}"]],
     }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Chromium(chromium(), tmp_path_factory.mktemp("profile")) as started:
+        yield started

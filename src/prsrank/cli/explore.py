@@ -21,6 +21,12 @@ from prsrank.report.explorer_data import Explored, explore_log
 from prsrank.types import IdArray
 
 _MODEL = "model"
+_OWN = (
+    "The model learned from all these clicks, the other rankers from those of queries that are not "
+    "held out."
+)
+_NONE: IdArray = np.zeros(0, np.int64)
+_NEW = "The rankers learned from another log."
 
 
 def explore(
@@ -59,15 +65,17 @@ def explore(
     clicks, lists = given.read()
     clicks = covered_log(clicks, lists)
     lists = features_for(next(iter(rankers.values())), known_lists(clicks, lists))
-    known = curve_of(given, clicks, propensity or _curve(Path(run)))
+    own = _curve(Path(run))
+    known = curve_of(given, clicks, propensity or own)
     with working("exploring"):
         found = explore_log(clicks, lists, known.curve, rankers, queries=queries, seed=seed)
         texts = PageTexts(
-            source=given.path,
-            curve=known.how,
+            source=Path(given.path).name,
+            curve=known.how if propensity or own is None else "those of the fit",
+            note=_OWN if inputs.log is None else _NEW,
             titles=titles,
             columns=_columns(given, found, show),
-            held_out=_held_out(Path(run)),
+            held_out=_held_out(Path(run)) if inputs.log is None else _NONE,
         )
         page = explorer_html(found, lists, rankers, texts)
     write_explorer(page, out)
@@ -107,4 +115,4 @@ def _columns(inputs: Any, found: Explored, show: str | None) -> dict[str, list[s
 def _held_out(run: Path) -> IdArray:
     """Return the queries that the judged rankers did not learn from."""
     log = run / "held_out" / "log.parquet"
-    return read_click_log(log).query_ids if log.is_file() else np.zeros(0, np.int64)
+    return read_click_log(log).query_ids if log.is_file() else _NONE

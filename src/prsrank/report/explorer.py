@@ -32,6 +32,7 @@ class PageTexts:
     Attributes:
         source: where the log is.
         curve: where the propensities come from.
+        note: what the rankers learned from.
         titles: of rankers, by name; a ranker without one is called by its name.
         columns: text of each doc by column.
         held_out: queries that no judged ranker learned from.
@@ -39,6 +40,7 @@ class PageTexts:
 
     source: str = ""
     curve: str = ""
+    note: str = ""
     titles: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     held_out: IdArray = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -102,6 +104,7 @@ def _meta(found: Explored, texts: PageTexts) -> dict[str, Any]:
     return {
         "source": texts.source,
         "curve": texts.curve,
+        "note": texts.note,
         "rankers": [[name, texts.titles.get(name, name)] for name in found.rankers],
         "queries": found.query_ids.astype(np.str_).tolist(),
         "docs": found.doc_ids.astype(np.str_).tolist(),

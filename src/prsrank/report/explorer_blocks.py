@@ -32,10 +32,10 @@ def packed(meta: Any, arrays: Mapping[str, npt.NDArray]) -> str:
 
 
 def rounded(values: npt.ArrayLike) -> Reals:
-    """Return floats rounded to 12 bits, one part in 8,192 at most: the rest packs to nothing.
+    """Return floats rounded to 12 bits, by one part in 4,096 at most: the rest packs to nothing.
 
     >>> rounded([1 / 3, 1000.1]).tolist()
-    [0.33331298828125, 1000.0]
+    [0.3333740234375, 1000.0]
     """
     bits = np.array(values, np.float32).view(np.uint32)
     return ((bits + np.uint32(0x800)) & np.uint32(0xFFFFF000)).view(np.float32)

@@ -3,6 +3,8 @@
   const root = document.documentElement;
   const $ = (id) => document.getElementById(id);
   const ROWS = 100; // queries drawn at once: a keystroke is answered before the next
+  const LARGEST = 6; // features named, by how much they differ between two docs
+  const TOP = 10; // ranks that count
   const Z = 1.96;
   const REASONS = {
     traffic: "of most sessions", gain: "of largest gain", loss: "of largest loss", random: "drawn at random",
@@ -37,7 +39,7 @@
   const plural = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;
   const someQueries = (value) => (value === 1 ? "1 query" : `${count(value)} queries`);
   const signed = (value, digits = 3) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
-  const share = (value) => (value === 0 ? "0" : value >= 0.001 ? value.toFixed(3) : value.toExponential(1));
+  const share = (value) => (value === 0 ? "0" : value < 0.001 ? "<0.001" : value.toFixed(3));
   const tone = (value) => (value > 0 ? "up" : value < 0 ? "down" : "");
 
   // What explorer_blocks.packed packed.
@@ -83,6 +85,10 @@
       const texts = queryColumns.map(([, values]) => values[query]).filter(Boolean);
       return [...texts, meta.queries[query]].join(" · ");
     };
+    // numbers alone are no names: said in full where nothing beside them says what they are
+    const queryTitle = (query) => (/^\d+$/.test(queryName(query)) ? `Query ${queryName(query)}` : queryName(query));
+    const docTitle = (doc) => (/^\d+$/.test(docName(doc)) ? `doc ${docName(doc)}` : docName(doc));
+    const featureTitle = (name) => (/^\d+$/.test(name) ? `feature ${name}` : name);
     const docName = (doc) => docColumns.map(([, values]) => values[doc]).find(Boolean) || meta.docs[doc];
     const clicksOf = (query) => docsOf(query).reduce((sum, doc) => sum + data.clicks[doc], 0);
 
@@ -244,12 +250,12 @@
     const linesOf = (members) => {
       const size = members.length;
       const svg = shape("svg", { viewBox: `0 0 100 ${size}`, preserveAspectRatio: "none", "aria-hidden": "true" });
-      // what stays is drawn first, so that movers lie above
+      // what stays is drawn first, so that movers lie above; those within or over the top stand out
       const moved = (doc) => Math.abs(data.logged[doc] - rank(doc));
       for (const doc of [...members].sort((a, b) => moved(a) - moved(b))) {
         const from = data.logged[doc] - 0.5;
         const to = rank(doc) - 0.5;
-        const line = shape("path", { d: `M0,${from}C50,${from} 50,${to} 100,${to}`, class: tone(from - to) });
+        const line = shape("path", { d: `M0,${from}C50,${from} 50,${to} 100,${to}`, class: Math.min(from, to) < TOP ? tone(from - to) : "" });
         line.dataset.doc = doc;
         svg.append(line);
       }
@@ -304,8 +310,8 @@
       fact("clicks", count(clicksOf(query)));
       fact("docs", count(docsOf(query).length));
       for (const [name, values] of queryColumns) fact(name, values[query] || "–");
-      if (meta.anyHeldOut) fact("part", heldOut.has(query) ? "held out" : "learned from");
-      if (data.picked.length) fact("in the sample:", REASONS[meta.reasons[data.picked[query]]]);
+      if (meta.anyHeldOut) fact("part", heldOut.has(query) ? "held out" : "trained on");
+      if (data.picked.length) fact("in the sample as one", REASONS[meta.reasons[data.picked[query]]]);
       return made;
     };
 
@@ -347,8 +353,7 @@
       const number = (text) => [text, "number"];
       const head = row("th", [
         ["doc"], number("rank"), number("logged rank"), ...docColumns.map(([name]) => [name]),
-        number("impressions"), number("clicks"), number("mean position"), number("propensity"),
-        ["P(click once seen)"],
+        ["P(click once seen)"], number("impressions"), number("clicks"), number("mean position"), number("propensity"),
       ]);
       const body = element("tbody");
       const members = byRank(query, rank);
@@ -359,11 +364,13 @@
         const line = row("td", [
           number(String(rank(doc))), number(String(data.logged[doc])),
           ...docColumns.map(([, values]) => [values[doc], "text"]),
+        ]);
+        const counts = row("td", [
           number(count(data.impressions[doc])), number(count(data.clicks[doc])),
           number(data.position[doc].toFixed(1)), number(share(data.propensity[doc])),
         ]);
         line.prepend(name);
-        line.append(thetaCell(doc, most));
+        line.append(thetaCell(doc, most), ...counts.children);
         body.append(line);
       }
       const top = element("thead");
@@ -381,7 +388,7 @@
         return;
       }
       const made = element("section");
-      const heading = element("h2", queryName(state.query));
+      const heading = element("h2", queryTitle(state.query));
       heading.id = "title";
       heading.tabIndex = -1;
       const why = element("div");
@@ -418,9 +425,9 @@
     const reasonsOf = (block, above, below) => {
       const { features, others } = block.meta;
       const difference = (i) => block.values[i * docs + above] - block.values[i * docs + below];
-      const all = features.map((name, i) => [name, difference(i)]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+      const all = features.map((name, i) => [featureTitle(name), difference(i)]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
       const total = block.scores[above] - block.scores[below];
-      const shown = all.slice(0, 8);
+      const shown = all.slice(0, LARGEST);
       const left = all.length - shown.length + others;
       // the scores are exact and add up: what is not shown is the rest of their difference
       const rest = total - shown.reduce((sum, [, value]) => sum + value, 0);
@@ -461,7 +468,7 @@
       }
       if (state.chosen.length < 2) {
         why.replaceChildren(element("p", state.chosen.length
-          ? `${docName(state.chosen[0])}: choose another doc to see why one is above the other.`
+          ? `${docTitle(state.chosen[0])}: choose another doc to see why one is above the other.`
           : "Choose two docs to see why one is above the other."));
         return;
       }
@@ -469,7 +476,7 @@
       const [above, below] = [...state.chosen].sort((a, b) => rank(a) - rank(b));
       const block = await contributions(ranker);
       if (ranker !== state.ranker || !state.chosen.includes(above) || !state.chosen.includes(below)) return;
-      const parts = [element("h3", `Why is ${docName(above)} above ${docName(below)}?`)];
+      const parts = [element("h3", `Why is ${docTitle(above)} above ${docTitle(below)}?`)];
       if (block === null) {
         parts.push(element("p", `The page has no contributions of features to ${title()}: a net has none, and those of`
           + " the last rankers are left out of a large page. Fewer queries (--queries) leave space for more."));
@@ -539,8 +546,8 @@
       const ranker = meta.rankers.findIndex(([name]) => name === parts.get("ranker"));
       state.search = parts.get("search") || "";
       state.ranker = Math.max(0, ranker);
-      state.sort = parts.get("sort") in KEYS || parts.get("sort") === "name" ? parts.get("sort") : "gain";
-      state.show = parts.get("show") in FITS ? parts.get("show") : "all";
+      state.sort = Object.hasOwn(KEYS, parts.get("sort")) || parts.get("sort") === "name" ? parts.get("sort") : "gain";
+      state.show = Object.hasOwn(FITS, parts.get("show")) ? parts.get("show") : "all";
       state.held = parts.get("held") === "1" && meta.anyHeldOut;
       state.query = meta.queries.indexOf(parts.get("query"));
       const members = state.query < 0 ? [] : docsOf(state.query);
@@ -585,11 +592,12 @@
     $("subtitle").textContent = `${meta.source}: ${someQueries(queries)}`
       + (meta.picked ? ` of ${count(meta.all)}` : "") + `, ${plural(docs, "doc")}, ${plural(meta.rankers.length, "ranker")}`;
     $("curve").textContent = `Propensities: ${meta.curve}.`;
+    $("note").textContent = meta.note;
+    $("note").hidden = !meta.note;
     const picked = meta.picked && meta.reasons.map((reason, i) => `${count(meta.picked[i])} ${REASONS[reason]}`);
     $("sample").textContent = picked
       ? `A sample, ${count(queries)} of ${count(meta.all)} queries: ${picked.join(", ")} (gains of ${meta.rankers[0][1]}).`
       : "All queries of the log are here.";
-    if (meta.picked) document.querySelector(".how").open = true;
     readAddress();
   };
 
