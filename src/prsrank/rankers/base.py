@@ -5,7 +5,6 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -31,7 +30,7 @@ from prsrank.rankers.cards import (
     checksum,
     library_versions,
 )
-from prsrank.rankers.parameter_ranges import check_ranges
+from prsrank.rankers.parameter_ranges import check_parameters, check_ranges
 from prsrank.types import Floats
 from prsrank.weighting import find_weighting
 
@@ -343,17 +342,6 @@ def load_ranker(path: FileName) -> Ranker:
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{folder / CARD}: is not a whole ranker card: {error!r}") from error
     return ranker
-
-
-def check_parameters(kind: type[Ranker], values: Mapping[str, Any]) -> None:
-    """Raise an InputError for a parameter that is unknown, of another type, or out of range."""
-    known = inspect.signature(kind.__init__, eval_str=True).parameters
-    for name, value in values.items():
-        if name not in kind._parameter_names():
-            raise InputError(f"{kind.name} has no parameter '{name}'")
-        wanted: Any = GenericAlias(dict, (str, known[name].annotation))
-        check({name: value}, wanted, kind.name)
-    check_ranges(values, kind.name)
 
 
 def ranker_class(name: str) -> type[Ranker]:

@@ -1,9 +1,12 @@
 """What the parameters of rankers and weightings may be: one range for one name."""
 
+import inspect
 from collections.abc import Mapping
+from types import GenericAlias
 from typing import Any, NamedTuple
 
 from prsrank.errors import InputError
+from prsrank.files.schema import check
 
 
 class Range(NamedTuple):
@@ -71,3 +74,14 @@ def check_ranges(values: Mapping[str, Any], what: str) -> None:
         numbers = value if isinstance(value, list | tuple) else [value]
         if name in RANGES and not all(one is None or RANGES[name].holds(one) for one in numbers):
             raise InputError(f"{what}: {name} must be {RANGES[name]}, not {value}")
+
+
+def check_parameters(kind: Any, values: Mapping[str, Any]) -> None:
+    """Raise an InputError for a parameter that is unknown, of another type, or out of range."""
+    known = inspect.signature(kind.__init__, eval_str=True).parameters
+    for name, value in values.items():
+        if name not in kind._parameter_names():
+            raise InputError(f"{kind.name} has no parameter '{name}'")
+        wanted: Any = GenericAlias(dict, (str, known[name].annotation))
+        check({name: value}, wanted, kind.name)
+    check_ranges(values, kind.name)
