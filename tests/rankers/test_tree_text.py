@@ -3,6 +3,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import lightgbm
@@ -60,7 +61,6 @@ _DEFECTS = {
     "many leaves": (r"num_leaves=6", "num_leaves=99999999", "values where"),
     "a feature beyond": (r"(split_feature=)\d", r"\g<1>4", "beyond the 4"),
     "more features": (r"max_feature_idx=3", "max_feature_idx=9", "feature_names has 4 values"),
-    "an infinite threshold": (r"(threshold=)\S+", r"\1inf", "threshold cannot be"),
     "a threshold past float64": (r"(threshold=)\S+", r"\g<1>1e999", "threshold cannot|not finite"),
     "a leaf that is no number": (r"(leaf_value=)\S+", r"\1nan", "leaf_value cannot be"),
     "a decision of no kind": (r"(decision_type=)\d+", r"\g<1>12", "decision_type 12"),
@@ -88,6 +88,18 @@ def test_defects_are_named(defect):
     with pytest.raises(InputError, match=message) as raised:
         check_model_text(_with_sizes(changed) if "tree_sizes" not in pattern else changed)
     assert "\n" not in str(raised.value)
+
+
+def test_a_split_on_missing_values_alone_has_an_infinite_threshold(tmp_path):
+    """LightGBM writes it so where a feature tells docs apart by being there only."""
+    data = synthetic_dataset("mq2007", 20)
+    features = np.where(data.labels[:, None] > 0, np.nan, 1.0).astype(np.float32)
+    lists = replace(data, features=features, feature_names=("a",))
+    ranker = LambdaMART(trees=3, min_docs_in_leaf=5)
+    ranker.fit(lists, PairSet.from_labels(lists, **ranker.pair_options)).save(tmp_path / "m")
+    assert " inf" in (tmp_path / "m" / "model.txt").read_text().replace("=", " ")
+    again = load_ranker(tmp_path / "m").score(features)
+    assert again.tolist() == ranker.score(features).tolist()
 
 
 def _with_sizes(text: str) -> str:

@@ -47,7 +47,8 @@ _TREE = {
     "num_cat": _Field(_COUNT, "one"),
     "split_feature": _Field(_COUNT, "splits"),
     "split_gain": _Field(_MEASURE, "splits"),
-    "threshold": _Field(_NUMBER, "splits"),
+    # a split on missing values alone has the threshold inf
+    "threshold": _Field(rf"{_NUMBER}|-?inf", "splits"),
     "decision_type": _Field(_COUNT, "splits"),
     "left_child": _Field(_INDEX, "splits"),
     "right_child": _Field(_INDEX, "splits"),
@@ -189,7 +190,8 @@ def _check_tree(lines: Sequence[str], number: int, features: int) -> None:
 
 def _wrong_number(entries: Entries) -> str:
     for key in ("threshold", "leaf_value", "leaf_const", "leaf_coeff", "shrinkage"):
-        if not np.isfinite(_real(entries.get(key, []))).all():
+        written = [value for value in entries.get(key, []) if not value.endswith("inf")]
+        if not np.isfinite(_real(written)).all():
             return f"{key} is not finite"
     return ""
 
