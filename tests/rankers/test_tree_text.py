@@ -93,7 +93,8 @@ def test_defects_are_named(defect):
 def test_a_split_on_missing_values_alone_has_an_infinite_threshold(tmp_path):
     """LightGBM writes it so where a feature tells docs apart by being there only."""
     data = synthetic_dataset("mq2007", 20)
-    features = np.where(data.labels[:, None] > 0, np.nan, 1.0).astype(np.float32)
+    noise = np.random.default_rng(0).normal(size=(data.docs, 1))
+    features = np.where(data.labels[:, None] > 0, np.nan, noise).astype(np.float32)
     lists = replace(data, features=features, feature_names=("a",))
     ranker = LambdaMART(trees=3, min_docs_in_leaf=5)
     ranker.fit(lists, PairSet.from_labels(lists, **ranker.pair_options)).save(tmp_path / "m")
