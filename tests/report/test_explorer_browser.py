@@ -78,14 +78,13 @@ def names(page, order):
     )
 
 
-def test_queries_come_by_gain_a_hundred_at_a_time(page, explored):
+def test_queries_come_by_gain_fifty_at_a_time(page, explored):
     by_gain = np.argsort(-explored[0].gain[0].astype(np.float32), kind="stable").tolist()
-    assert listed(page) == by_gain[:100]
+    assert listed(page) == by_gain[:50]
     assert title(page) == explored[0].query_ids[by_gain[0]]
-    page.click("#more")
-    assert listed(page) == by_gain[:200]
-    page.click("#more")
-    assert listed(page) == by_gain
+    for shown in (100, 150, 200, QUERIES):
+        page.click("#more")
+        assert listed(page) == by_gain[:shown]
     assert page.run("document.getElementById('more').hidden")
 
 
@@ -118,7 +117,7 @@ def test_queries_are_sorted(page, explored, sort):
     if sort == "name":
         shown = [found.query_ids[q] for q in got if found.query_ids[q].startswith("query ")]
         assert shown == [f"query {i}" for i in range(len(shown))]
-        assert len(shown) >= 90
+        assert len(shown) >= 40
     else:
         values = keys[sort][got]
         assert (np.diff(values) >= -1e-3 * np.abs(values[1:])).all()  # deviations are rounded

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 LARGEST = 5_000_000
 """Bytes of a page: contributions are left out beyond."""
 
+_SCRIPTS = (
+    "explorer_page.js",
+    "explorer_view.js",
+    "explorer_query.js",
+    "explorer_why.js",
+    "explorer_csv.js",
+    "explorer.js",
+)
 _FEATURES = (20, 10, 5)
 _BYTES_PER_VALUE = 1.8  # at least, of a packed contribution
 
@@ -86,7 +94,7 @@ def explorer_html(
 def _page(main: str, blocks: Sequence[tuple[str, str]]) -> str:
     from markupsafe import Markup
 
-    script = asset("explorer.js")
+    script = "\n".join(asset(name) for name in _SCRIPTS)
     page: str = template("explorer.html.j2").render(
         blocks=[("explored", main), *blocks],
         css=Markup(asset("report.css") + asset("explorer.css")),  # noqa: S704 - our own files
