@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prsrank.data.synthetic import synthetic_dataset as synthetic_dataset
     from prsrank.errors import DataWarning as DataWarning
     from prsrank.errors import InputError as InputError
+    from prsrank.evaluation.judgements import judge as judge
     from prsrank.evaluation.log_evaluation import evaluate_on_log as evaluate_on_log
     from prsrank.fit.steps import FitResult as FitResult
     from prsrank.fit.steps import fit_log as fit_log
@@ -77,6 +78,7 @@ _HOME = {
     "evaluate_on_log": "prsrank.evaluation.log_evaluation",
     "fit_log": "prsrank.fit.steps",
     "hold_out": "prsrank.logs.held_out",
+    "judge": "prsrank.evaluation.judgements",
     "load_dataset": "prsrank.data.collections",
     "load_ranker": "prsrank.rankers.base",
     "posterior": "prsrank.pairs.posterior",

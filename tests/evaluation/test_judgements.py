@@ -69,6 +69,13 @@ def test_without_features_the_ranks_shown_are_what_is_known_before_clicks(data):
     assert found.theta[top].mean() > 1.5 * found.theta[bottom].mean()
 
 
+def test_judgements_show_themselves(log):
+    found = judge(log, PowerLaw(1.0))
+    assert repr(found).startswith(f"<Judgements: {len(found.rating):,} docs, grades from")
+    assert list(found.to_frame())[:3] == ["query_id", "doc_id", "rating"]
+    assert "rating" in found.plot().to_json()
+
+
 def test_thresholds_are_stated_and_kept(data, log):
     found = judge(log, PowerLaw(1.0), data)
     top = np.quantile(found.theta, 0.99)

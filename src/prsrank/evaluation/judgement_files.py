@@ -57,10 +57,8 @@ def _parquet(judged: Judgements, path: Path) -> None:
     """Parquet with all columns."""
     import duckdb
 
-    columns = judged.columns()
-    ids = {"query_id": columns.pop("query_ids"), "doc_id": columns.pop("doc_ids")}
     with duckdb.connect() as connection:
-        connection.register("columns", ids | columns)
+        connection.register("columns", judged.columns())
         connection.sql("SELECT * FROM columns").write_parquet(str(path))
 
 

@@ -1,7 +1,7 @@
 """Judgements from clicks: how relevant each doc is to its query, freed of position bias."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
+from prsrank.notebook import Chart, Columns, Shown
 from prsrank.pairs.posterior import DocClicks, posterior_of_clicks
 from prsrank.ragged import list_of_row
 from prsrank.relevance.prior import PriorModel
@@ -22,10 +23,11 @@ GRADES = (0.125, 0.25, 0.5)
 """A doc has the grade 1, 2, 3 from such a share of the top on."""
 
 _TOP = 0.99
+_VALUES = ("rating", "theta", "low", "high", "impressions", "clicks", "seen")
 
 
-@dataclass(frozen=True, eq=False)
-class Judgements:
+@dataclass(frozen=True, eq=False, repr=False)
+class Judgements(Shown):
     """A rating for each doc that was shown, list after list.
 
     Attributes:
@@ -54,12 +56,24 @@ class Judgements:
 
     def select(self, docs: Marks) -> "Judgements":
         """Return the judgements of some of the docs."""
-        columns = {name: values[docs] for name, values in self.columns().items()}
-        return Judgements(**columns, thresholds=self.thresholds)
+        names = ("query_ids", "doc_ids", *_VALUES)
+        return replace(self, **{name: getattr(self, name)[docs] for name in names})
+
+    def _line(self) -> str:
+        ends = ", ".join(f"{one:.3g}" for one in self.thresholds)
+        return f"{len(self.rating):,} docs, grades from P(click once seen) of {ends}"
+
+    def _table(self) -> Columns:
+        return self.columns()
+
+    def _chart(self) -> Chart:
+        docs = np.bincount(self.rating, minlength=len(self.thresholds) + 1)
+        return Chart("bars", {"rating": np.arange(len(docs)), "docs": docs}, "rating", "docs")
 
     def columns(self) -> dict[str, npt.NDArray]:
-        """Return the columns by name."""
-        return {name: value for name, value in vars(self).items() if name != "thresholds"}
+        """Return the columns by name: those of the file that `prsrank judge` writes."""
+        ids = {"query_id": self.query_ids, "doc_id": self.doc_ids}
+        return ids | {name: getattr(self, name) for name in _VALUES}
 
 
 def judge(
