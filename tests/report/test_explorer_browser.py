@@ -304,6 +304,17 @@ def test_nothing_sticks_out_of_a_narrow_window(page, width):
     assert page.run("document.body.scrollWidth") <= width
 
 
+def test_on_a_phone_a_query_that_opens_is_in_view(page, explored):
+    page.size(390, 844)
+    query = listed(page)[2]
+    page.click(f"#query-{query}")
+    assert title(page) == explored[0].query_ids[query]
+    page.wait(
+        "(box => box.top >= 0 && box.bottom <= innerHeight)"
+        "(document.getElementById('title').getBoundingClientRect())"
+    )
+
+
 def test_dark_and_light_recolour_the_page(page):
     look = (
         "[document.body, document.querySelector('.queries'), document.querySelector('.name')]"
