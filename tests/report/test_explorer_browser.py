@@ -304,6 +304,40 @@ def test_nothing_sticks_out_of_a_narrow_window(page, width):
     assert page.run("document.body.scrollWidth") <= width
 
 
+def test_a_sample_is_said_and_texts_of_queries_are_shown(page, explored, tmp_path):
+    found, lists, rankers = explored
+    few = found.select(np.array([7, 9, 20]), np.array([0, 3, 3]))
+    texts = PageTexts(columns={"words": np.repeat(["red shoes", "hats", "<i>"], DOCS).tolist()})
+    file = tmp_path / "few.html"
+    write_explorer(explorer_html(few, lists, rankers, texts), file)
+    page.open(file.as_uri())
+    said = page.run("document.getElementById('sample').textContent")
+    assert said.startswith(
+        "A sample, 3 of 230 queries: 1 of most sessions, 0 of largest gain, 0 of largest loss, 2 drawn at random"
+    )
+    assert page.run("document.getElementById('held-label').hidden")
+    put(page, "search", "red")
+    assert listed(page) == [0]
+    page.click("#query-0")
+    assert title(page) == f"red shoes · {found.query_ids[7]}"
+    assert "in the sample as one of most sessions" in page.run(
+        "document.querySelector('.facts').innerText.replace(/\\s+/g, ' ')"
+    )
+    assert page.errors() == []
+    page.events.clear()
+
+
+def test_on_a_phone_a_query_that_opens_is_in_view(page, explored):
+    page.size(390, 844)
+    query = listed(page)[2]
+    page.click(f"#query-{query}")
+    assert title(page) == explored[0].query_ids[query]
+    page.wait(
+        "(box => box.top >= 0 && box.bottom <= innerHeight)"
+        "(document.getElementById('title').getBoundingClientRect())"
+    )
+
+
 def test_dark_and_light_recolour_the_page(page):
     look = (
         "[document.body, document.querySelector('.queries'), document.querySelector('.name')]"

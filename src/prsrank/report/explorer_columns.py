@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,9 +11,12 @@ from prsrank.files import FileName
 from prsrank.logs.event_source import nearest_column
 from prsrank.logs.features import original_queries
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sql_text import quoted_name
+from prsrank.logs.sql_text import quoted_name, quoted_text
 from prsrank.logs.tables import connected, errors_in_one_line, open_table
 from prsrank.types import IdArray
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
 
 LONGEST = 200
 """Letters of a text that are shown."""
@@ -40,7 +44,6 @@ def text_columns(
     Raises:
         InputError: naming a column that none of the tables has.
     """
-    mapping = mapping or LogMapping()
     queries = original_queries(query_ids).astype(np.str_).tolist()
     keys = list(zip(queries, doc_ids.astype(np.str_).tolist(), strict=True))
     found: dict[str, list[str]] = {}
@@ -50,25 +53,31 @@ def text_columns(
             table = open_table(connection, file)
             known |= dict.fromkeys(table.columns, "")
             here = [name for name in names if name in table.columns and name not in found]
-            query, doc = (
-                next((n for n in (mapping.column(m), m) if n in table.columns), None)
-                for m in ("query_id", "doc_id")
-            )
-            if not here or query is None or doc is None:
-                continue
-            # a doc may have another text in another session: the first in order stands for all
-            texts = ", ".join(f"left(min({quoted_name(n)}::VARCHAR), {LONGEST})" for n in here)
-            keyed = f"{quoted_name(query)}::VARCHAR AS q, {quoted_name(doc)}::VARCHAR AS d"
-            rows = table.aggregate(f"{keyed}, {texts}", f"{quoted_name(query)}, {quoted_name(doc)}")
-            wanted = set(queries)
-            values = {row[:2]: row[2:] for row in rows.fetchall() if row[0] in wanted}
-        none = (None,) * len(here)
-        for index, name in enumerate(here):
-            found[name] = [values.get(key, none)[index] or "" for key in keys]
+            values = _texts(table, here, set(queries), mapping or LogMapping())
+        if values is not None:
+            none = (None,) * len(here)
+            rows = [values.get(key, none) for key in keys]
+            found |= {name: [row[i] or "" for row in rows] for i, name in enumerate(here)}
     for name in names:
         if name not in found:
             raise InputError(f"--show: there is no column {name!r}{nearest_column(name, known)}")
     return {name: found[name] for name in names}
+
+
+def _texts(
+    table: "DuckDBPyRelation", names: Sequence[str], queries: set[str], mapping: LogMapping
+) -> dict[tuple[str, str], tuple[str | None, ...]] | None:
+    """Return the texts of docs by query and doc; None for a table that is not keyed by them."""
+    keys = [(mapping.column(one), one) for one in ("query_id", "doc_id")]
+    columns = [next((one for one in key if one in table.columns), None) for key in keys]
+    if not names or None in columns:
+        return None
+    query, doc = (f"{quoted_name(str(column))}::VARCHAR" for column in columns)
+    kept = table.filter(f"{query} IN ({', '.join(map(quoted_text, sorted(queries)))})")
+    # a doc may have another text in another session: the first in order stands for all
+    texts = ", ".join(f"left(min({quoted_name(name)}::VARCHAR), {LONGEST})" for name in names)
+    rows = kept.aggregate(f"{query} AS q, {doc} AS d, {texts}", f"{query}, {doc}")
+    return {row[:2]: row[2:] for row in rows.fetchall()}
 
 
 def split_columns(

@@ -34,6 +34,7 @@ const explore = (data) => {
 
   // The list of queries.
   const list = $("list");
+  const wide = matchMedia("(min-width: 62rem)");
   const option = (query) => {
     const made = element("li");
     made.id = `query-${query}`;
@@ -108,7 +109,10 @@ const explore = (data) => {
   };
   list.addEventListener("click", (event) => {
     const at = event.target.closest("li");
-    if (at) open(Number(at.dataset.query));
+    if (!at) return;
+    open(Number(at.dataset.query));
+    // where the query lies below the list, one would not see that it has opened
+    if (!wide.matches) $("title").scrollIntoView();
   });
   list.addEventListener("keydown", (event) => {
     const at = found.indexOf(state.query);
