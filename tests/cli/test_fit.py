@@ -123,7 +123,7 @@ def test_the_held_out_part_can_be_evaluated_again(prsrank, log, tmp_path):
         (("--from", "nowhere.json"), "nowhere.json: no such file"),
         (("LOG", "--data", "synthetic:mq2007:60", "--propensity", "p.json"), "p.json"),
         (("--from", "LOG", "--seed", "3"), "--seed: with --from"),
-        (("--from", "LOG"), "is not valid JSON"),
+        (("--from", "LOG"), "is not valid UTF-8"),
         (("LOG", "--data", DATA, "--weighting", "labels"), "labels needs labels"),
         (("LOG", "--data", DATA, "--relevant-from", "nan"), "must be a label"),
         (("--from", "LOG", "--relevant-from", "2"), "--relevant-from: with --from"),

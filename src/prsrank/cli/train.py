@@ -69,6 +69,8 @@ def train(
     given = dict(parse_values(chosen.set_, "--set"))
     model, weighting, parameters = make_ranker(chosen.ranker, chosen.weighting, given, seed=seed)
     curve = None if chosen.propensity is None else parse_propensity(chosen.propensity)
+    if curve is not None and not model.takes_propensities:
+        raise InputError(f"{model.name} learns its propensities: give it none")
     stop_on = _stop(stop_on, inputs, spark) if model.stops_early else "none"
     how = Weighed(curve, weighting, parameters)
     weights, clicks = _trained(model, how, stop_on, inputs, spark=spark, seed=seed)

@@ -96,11 +96,15 @@ class FitResult(Shown):
     def _table(self) -> Columns:
         """Return the gain of each method over the baseline on the held-out part."""
         found = self.evaluation.evaluation
-        gains = [found.difference(name, METRIC, against=self.baseline) for name in self.tuned]
+        kind = found.narrowest
+        gains = [
+            found.difference(name, METRIC, against=self.baseline, estimator=kind)
+            for name in self.tuned
+        ]
         return {
             "method": list(self.tuned),
             "chosen": [name == self.choice.name for name in self.tuned],
-            METRIC: [found.estimate(name, METRIC).value for name in self.tuned],
+            METRIC: [found.estimate(name, METRIC, estimator=kind).value for name in self.tuned],
             "gain": [gain.difference for gain in gains],
             "low": [gain.low for gain in gains],
             "high": [gain.high for gain in gains],
