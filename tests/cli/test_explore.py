@@ -11,7 +11,7 @@ import pytest
 from prsrank.cli import run
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
-from test_explorer_blocks import unpacked
+from explorer_pages import unpacked
 
 DATA = "synthetic:mq2007:60"
 

@@ -1,5 +1,9 @@
 """Made-up queries for the explorer: lists, evidence and linear rankers, without any training."""
 
+import base64
+import gzip
+import json
+
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
@@ -51,3 +55,16 @@ def made(queries, docs, *, features=46, names=RANKERS, query_ids=None, doc_ids=N
     scores = {name: one.score(lists.features) for name, one in rankers.items()}
     sessions = rng.integers(1, 1000, queries).astype(float)
     return explored(lists, made_evidence(rng, total), sessions, scores), lists, rankers
+
+
+def unpacked(block):
+    """Read a block as `explorer_blocks.packed` describes it."""
+    content = gzip.decompress(base64.b64decode(block))
+    size = int.from_bytes(content[:4], "little")
+    head, at, arrays = json.loads(content[4 : 4 + size]), 4 + size, {}
+    for name, kind, length in head["arrays"]:
+        planes = np.frombuffer(content, np.uint8, 4 * length, at).reshape(4, length)
+        arrays[name] = planes.T.copy().view(f"<{kind}4").ravel()
+        at += 4 * length
+    assert at == len(content)
+    return head["meta"], arrays

@@ -6,8 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from explorer_pages import made
-from test_explorer_blocks import unpacked
+from explorer_pages import made, unpacked
 
 from prsrank.report.explorer import LARGEST, PageTexts, explorer_html
 

@@ -1,26 +1,11 @@
 """Packed numbers and texts."""
 
-import base64
-import gzip
-import json
 import re
 
 import numpy as np
+from explorer_pages import unpacked
 
 from prsrank.report.explorer_blocks import packed, rounded
-
-
-def unpacked(block):
-    """Read a block as its docstring describes it."""
-    content = gzip.decompress(base64.b64decode(block))
-    size = int.from_bytes(content[:4], "little")
-    head, at, arrays = json.loads(content[4 : 4 + size]), 4 + size, {}
-    for name, kind, length in head["arrays"]:
-        planes = np.frombuffer(content, np.uint8, 4 * length, at).reshape(4, length)
-        arrays[name] = planes.T.copy().view(f"<{kind}4").ravel()
-        at += 4 * length
-    assert at == len(content)
-    return head["meta"], arrays
 
 
 def test_what_is_packed_comes_back():

@@ -28,6 +28,7 @@ def explored():
 def path(explored, tmp_path_factory):
     found, _, _ = explored
     titles = [f"Shoe {name}" for name in found.doc_ids]
+    titles[-DOCS:] = ["Hat", "Hat", "", *titles[3 - DOCS :]]
     texts = PageTexts(
         source="log.parquet",
         titles={"model": "the model"},
@@ -157,6 +158,16 @@ def test_both_orders_are_joined_by_lines_and_movers_marked(page, explored):
     for top, bottom, one, other in boxes:
         assert top == pytest.approx(min(one, other), abs=2)
         assert bottom == pytest.approx(max(one, other), abs=2)
+
+
+def test_docs_are_named_by_their_text_and_told_apart_by_their_id(page, explored):
+    found = explored[0]
+    page.run(f"location.hash = 'query={found.query_ids[-1].replace(' ', '+')}'")
+    page.wait(f"document.getElementById('title').textContent === {json.dumps(found.query_ids[-1])}")
+    shown = page.run("[...document.querySelectorAll('.logged .name')].map(one => one.textContent)")
+    first, second, third, *rest = found.doc_ids[-DOCS:].tolist()
+    wanted = {f"Hat ({first})", f"Hat ({second})", third, *(f"Shoe {name}" for name in rest)}
+    assert set(shown) == wanted
 
 
 def test_another_ranker_has_its_own_order_and_gains(page, explored):

@@ -24,11 +24,21 @@ const viewOf = (data) => {
     const texts = queryColumns.map(([, values]) => values[query]).filter(Boolean);
     return [...texts, meta.queries[query]].join(" · ");
   };
+  // the first text of a doc names it, with its id where another doc of the query has the same
+  const texts = meta.docs.map((_, doc) => docColumns.map(([, values]) => values[doc]).find(Boolean));
+  const names = meta.queries.flatMap((_, query) => {
+    const times = new Map();
+    for (const doc of docsOf(query)) times.set(texts[doc], (times.get(texts[doc]) || 0) + 1);
+    return docsOf(query).map((doc) => {
+      if (!texts[doc]) return meta.docs[doc];
+      return times.get(texts[doc]) > 1 ? `${texts[doc]} (${meta.docs[doc]})` : texts[doc];
+    });
+  });
+  const docName = (doc) => names[doc];
   // numbers alone are no names: said in full where nothing beside them says what they are
   const queryTitle = (query) => (/^\d+$/.test(queryName(query)) ? `Query ${queryName(query)}` : queryName(query));
   const docTitle = (doc) => (/^\d+$/.test(docName(doc)) ? `doc ${docName(doc)}` : docName(doc));
   const featureTitle = (name) => (/^\d+$/.test(name) ? `feature ${name}` : name);
-  const docName = (doc) => docColumns.map(([, values]) => values[doc]).find(Boolean) || meta.docs[doc];
   const clicksOf = (query) => docsOf(query).reduce((sum, doc) => sum + data.clicks[doc], 0);
   const byRank = (query, of) => docsOf(query).sort((a, b) => of(a) - of(b));
   const loggedRank = (doc) => data.logged[doc];
