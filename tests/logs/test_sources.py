@@ -242,7 +242,7 @@ def test_features_that_change_between_sessions(tmp_path):
     )
     mapping = LogMapping(features=("f",))
     with pytest.raises(
-        InputError, match=r"feature 'f' has two values for doc b of query q.*--lists session"
+        InputError, match=r"feature 'f' has two values for doc b of query q.*lists by session"
     ):
         read_log(file, mapping=mapping)
     log, lists = read_log(file, mapping=mapping, lists="session")

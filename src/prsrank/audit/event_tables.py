@@ -129,7 +129,7 @@ class EventTables:
         return columns | {
             "shown_at": shown_at,
             "k": f"CASE WHEN {usable} THEN {shown_at}::INTEGER + {1 - self.base} END",
-            "c": click_sql(self.source),
+            "c": click_sql(self.source, counts=True),
             "t": time_sql(self.source),
             "client": self._client(),
             "design": design_sql(self.source),

@@ -172,14 +172,19 @@ def weight_sql(source: "EventSource") -> str:
     return f"coalesce({weight} > 0 AND {finite_sql(weight)}, false)"
 
 
-def click_sql(source: "EventSource") -> str:
-    """Return the SQL of whether a doc was clicked, NULL where the log does not say."""
+def click_sql(source: "EventSource", *, counts: bool = False) -> str:
+    """Return the SQL of whether a doc was clicked, NULL where the log does not say.
+
+    Args:
+        source: the events.
+        counts: whether a number above 1 is a click; readers refuse it, so that rows with one break
+            that rule alone.
+    """
     if source.types["click"] == "BOOLEAN":
         return '"click"'
     if source.is_number("click"):
-        # a count above 1 is a click too, though readers refuse it
-        finite = finite_sql('"click"')
-        return f'(CASE WHEN "click" > 0 AND {finite} THEN true WHEN "click" = 0 THEN false END)'
+        clicked = f'"click" > 0 AND {finite_sql(quoted_name("click"))}' if counts else '"click" = 1'
+        return f'(CASE WHEN {clicked} THEN true WHEN "click" = 0 THEN false END)'
     return 'TRY_CAST("click"::VARCHAR AS BOOLEAN)'
 
 
