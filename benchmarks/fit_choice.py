@@ -13,6 +13,7 @@ import argparse
 import json
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,7 @@ def simplest(row: dict[str, Any]) -> str:
     return next(k for k in SIMPLE if found[first][0] - found[k][0] <= max(errors[k], errors[first]))
 
 
-RULES = {
+RULES: dict[str, Callable[[dict[str, Any]], str]] = {
     "always posterior": lambda row: "posterior",
     "paired test, 5 % for all together": lambda row: shown_better(row, 0.05 / 4),
     "paired test, 5 % each": lambda row: shown_better(row, 0.05),
@@ -189,34 +190,44 @@ def quality(row: dict[str, Any], method: str, which: str = "refitted") -> float:
 
 def print_tables(rows: list[dict[str, Any]]) -> None:
     """Print what was shipped, by what rule, and what the verdicts are worth."""
-    refused = [row for row in rows if "refused" in row]
+    refused = sum("refused" in row for row in rows)
     rows = [row for row in rows if "methods" in row]
-    print(f"\n{len(rows)} logs; {len(refused)} more were refused before training\n")
-    print("| rule | NDCG@10 of what is shipped | less always posterior | another is shipped |")
+    shipped = [row for row in rows if row["verdict"] != "too-thin"]
+    print(
+        f"\n{len(rows)} logs, {len(shipped)} not too thin; {refused} were refused before training\n"
+    )
+    print(
+        "| rule, where a model is shipped | NDCG@10 | less always posterior | another is shipped |"
+    )
     print("| --- | --- | --- | --- |")
     for name, rule in RULES.items():
-        less = np.array([quality(r, rule(r)) - quality(r, "posterior") for r in rows])
-        value = np.mean([quality(r, rule(r)) for r in rows])
-        other = sum(rule(r) != "posterior" for r in rows)
-        error = less.std() / len(less) ** 0.5
-        print(f"| {name} | {value:.4f} | {less.mean():+.4f} ± {error:.4f} | {other} |")
-    print("\n| logs | number | logged |", " | ".join(METHODS), "| shipped |")
+        chosen = [rule(row) for row in shipped]
+        values = [quality(row, one) for row, one in zip(shipped, chosen, strict=True)]
+        less = spread_of(
+            [v - quality(r, "posterior") for v, r in zip(values, shipped, strict=True)]
+        )
+        other = sum(one != "posterior" for one in chosen)
+        print(f"| {name} | {np.mean(values):.4f} | {less} | {other} |")
+    print("\n| logs | number | logged |", " | ".join(METHODS), "| chosen |")
     print("| --- " * (len(METHODS) + 4) + "|")
-    groups = {"all": rows}
+    thin = [row for row in rows if row["verdict"] == "too-thin"]
+    groups = {"**not too thin**": shipped, "too thin (no model is written)": thin}
     for key, word in (("density", "clicks per query"), ("shape", "shape"), ("curve", "curve")):
-        for value in sorted({row[key] for row in rows}, key=str):
-            groups[f"{word} {value}"] = [row for row in rows if row[key] == value]
+        for value in sorted({row[key] for row in shipped}):
+            groups[f"{word} {value}"] = [row for row in shipped if row[key] == value]
     for name, some in groups.items():
         values = [np.mean([row["logged"]["ndcg"] for row in some])]
         values += [np.mean([quality(row, method) for row in some]) for method in METHODS]
         values += [np.mean([quality(row, row["chosen"]) for row in some])]
         print(f"| {name} | {len(some)} |", " | ".join(f"{v:.3f}" for v in values), "|")
-    again = [quality(r, r["chosen"]) - quality(r, r["chosen"], "judged") for r in rows]
+    for method in METHODS:
+        less = [quality(row, row["chosen"]) - quality(row, method) for row in shipped]
+        print(f"\nshipped less {method}: {spread_of(less)}", end="")
+    again = [quality(r, r["chosen"]) - quality(r, r["chosen"], "judged") for r in shipped]
     print(
-        f"\nrefitted on all sessions: better in {np.mean(np.array(again) > 0):.0%} of logs, ",
-        end="",
+        f"\n\ntrained again on all sessions: better in {np.mean(np.array(again) > 0):.0%} of logs,"
     )
-    print(f"NDCG@10 {np.mean(again):+.4f} ± {np.std(again) / len(again) ** 0.5:.4f}")
+    print(f"NDCG@10 {spread_of(again)}")
     print("\n| verdict | rule | logs | truly above the logged ranking | mean true gain (DCG@10) |")
     print("| --- | --- | --- | --- | --- |")
     for verdict, rule in sorted({(row["verdict"], row["rule"]) for row in rows}):
@@ -226,6 +237,11 @@ def print_tables(rows: list[dict[str, Any]]) -> None:
         ]
         above = int(np.sum(np.array(gains) > 0))
         print(f"| {verdict} | {rule} | {len(some)} | {above} | {np.mean(gains):+.1%} |")
+
+
+def spread_of(values: list[float]) -> str:
+    """Return a mean with its standard error."""
+    return f"{np.mean(values):+.4f} ± {np.std(values) / len(values) ** 0.5:.4f}"
 
 
 def main() -> None:
