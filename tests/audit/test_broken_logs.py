@@ -12,7 +12,7 @@ from typing import NamedTuple
 import duckdb
 import pytest
 
-from prsrank import files
+from prsrank.files import drafts
 
 HEADER = "query_id,session_id,doc_id,position,click"
 GOOD = ["1,1,a,1,1", "1,1,b,2,0", "1,2,a,1,0", "1,2,b,2,1"]
@@ -400,7 +400,7 @@ def test_disk_full_while_writing(tmp_path, run, capsys, monkeypatch):
 def test_report_replaced_only_when_whole(tmp_path, run, capsys, monkeypatch):
     log = more()(tmp_path)
     monkeypatch.setattr(
-        files.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full"))
+        drafts.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full"))
     )
     assert run("audit", log, "--html", tmp_path / "report.html") == 2
     assert "cannot be written: full" in capsys.readouterr().err

@@ -224,7 +224,7 @@ def test_blocks_hold_whole_sessions_and_all_rows():
 
 
 BAD = {
-    "missing column": (events().drop(columns="doc_id"), r"no column 'doc_id'; did you mean"),
+    "missing column": (events().drop(columns="doc_id"), r"no column 'doc_id'; it has query_id"),
     "renamed column": (events().rename(columns={"position": "Position"}), "mean 'Position'"),
     "null id": (events(query_id=["q2", None, "q1", "q2", "q1", "q1"]), "query_id is missing .null. in 1 of 6"),
     "null position": (events(position=[1, 3, None, 2, 1, 3]), "position is missing .* session 7 of query q1"),

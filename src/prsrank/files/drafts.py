@@ -84,7 +84,8 @@ def check_target(path: str | os.PathLike[str], *, folder: bool) -> None:
 def write_reason(error: Exception) -> str:
     """Return why a library could not write a file: the system's reason, if it names one."""
     code = re.search(r'"errno":"(\d+)"', str(error))
-    return os.strerror(int(code[1])) if code else str(error).strip().partition("\n")[0]
+    said = str(error).strip().partition("\n")[0].removeprefix("IO Error: ")
+    return os.strerror(int(code[1])) if code else said
 
 
 def recover(target: Path) -> None:

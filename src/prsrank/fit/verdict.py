@@ -248,16 +248,3 @@ def decide(found: Evidence, *, run: str, forced: bool = False) -> Verdict:
             forces = forced and rule.verdict == TOO_THIN
             return Verdict(rule.verdict, rule.name, reason, found.gain, command, forces)
     raise AssertionError("the last rule applies to everything")
-
-
-def gain_in_words(gain: Difference) -> str:
-    """Return a gain with its interval.
-
-    >>> gain_in_words(Difference("all", METRIC, "ips", "prs", "logged", 0.1, 0.05, 0.15, 0.01, 0.2))
-    'dcg@10 +0.1000 (+20.0%), 95 % interval +0.0500 to +0.1500'
-    """
-    relative = f" ({gain.relative:+.1%})" if math.isfinite(gain.relative) else ""
-    return (
-        f"{gain.metric} {gain.difference:+.4f}{relative}, 95 % interval {gain.low:+.4f} to "
-        f"{gain.high:+.4f}"
-    )

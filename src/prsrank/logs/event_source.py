@@ -363,7 +363,8 @@ def nearest_column(name: str, known: Mapping[str, str]) -> str:
     '; it has doc_id, x'
     """
     lower = {column.lower(): column for column in known}
-    close = [other for other in _OTHER_NAMES.get(name, ()) if other in lower]
+    # the column itself in other letters, then what other programs call it
+    close = [other for other in (name, *_OTHER_NAMES.get(name, ())) if other in lower]
     # what has a meaning of its own is not meant, nor is a name that shares only the ending
     free = {_stem(column): column for column in lower if column not in REQUIRED}
     close += [free[one] for one in difflib.get_close_matches(_stem(name), free, 1, cutoff=0.75)]

@@ -348,6 +348,7 @@ class _Curve(TypedDict):
     high: NotRequired[list[float | None]]
     clicks: NotRequired[list[int]]
     verdict: NotRequired[str]
+    covariance: NotRequired[list[list[float]]]
 
 
 class _CurveFile(_Curve):

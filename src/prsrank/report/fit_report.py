@@ -110,6 +110,10 @@ def _parts(result: "FitResult") -> Part:
         f"from the clicks of the validation part (propensities raised to at least "
         f"{DEFAULT_TAU}), and they are judged by the held-out part ({result.plan.holdout}).",
         "Settings that are changed after a look at the held-out part make its estimate too good.",
+        f"The model is {result.choice.name}, trained again on all sessions with the settings chosen; "
+        "the rankers that were judged are in the folder 'judged'."
+        if result.verdict.ships
+        else "No model is written; the rankers that were judged are in the folder 'judged'.",
     ]
     if result.parts.dropped_sessions:
         text.append(
