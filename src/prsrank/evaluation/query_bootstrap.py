@@ -135,7 +135,9 @@ def ratio_intervals(
         shift, doubt, own = _curve_draws(curve, x.sum(axis=0), float(total))
         errors = np.hypot(errors, own)
     # terms that cancel leave their rounding, whose sign and size depend on the order of the sum
-    values[np.abs(values) <= _ROUNDING * np.abs(x).sum(axis=0) / total] = 0.0
+    rounding = _ROUNDING * np.abs(x).sum(axis=0) / total
+    values[np.abs(values) <= rounding] = 0.0
+    errors[errors <= rounding] = 0.0
     if units < 2:
         # one query says nothing of how queries differ
         wide = np.where(x[0] == 0, 0.0, np.inf)
