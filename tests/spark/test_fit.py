@@ -62,7 +62,9 @@ def assert_same_fit(here, there):
     assert here.baseline == there.baseline
 
 
-@pytest.mark.parametrize("holdout", ["query:0.3", "randomised"])
+@pytest.mark.parametrize(
+    "holdout", ["query:0.3", pytest.param("randomised", marks=pytest.mark.slow)]
+)
 def test_linear_on_two_workers(spark, half_randomised, tmp_path, holdout):
     """Features are columns of the log; where shuffled sessions judge, each half has its curve."""
     method = "randomised" if holdout == "randomised" else "auto"
@@ -99,6 +101,7 @@ def test_trees_of_one_worker_and_the_same_again(spark, log_with_features, tmp_pa
     assert again.differs == ()
 
 
+@pytest.mark.slow  # tests/spark/test_log.py reads such a log
 def test_features_of_a_data_set(spark, log_with_features, tmp_path):
     """It lacks queries of the log: their sessions are left out."""
     here, there = fitted_on_both(
