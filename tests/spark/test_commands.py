@@ -49,6 +49,7 @@ def test_train(tmp_path):
     np.testing.assert_allclose(*scores, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow  # tests/spark/test_fit.py fits on Spark
 def test_fit(log_with_features, tmp_path, capsys):
     mapping, out = tmp_path / "log.toml", tmp_path / "out"
     mapping.write_text('[features]\ncolumns = ["f0", "f1"]\n')

@@ -79,6 +79,7 @@ def test_linear_on_two_workers(spark, half_randomised, tmp_path, holdout):
     assert {path.name for path in here.folder.iterdir()} - wrote == {"held_out"}
 
 
+@pytest.mark.slow  # tests/spark/test_log.py reads such a table
 def test_a_table_of_features_beside_the_log(spark, log_with_features, feature_table, tmp_path):
     """It has docs that were never shown, too."""
     here, there = fitted_on_both(
