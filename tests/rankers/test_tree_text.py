@@ -67,7 +67,7 @@ _DEFECTS = {
     "a categorical split": (r"(decision_type=)\d+", r"\g<1>1", "names a set that there is not"),
     "categories without any": (r"num_cat=0", "num_cat=3", "cat_boundaries, cat_threshold"),
     "linear without terms": (r"is_linear=0", "is_linear=1", "leaf_const"),
-    "an unknown line": (r"(shrinkage=\S+)", r"\1\nplugin=/tmp/x.so", "unknown line|tree_sizes"),
+    "an unknown line": (r"(shrinkage=\S+)", r"\1\nplugin=x.so", "unknown line|tree_sizes"),
     "a line twice": (r"(num_cat=0)", r"\1\n\1", "unknown line|tree_sizes"),
     "a longer tree": (r"tree_sizes=\d+", "tree_sizes=400", "tree_sizes says"),
     "a huge tree": (r"tree_sizes=\d+", "tree_sizes=999999999", "unknown line .Tree=1"),
