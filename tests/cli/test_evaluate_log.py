@@ -20,6 +20,7 @@ from prsrank.logs.coverage import known_lists
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.rankers.base import load_ranker
 from prsrank.report.evaluation_section import report_section
+from prsrank.report.parts import page
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "evaluation"))
@@ -224,8 +225,7 @@ def test_doubtful_propensities_are_a_warning(given, expected):
     found = [w for w in result.warnings if "re-ordering the shown docs" not in w]
     assert len(found) == (expected is not None)
     assert expected is None or expected in found[0]
-    report = {"title": "t", "subtitle": "", "lead": [], "verdicts": [], "about": []}
     section = report_section(result)
-    check_report(report | {"sections": [section]})
+    check_report(page("t", "", [section]))
     json.dumps(section, allow_nan=False)
     assert section["notes"] == list(result.warnings)

@@ -17,14 +17,15 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.clicks.trust import TrustBiasModel
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
-from prsrank.evaluation.affine import AffineJudge
+from prsrank.evaluation.affine import AffineJudge, Interval
 from prsrank.evaluation.agreement import kendall_tau, rank_change
 from prsrank.evaluation.assumptions import Assumption, alternatives, slot_propensities
 from prsrank.evaluation.log_study import study_log
-from prsrank.evaluation.sensitivity import study_sensitivity
+from prsrank.evaluation.sensitivity import Point, Sensitivity, study_sensitivity
 from prsrank.logs.click_log_files import write_events
 from prsrank.propensity.curve import PowerLaw
-from prsrank.report.sensitivity_section import report_lines, report_section
+from prsrank.report.parts import page
+from prsrank.report.sensitivity_section import report_lines, report_section, turning_points
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 sys.path.insert(0, str(Path(__file__).parent))
@@ -193,6 +194,31 @@ def test_a_study_of_scores_alone_trains_nothing(collection, log):
     assert json.loads(json.dumps(study.to_json_dict(), allow_nan=False))["metric"] == "dcg@10"
 
 
+def points_of(*gains):
+    """Points of eta 1, 2, ..., whose logged value is 2."""
+    return tuple(
+        Point("eta", float(at), at == 1, Interval(2 + gain, gain, gain + 3), Interval(gain, gain - 1, gain + 1))
+        for at, gain in enumerate(gains, 1)
+    )  # fmt: skip
+
+
+def test_where_the_gain_turns_is_marked_and_said():
+    study = Sensitivity("dcg@10", 0.95, points_of(0.3, 0.1, -0.3, -0.1))
+    assert study.turns("eta") == [pytest.approx(2.25)]
+    assert study.to_json_dict()["turns"] == {"eta": [pytest.approx(2.25)]}
+    line = "position bias: power of the curve: the sign of the gain turns at 2.25"
+    assert line in report_lines(study)
+    section = report_section(study)
+    assert f"P{line[1:]}." in section["text"]
+    (panel,) = section["figures"][0]["panels"]
+    assert panel["marks"] == [pytest.approx(2.25)]
+    # in percent of the logged ranking's value
+    assert panel["series"][0]["y"] == pytest.approx([15, 5, -15, -5])
+    check_report(page("t", "", [section]))
+    steady = Sensitivity("dcg@10", 0.95, points_of(0.3, 0.1))
+    assert "the gain keeps its sign from 1 to 2" in "".join(turning_points(steady))
+
+
 def test_too_few_queries_for_an_interval(collection, log):
     data, new, _ = collection
     one = log.select(log.ranking_query[log.session_ranking] == log.ranking_query[0])
@@ -207,8 +233,7 @@ def test_text_and_section(study):
     assert sum("*" in line for line in lines) == 4
     assert lines[-1].startswith("warning: ")
     section = report_section(study)
-    report = {"title": "t", "subtitle": "", "lead": [], "verdicts": [], "about": []}
-    check_report(report | {"sections": [section]})
+    check_report(page("t", "", [section]))
     assert [panel["series"][1]["name"] for panel in section["figures"][0]["panels"]] == [
         "retrained so"
     ] * 4

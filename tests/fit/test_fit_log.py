@@ -2,6 +2,7 @@
 # ruff: noqa: S608 -- queries hold paths and ids of these tests
 
 import json
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -17,7 +18,7 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.storage import read_stored
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
-from prsrank.fit import fit_log, propensities, repeat_fit
+from prsrank.fit import explorer_page, fit_log, propensities, repeat_fit
 from prsrank.logs import stored_pieces
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.held_out import hold_out
@@ -29,7 +30,9 @@ from prsrank.propensity.tempering import Tempering
 from prsrank.rankers.base import load_ranker
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "evaluation"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from estimates import evaluate_counterfactual
+from explorer_pages import unpacked
 
 DATA = "synthetic:mq2007:60:2"
 QUICK = {"trials": 1, "trees": 15}
@@ -423,8 +426,32 @@ def test_the_report_parses_and_says_what_was_found(fitted):
     text = " ".join(page.text)
     for words in ("The log", "Propensities", "Training", "Estimated gain", "Chosen settings"):
         assert words in text
-    assert fitted.verdict.title in text
-    assert "Posterior against the logged ranking" in text
+    # the verdict, what it rests on and what to run next come before all else
+    first = [text.index(words) for words in (
+        fitted.verdict.title, "Posterior against the logged ranking", fitted.verdict.next_command,
+        "Estimated gain in dcg@10 on held-out clicks", "The log",
+    )]  # fmt: skip
+    assert first[:-1] == sorted(first[:-1])
+    assert first[3] < text.index("sessions of")
+
+
+def test_held_out_queries_can_be_looked_at(fitted, log):
+    report = (fitted.folder / "report.html").read_text()
+    assert '<a href="explore.html">Look at the queries</a>' in report
+    page = (fitted.folder / "explore.html").read_text()
+    held_out = read_click_log(fitted.folder / "held_out" / "log.parquet")
+    meta, _ = unpacked(re.search(r'id="explored"[^>]*>([^<]*)<', page)[1])
+    assert sorted(meta["queries"]) == sorted(map(str, held_out.query_ids.tolist()))
+    assert meta["rankers"][0][0] == fitted.choice.name
+    assert {name for name, _ in meta["rankers"]} == set(fitted.tuned)
+
+
+def test_of_many_held_out_docs_some_queries_are_looked_at(fitted, monkeypatch):
+    log, lists = fitted.parts.held_out.in_memory()
+    monkeypatch.setattr(explorer_page, "MOST_DOCS", lists.docs // 2)
+    some, of_some = explorer_page._sample(log, lists, seed=0)
+    assert 0 < some.queries < log.queries
+    assert sorted(of_some.query_ids.tolist()) == sorted(some.query_ids.tolist())
 
 
 def test_html_in_ids_and_feature_names_is_escaped(log, fitted, tmp_path):
@@ -440,6 +467,7 @@ def test_html_in_ids_and_feature_names_is_escaped(log, fitted, tmp_path):
     page = page_of(out / "report.html")
     assert page.scripts == page_of(fitted.folder / "report.html").scripts
     assert EVIL not in (out / "report.html").read_text()
+    assert EVIL not in (out / "explore.html").read_text()
 
 
 def test_the_model_is_the_judged_one_trained_again_on_all_sessions(fitted, log):

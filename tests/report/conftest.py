@@ -9,6 +9,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from chromium import Chromium, chromium
 
+from prsrank.report.parts import card, page, section
+
 EVIL = "</script><script>document.title='broken'</script><img src=x onerror=alert(1)>"
 
 
@@ -78,30 +80,31 @@ def report():
             [f"query {EVIL}", {"value": None, "mark": "", "note": EVIL}, 0.1, 0.2, 3],
         ],
     }  # fmt: skip
-    first = {
-        "id": "fig1", "title": "Figure 1: clicks", "claim": "PRS is above IPS at all numbers of clicks.",
-        "verdict": {"label": "confirmed", "evidence": "All 7 comparisons are significant."},
-        "text": ["Clicks are simulated from the labels."],
-        "figures": [lines_figure()], "tables": [table, {**table, "id": "t2", "title": "Once more"}],
-        "details": [{"title": "Settings", "rows": [["eta", 1.0], ["folds", 5], ["grid", [0.1, 1]]]}],
-        "notes": ["Tuned once, on the validation part."],
-    }  # fmt: skip
-    second = {
-        "id": f"s {EVIL}", "title": f"Section {EVIL}", "claim": None, "verdict": None,
-        "text": [f"Text {EVIL} \u2028 end"], "figures": [bars_figure(), intervals_figure()],
-        "tables": [], "details": [{"title": f"Detail {EVIL}", "rows": [[EVIL, EVIL]]}],
-        "notes": [EVIL],
-    }  # fmt: skip
+    first = section(
+        "fig1", "Figure 1: clicks", claim="PRS is above IPS at all numbers of clicks.",
+        verdict={"label": "confirmed", "evidence": "All 7 comparisons are significant."},
+        text=["Clicks are simulated from the labels."],
+        figures=[lines_figure()], tables=[table, {**table, "id": "t2", "title": "Once more"}],
+        details=[{"title": "Settings", "rows": [["eta", 1.0], ["folds", 5], ["grid", [0.1, 1]]]}],
+        notes=["Tuned once, on the validation part."],
+    )  # fmt: skip
+    second = section(
+        f"s {EVIL}", f"Section {EVIL}",
+        text=[f"Text {EVIL} \u2028 end"], figures=[bars_figure(), intervals_figure()],
+        cards=[card("bad", EVIL, f"Card {EVIL}", [EVIL], command=f"prsrank {EVIL}", links=[(EVIL, "explore.html")])],
+        details=[{"title": f"Detail {EVIL}", "rows": [[EVIL, EVIL]]}],
+        notes=[EVIL],
+    )  # fmt: skip
     verdicts = [
         {"section": "fig1", "title": f"Claim {i}", "claim": "PRS is above IPS.", "label": label,
          "evidence": "7 of 7 comparisons, p < 0.01."}
         for i, label in enumerate(("confirmed", "not confirmed", "contradicted"), 1)
     ]  # fmt: skip
-    return {
-        "title": "The experiments on a made-up collection", "subtitle": "synthetic:mq2007:60",
-        "lead": ["Three claims were tested."], "verdicts": verdicts, "sections": [first, second],
-        "about": [["prsrank", "0.1"], ["seed", 2024], ["command", f"reproduce all {EVIL}"]],
-    }  # fmt: skip
+    return page(
+        "The experiments on a made-up collection", "synthetic:mq2007:60", [first, second],
+        lead=["Three claims were tested."], verdicts=verdicts,
+        about=[["prsrank", "0.1"], ["seed", 2024], ["command", f"reproduce all {EVIL}"]],
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,14 @@ LABELS = ("confirmed", "not confirmed", "contradicted")
 SCALES = ("linear", "log", "ordinal")
 KINDS = ("lines", "bars", "intervals")
 
-_REPORT = ("title", "subtitle", "lead", "verdicts", "sections", "about")
+_REPORT = ("title", "subtitle", "card", "lead", "figures", "verdicts", "sections", "about")
+_CARD = ("tone", "label", "title", "lines", "command", "links")
+TONES = ("good", "open", "bad", "plain")
 _VERDICT = ("section", "title", "claim", "label", "evidence")
-_SECTION = ("id", "title", "claim", "verdict", "text", "figures", "tables", "details", "notes")
+_SECTION = (
+    *("id", "title", "claim", "verdict", "folded"),
+    *("text", "cards", "figures", "tables", "details", "notes"),
+)
 _FIGURE = ("id", "title", "caption", "alt", "x", "y", "kind", "panels")
 _TABLE = ("id", "title", "caption", "columns", "rows")
 
@@ -23,6 +28,10 @@ def check_report(report: Part) -> None:
     _has(report, _REPORT, "the report")
     for number, section in enumerate(report["sections"], 1):
         _check_section(section, f"section {number}")
+    if report["card"] is not None:
+        _check_card(report["card"], "the report's card")
+    for number, figure in enumerate(report["figures"], 1):
+        check_figure(figure, f"figure {number} of the summary")
     known = [section["id"] for section in report["sections"]]
     _distinct(known, "two sections have the id")
     _distinct([f["id"] for f in figures_of(report)], "two figures have the id")
@@ -54,6 +63,8 @@ def _check_section(section: Part, where: str) -> None:
     if section["verdict"] is not None:
         _has(section["verdict"], ("label", "evidence"), f"{where}: verdict")
         _one_of(section["verdict"]["label"], LABELS, f"{where}: label")
+    for number, card in enumerate(section["cards"], 1):
+        _check_card(card, f"{where}: card {number}")
     for number, figure in enumerate(section["figures"], 1):
         check_figure(figure, f"{where}: figure {number}")
     for number, table in enumerate(section["tables"], 1):
@@ -62,6 +73,11 @@ def _check_section(section: Part, where: str) -> None:
     for number, detail in enumerate(section["details"], 1):
         _has(detail, ("title", "rows"), f"{where}: detail {number}")
         _check_rows(detail["rows"], 2, f"{where}: detail {number}")
+
+
+def _check_card(card: Part, where: str) -> None:
+    _has(card, _CARD, where)
+    _one_of(card["tone"], TONES, f"{where}: tone")
 
 
 def _check_series(series: Part, figure: Part, where: str) -> None:

@@ -1,10 +1,12 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from prsrank.errors import InputError
 from prsrank.propensity.curve import Propensities
+from prsrank.report.charts import panel_spec
 from prsrank.report.propensity_figure import plot_propensities, propensity_figure
 
 
@@ -25,6 +27,27 @@ def test_rows_are_the_known_positions(curves):
     assert (swap["high"], harvest["high"]) == ([1.0, 0.7], [1.0, None])
     drawn = propensity_figure(curves, positions=1)["panels"][0]["series"]
     assert [one["x"] for one in drawn] == [[1], [1]]
+
+
+def test_weak_positions_are_drawn_as_weak():
+    clicks = [9000, 900, 3]
+    curve = Propensities(
+        [1, 0.5, 0.2], [1, 0.4, 0.1], [1, 0.6, 0.3], clicks, "weak: positions 3: few clicks", "swap"
+    )
+    assert curve.weak.tolist() == [False, False, True]
+    figure = propensity_figure({"swap": curve})
+    assert "few clicks" in figure["caption"]
+    spec = panel_spec(figure, figure["panels"][0], {"swap": 0})
+    (rows,) = spec["datasets"].values() if "datasets" in spec else [spec["data"]["values"]]
+    assert [row["firm"] for row in rows] == [1, 0.5, None]
+    thick = [
+        one["encoding"]["y"]["field"]
+        for one in spec["layer"]
+        if one["mark"].get("strokeWidth") == 2
+    ]
+    assert thick == ["firm"]
+    # a curve that its clicks identify, or that is given, has no weak position
+    assert not replace(curve, verdict="identified").weak.any()
 
 
 @pytest.mark.parametrize(("kind", "start"), [("html", b"<"), ("png", b"\x89PNG"), ("svg", b"<svg")])

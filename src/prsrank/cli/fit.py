@@ -16,6 +16,7 @@ from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
 from prsrank.fit import FitResult, fit_log, repeat_fit
 from prsrank.fit.engine import METRIC
+from prsrank.fit.explorer_page import EXPLORER
 from prsrank.report.fit_report import conclusions
 from prsrank.report.numbers import fixed_text, range_text
 
@@ -187,7 +188,8 @@ def _lines(result: FitResult, *, repeated: bool) -> Iterator[str]:
     if repeated and not result.differs:
         yield "the same model, propensities and evaluation as before, bit for bit"
     model = "model, " if result.verdict.ships else ""
-    yield f"written: {result.folder}/ (report.html, {model}evaluation.json, manifest.json, ...)"
+    pages = "report.html, explore.html" if (result.folder / EXPLORER).is_file() else "report.html"
+    yield f"written: {result.folder}/ ({pages}, {model}evaluation.json, manifest.json, ...)"
     if not result.verdict.ships:
         yield "no model is written: --force writes it all the same"
 

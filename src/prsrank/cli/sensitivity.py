@@ -25,7 +25,7 @@ from prsrank.fit.plan import Plan
 from prsrank.logs.split import Split, parse_hold_out
 from prsrank.propensity.curve import parse_propensity
 from prsrank.rankers.base import Ranker, load_ranker, ranker_class
-from prsrank.report.sensitivity_section import report_lines, write_chart
+from prsrank.report.sensitivity_section import report_lines, write_chart, write_page
 
 _RESULT = "sensitivity.json"
 _TREES = 100  # one ranker is trained for each value: fewer trees than train's
@@ -84,8 +84,8 @@ def sensitivity(
     The model is trained by prs with the propensities as given, no noise, no trust and gamma 1,
     and judged on held-out queries. Then one thing is assumed otherwise: the position bias (eta:
     the propensities to this power), click noise, trust in the top, or the clip gamma. The model
-    is judged under each, and a new one trained and judged under each. Writes sensitivity.svg,
-    sensitivity.png and sensitivity.json.
+    is judged under each, and a new one trained and judged under each, and it is said where the gain
+    turns into a loss. Writes report.html, sensitivity.svg, sensitivity.png and sensitivity.json.
 
     A folder that fit wrote stands for its inputs: then its model is judged on what it held out,
     with its propensities.
@@ -122,13 +122,13 @@ def sensitivity(
             seed=split.seed,
             trained_on=str(model) if seen else None,
         )
-    _write(study, out)
+    _write(study, out, inputs.path)
     if json:
         print_json(study.to_json_dict())
         return
     for line in report_lines(study):
         typer.echo(line)
-    typer.echo(f"{out}: sensitivity.svg, sensitivity.png, {_RESULT}")
+    typer.echo(f"{out}: report.html, sensitivity.svg, sensitivity.png, {_RESULT}")
 
 
 def _split(holdout: str | None, seed: int | None, run: Plan | None) -> Split:
@@ -158,8 +158,9 @@ def _training(loaded: "Ranker | None", trained: _Trained, seed: int) -> tuple[st
     return trained.ranker, ours | values
 
 
-def _write(study: Any, out: Path) -> None:
+def _write(study: Any, out: Path, log: str) -> None:
     with atomic_output(out, folder=True) as draft:
+        write_page(study, draft / "report.html", log=log)
         for kind in ("svg", "png"):
             write_chart(study, draft / f"sensitivity.{kind}")
         write_json(draft / _RESULT, study.to_json_dict())

@@ -89,6 +89,11 @@ class CounterfactualEvaluation(Shown):
     confidence: float
 
     @property
+    def rankers(self) -> tuple[str, ...]:
+        """Names of the rankers that were judged, the logged ranking among them."""
+        return tuple(dict.fromkeys(one.ranker for one in self.estimates))
+
+    @property
     def narrowest(self) -> str:
         """The estimator that decisions rest on: "dr" where there is one, else "clipped" or "ips"."""
         known = {one.estimator for one in self.estimates}
@@ -100,9 +105,8 @@ class CounterfactualEvaluation(Shown):
         return self.diagnostics[0].warnings
 
     def _line(self) -> str:
-        rankers = dict.fromkeys(one.ranker for one in self.estimates)
         metrics = dict.fromkeys(one.metric for one in self.estimates)
-        return f"{', '.join(rankers)} by {', '.join(metrics)}; {len(self.warnings)} warnings"
+        return f"{', '.join(self.rankers)} by {', '.join(metrics)}; {len(self.warnings)} warnings"
 
     def _table(self) -> Columns:
         return rows_as_columns(self.estimates)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any, Unpack
 
 import numpy as np
@@ -49,6 +50,11 @@ class Point:
     kendall_tau: float | None = None
     rank_change: float | None = None
 
+    @property
+    def logged(self) -> float:
+        """Value of the logged ranking, judged under the assumption."""
+        return self.value_of_model.value - self.gain_of_model.value
+
 
 @dataclass(frozen=True)
 class Sensitivity:
@@ -73,9 +79,19 @@ class Sensitivity:
         """Return the points of one kind, by rising value."""
         return [point for point in self.points if point.kind == kind]
 
+    def turns(self, kind: str) -> list[float]:
+        """Return where the gain of the model changes its sign, between neighbours on a line."""
+        found = []
+        for left, right in pairwise(self.of(kind)):
+            low, high = left.gain_of_model.value, right.gain_of_model.value
+            if low * high < 0:
+                found.append(left.value + (right.value - left.value) * low / (low - high))
+        return found
+
     def to_json_dict(self) -> dict[str, Any]:
         """Return plain lists and dicts; a number that is not finite becomes None."""
-        plain: dict[str, Any] = plain_json(asdict(self))
+        turns = {kind: self.turns(kind) for kind in dict.fromkeys(p.kind for p in self.points)}
+        plain: dict[str, Any] = plain_json({**asdict(self), "turns": turns})
         return plain
 
 

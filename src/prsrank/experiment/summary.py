@@ -15,7 +15,7 @@ from prsrank.experiment.shown_results import ShownResults
 from prsrank.experiment.spec import Spec
 from prsrank.experiment.tables import claim_table, result_tables
 from prsrank.experiment.verdicts import CONFIRMED, CONTRADICTED, NOT_CONFIRMED, judge
-from prsrank.report.parts import Part
+from prsrank.report.parts import Part, page, section
 
 
 def summarise(spec: Spec, results: Results) -> Part:
@@ -36,17 +36,17 @@ def summarise(spec: Spec, results: Results) -> Part:
     tables = result_tables(shown)
     if verdict is not None:
         tables.append(claim_table(shown, verdict))
-    return {
-        "id": spec.id,
-        "title": spec.title,
-        "claim": spec.claim or None,
-        "verdict": verdict and {"label": verdict.label, "evidence": verdict.evidence},
-        "text": [*main_reading(shown), *order_reading(shown)],
-        "figures": figures,
-        "tables": tables,
-        "details": section_details(spec, results.chosen, results.details),
-        "notes": [note for note in (spec.data_note, spec.paper_note, *spec.notes) if note],
-    }
+    return section(
+        spec.id,
+        spec.title,
+        claim=spec.claim or None,
+        verdict=verdict and {"label": verdict.label, "evidence": verdict.evidence},
+        text=[*main_reading(shown), *order_reading(shown)],
+        figures=figures,
+        tables=tables,
+        details=section_details(spec, results.chosen, results.details),
+        notes=[note for note in (spec.data_note, spec.paper_note, *spec.notes) if note],
+    )
 
 
 def report_of(
@@ -66,22 +66,22 @@ def report_of(
     """
     verdicts = [
         {
-            "section": section["id"],
-            "title": section["title"],
-            "claim": section["claim"] or section["title"],
-            **section["verdict"],
+            "section": one["id"],
+            "title": one["title"],
+            "claim": one["claim"] or one["title"],
+            **one["verdict"],
         }
-        for section in sections
-        if section["verdict"] is not None
+        for one in sections
+        if one["verdict"] is not None
     ]
-    return {
-        "title": "The PRS paper's experiments",
-        "subtitle": f"on {data}",
-        "lead": [*lead, *_verdict_count([verdict["label"] for verdict in verdicts])],
-        "verdicts": verdicts,
-        "sections": list(sections),
-        "about": [["data", data], *([name, value] for name, value in about)],
-    }
+    return page(
+        "The PRS paper's experiments",
+        f"on {data}",
+        sections,
+        lead=[*lead, *_verdict_count([verdict["label"] for verdict in verdicts])],
+        verdicts=verdicts,
+        about=[["data", data], *([name, value] for name, value in about)],
+    )
 
 
 def _verdict_count(labels: Sequence[str]) -> list[str]:

@@ -17,6 +17,7 @@ from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, atomic_output, check_writable, write_json
 from prsrank.fit.choice import Choice, choose
 from prsrank.fit.engine import METRIC, Engine, EngineLog
+from prsrank.fit.explorer_page import EXPLORER, explorer_page
 from prsrank.fit.frames import kept_inputs
 from prsrank.fit.local import LocalEngine
 from prsrank.fit.manifest import (
@@ -40,6 +41,7 @@ from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
 from prsrank.rankers.base import Ranker
 from prsrank.report.audit_section import section
+from prsrank.report.explorer import write_explorer
 from prsrank.report.fit_report import BASELINES, fit_report
 from prsrank.report.html import write_report
 from prsrank.report.parts import about_rows
@@ -144,7 +146,7 @@ def fit_log(
     on all sessions. Everything is written to one folder, which appears whole or not at all:
     `model` (but for a log that is too thin; see `prsrank.fit.verdict`), `judged` (the rankers of
     all methods, as they were judged), `propensity.json`, `evaluation.json`, `held_out` (log and
-    lists), `report.html` and `manifest.json`, from which `repeat_fit` repeats the fit.
+    lists), `report.html`, `explore.html` (to look at held-out queries) and `manifest.json`, from which `repeat_fit` repeats the fit.
 
     Args:
         log: as `prsrank.logs.sources.open_events` takes it. A frame, of this or of features, is
@@ -378,8 +380,12 @@ def _evaluated(
 
 def _write_report(draft: Path, result: FitResult, started: float) -> None:
     command = f"prsrank fit --from {result.folder / MANIFEST} --out DIR"
+    queries = explorer_page(result)
+    if queries is not None:
+        write_explorer(queries, draft / EXPLORER)
     about = about_rows(seed=result.plan.seed, started=started, command=command)
-    page = fit_report(result, log=section(result.audit), about=about)
+    explorer = None if queries is None else EXPLORER
+    page = fit_report(result, log=section(result.audit), about=about, explorer=explorer)
     write_report(page, draft / "report.html")
 
 

@@ -15,8 +15,8 @@ from prsrank.files import read_json, write_json
 from prsrank.files.schema import check, keys_of
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.estimators import ESTIMATORS
-from prsrank.propensity.verdict import in_words
-from prsrank.types import Floats, Longs
+from prsrank.propensity.verdict import WIDE, has_few_clicks, in_words
+from prsrank.types import Floats, Longs, Marks
 
 FEWEST_CLICKS = 10
 """A step of a curve that rests on fewer clicks than this tells nothing of its positions."""
@@ -117,6 +117,13 @@ class Propensities(Shown):
         with np.errstate(divide="ignore", invalid="ignore"):
             deviation = (np.log(self.high) - np.log(self.low)) / (2 * _Z)
         return np.diag(np.where(np.isfinite(deviation), deviation, 0.0) ** 2)
+
+    @property
+    def weak(self) -> Marks:
+        """Which positions have few clicks or a wide interval, where the verdict is not identified."""
+        if self.verdict == "identified" or not self.positions:
+            return np.zeros(self.positions, bool)
+        return has_few_clicks(self.clicks) | ~(self.high - self.low <= 2 * WIDE * self.propensity)
 
     @property
     def positions(self) -> int:

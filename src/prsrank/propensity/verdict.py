@@ -50,9 +50,7 @@ def judge_counts(
     if not known[beyond].any():
         return Verdict("not identified", why_unknown)
     few = known & beyond & (np.zeros_like(known) if few is None else few)
-    with np.errstate(divide="ignore"):
-        reach = _Z * np.sqrt(1 / np.float64(clicks[0]) + 1 / clicks.astype(np.float64))
-    thin = known & beyond & ~few & ~(reach <= WIDE)
+    thin = known & beyond & ~few & has_few_clicks(clicks)
     marks = {_CARRIED_BY_FEW: few, "few clicks": thin, why_unknown: ~known & beyond}
     parts = [
         f"positions {in_words(np.flatnonzero(at) + 1)}: {why}"
@@ -60,6 +58,13 @@ def judge_counts(
         if at.any()
     ]
     return Verdict("weak", "; ".join(parts)) if parts else Verdict("identified")
+
+
+def has_few_clicks(clicks: Longs) -> Marks:
+    r"""Tell of each position whether the interval $1.96 \sqrt{1/c_1 + 1/c_k}$ of log p is wide."""
+    with np.errstate(divide="ignore"):
+        reach = _Z * np.sqrt(1 / np.float64(clicks[0]) + 1 / clicks.astype(np.float64))
+    return np.asarray(~(reach <= WIDE))
 
 
 def verdict_of(propensity: Floats, low: Floats, high: Floats, *, why_unknown: str) -> str:

@@ -1,11 +1,12 @@
 """An audit as a section of the HTML report."""
 
 from prsrank import __version__
-from prsrank.audit.findings import Audit
+from prsrank.audit.findings import Audit, Finding
 from prsrank.report import parts
-from prsrank.report.parts import Part, page, series, table
+from prsrank.report.parts import Part, card, page, series, table
 
 _MOST_POSITIONS = 50
+_TONES = {"error": "bad", "warning": "open", "note": "plain"}
 _Z = 1.959964
 
 
@@ -19,8 +20,9 @@ def section(audit: Audit) -> Part:
         "audit",
         "The log",
         text=[_summary(audit)],
+        cards=_findings(audit),
         figures=figures,
-        tables=[_findings(audit), _estimators(audit), _positions(audit)],
+        tables=[_estimators(audit), _positions(audit)],
         details=[{"title": "Counts", "rows": counts}],
     )
 
@@ -48,17 +50,23 @@ def _summary(audit: Audit) -> str:
     )
 
 
-def _findings(audit: Audit) -> Part:
-    rows = [
-        [
-            *(finding.severity, finding.code, finding.what),
-            f"{finding.count:,} of {finding.of:,} {finding.unit}" if finding.of else "",
-            *(finding.where, finding.fix),
-        ]
-        for finding in audit.findings
+def _findings(audit: Audit) -> list[Part]:
+    """Return a card for each finding, the worst first."""
+    return [
+        card(
+            _TONES[one.severity],
+            f"{one.severity}: {one.code}",
+            f"{one.what[:1].upper()}{one.what[1:]}",
+            [line for line in (_extent(one), f"What to do: {one.fix}.") if line],
+        )
+        for one in audit.findings
     ]
-    columns = ["severity", "finding", "what", "how many", "such as", "what to do"]
-    return table("audit-findings", "Findings", columns, rows, caption="The worst first.")
+
+
+def _extent(one: Finding) -> str:
+    """Return how much of the log a finding concerns, and the first example."""
+    counted = f"{one.count:,} of {one.of:,} {one.unit}" if one.of else ""
+    return ", such as ".join(part for part in (counted, one.where) if part)
 
 
 def _estimators(audit: Audit) -> Part:

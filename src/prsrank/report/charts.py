@@ -146,12 +146,14 @@ def _rows(figure: Part, panel: Part) -> list[dict[str, Any]]:
     names = figure["kind"] != "lines" or figure["x"]["scale"] == "ordinal"
     rows = []
     for series in panel["series"]:
-        for x, *values in _columns(series):
+        weak = series.get("weak") or [False] * len(series["x"])
+        for (x, *values), thin in zip(_columns(series), weak, strict=True):
             y, low, high = map(plain_number, values)
             if y is not None:
                 point = point_text(x) if names else x
                 row = {"method": series["name"], "x": point, "y": y, "key": order[x]}
-                rows.append(row | {"low": low, "high": high})
+                # a line of "firm" values has gaps where they are weak
+                rows.append(row | {"low": low, "high": high, "firm": None if thin else y})
     return rows
 
 
@@ -230,15 +232,39 @@ def _lines(altair: Any, figure: Part, panel: Part, rows: list[Any], channels: An
         band = base.mark_area(opacity=0.16, clip=True)
         low = altair.Y("low:Q", scale=scale, title=figure["y"]["title"])
         layers.append(band.encode(y=low, y2="high:Q"))
+    firm = altair.Y("firm:Q", scale=scale, title=figure["y"]["title"])
+    weak = any(row["firm"] is None for row in rows)
+    if weak:
+        layers.append(
+            base.mark_line(strokeWidth=1, opacity=0.7, clip=True).encode(detail="method:N")
+        )
     layers.append(
         base.mark_line(strokeWidth=2, clip=True).encode(
-            strokeDash=channels["dash"], detail="method:N"
+            y=firm, strokeDash=channels["dash"], detail="method:N"
         )
     )
     if len(panel_points(panel)) <= _MOST_MARKED:
-        point = base.mark_point(filled=True, size=46, opacity=1)
-        layers.append(point.encode(shape=channels["shape"]))
-    return altair.layer(*layers)
+        layers.append(
+            base.transform_filter("datum.firm !== null")
+            .mark_point(filled=True, size=46, opacity=1)
+            .encode(shape=channels["shape"])
+        )
+        if weak:
+            open_point = base.transform_filter("datum.firm === null").mark_point(
+                filled=False, size=36
+            )
+            layers.append(open_point.encode(shape=channels["shape"]))
+    return altair.layer(*_marks(altair, panel), *layers)
+
+
+def _marks(altair: Any, panel: Part) -> list[Any]:
+    """Return a line at each marked value of a panel, with a line at 0 to read it by."""
+    marks = panel.get("marks") or []
+    if not marks:
+        return []
+    rule = altair.Chart().mark_rule
+    drawn = [rule(strokeWidth=1.5).encode(x=altair.datum(mark)) for mark in marks]
+    return [rule(strokeDash=[3, 3]).encode(y=altair.datum(0)), *drawn]
 
 
 def _position(altair: Any, figure: Part, panel: Part) -> Any:
@@ -249,8 +275,8 @@ def _position(altair: Any, figure: Part, panel: Part) -> Any:
         return altair.X("x:O", sort=order, title=title, axis=altair.Axis(labelAngle=0))
     if scale == "log" and min(points, default=1) <= 0:
         raise InputError(f"{figure['title']}: a log scale takes values above 0, not {points[0]}")
-    # "~s" turns 100000 into 100k, but 0.1 into 100m
-    style = "~s" if min(points, default=1) >= 1 else "~g"
+    # "s" turns 100000 into 100k, but 0.1 into 100m; without digits an axis would round 1.25
+    style = ".4~s" if min(points, default=1) >= 1 else ".4~g"
     values = points if len(points) <= 12 else None
     axis = altair.Axis(format=style, grid=False, **({"values": values} if values else {}))
     zero = {"zero": False} if scale == "linear" else {}

@@ -9,12 +9,21 @@ from prsrank.evaluation.results import (
     ALL,
     CLIPPED,
     DOUBLY_ROBUST,
+    LOGGED,
     CounterfactualEvaluation,
     Difference,
     Estimate,
 )
 from prsrank.report.numbers import fixed_text, plain_number, range_text
 from prsrank.report.parts import Part, section, series, table
+
+ESTIMATORS = {
+    "ips": "inverse propensity",
+    "snips": "self-normalised",
+    CLIPPED: "clipped",
+    DOUBLY_ROBUST: "doubly robust",
+}
+"""Estimators as a page calls them: "ips" is a ranker there."""
 
 _NO_ROBUST = (
     "is left out, for this engine does not learn relevance from the features of held-out docs"
@@ -80,15 +89,16 @@ def _difference_line(one: Difference) -> str:
     )
 
 
-def report_section(result: LogEvaluation, *, title: str = "Estimated gain") -> Part:
+def report_section(result: LogEvaluation) -> Part:
     """Return the evaluation as a section of the HTML report, a plain dict."""
     found = result.evaluation
     return section(
         "counterfactual",
-        title,
+        "Estimated gain",
         text=[
             "What the rankers would have earned on the sessions of a held-out log, had they ranked "
-            "the docs that were shown. Clicks are weighted by 1 / propensity; dr, doubly robust, "
+            "the docs that were shown. Clicks are weighted by 1 / propensity; the doubly robust "
+            "estimate "
             + ("corrects relevance from features by them" if _has_robust(found) else _NO_ROBUST)
             + ". Intervals are bootstrapped over queries, and know how uncertain an estimated "
             "curve is."
@@ -115,7 +125,7 @@ def _gain_figure(found: CounterfactualEvaluation, metric: str) -> Part:
     ]
     return {
         "id": "estimated-gain",
-        "title": f"Estimated difference in {metric} ({first})",
+        "title": f"Estimated difference in {metric}, {ESTIMATORS[first]}",
         "caption": f"With {_percent(found)} intervals, for all clicks and for parts of them.",
         "alt": f"Estimated differences in {metric} between rankers, with intervals",
         "x": {"title": "clicks", "scale": "ordinal"},
@@ -123,6 +133,47 @@ def _gain_figure(found: CounterfactualEvaluation, metric: str) -> Part:
         "kind": "intervals",
         "panels": panels,
     }
+
+
+def gain_figure(found: CounterfactualEvaluation, chosen: str, base: str, metric: str) -> Part:
+    """Return what all rankers gain over the baseline, and the chosen one over the others.
+
+    Args:
+        found: the evaluation, over all clicks.
+        chosen: name of the ranker that is shipped.
+        base: name of the baseline.
+        metric: the metric.
+    """
+    kind = found.narrowest
+    others = [name for name in found.rankers if name not in (chosen, base, LOGGED)]
+    gains = [found.difference(n, metric, against=base, estimator=kind) for n in (chosen, *others)]
+    leads = [found.difference(chosen, metric, against=n, estimator=kind) for n in others]
+    panels = [{"title": f"Each ranker less {base}", "series": _named(gains, "ranker")}]
+    if leads:
+        panels.append({"title": f"{chosen} less the others", "series": _named(leads, "against")})
+    return {
+        "id": "gain",
+        "title": f"Estimated gain in {metric} on held-out clicks",
+        "caption": f"Estimator: {ESTIMATORS[kind]}, with {_percent(found)} intervals. An interval "
+        "to the right of the dashed line is a gain that the clicks show.",
+        "alt": f"Gain in {metric} of {chosen} and other rankers over {base}, with intervals",
+        "x": {"title": "", "scale": "ordinal"},
+        "y": {"title": f"difference in {metric}", "zero": True},
+        "kind": "intervals",
+        "panels": panels,
+    }
+
+
+def _named(rows: Sequence[Difference], name: str) -> list[Part]:
+    """Return a series for each difference, called by one of its two rankers."""
+    return [
+        series(
+            getattr(one, name),
+            [getattr(one, name)],
+            *([plain_number(v)] for v in (one.difference, one.low, one.high)),
+        )
+        for one in rows
+    ]
 
 
 def _series(name: str, rows: Sequence[Difference]) -> Part:
@@ -134,18 +185,19 @@ def _series(name: str, rows: Sequence[Difference]) -> Part:
 
 def _estimate_table(found: CounterfactualEvaluation) -> Part:
     rows = [
-        [e.metric, e.estimator, e.ranker, *map(plain_number, (e.value, e.low, e.high))]
+        [e.ranker, e.metric, ESTIMATORS[e.estimator]]
+        + [plain_number(v) for v in (e.value, e.low, e.high)]
         for e in found.estimates
         if e.part == ALL
     ]
-    columns = ["metric", "estimator", "ranker", "estimate", "low", "high"]
+    columns = ["ranker", "metric", "estimator", "estimate", "low", "high"]
     caption = f"Values with {_percent(found)} intervals; clipped at tau = {found.tau:g}."
     return table("estimates", "Estimates over all clicks", columns, rows, caption=caption)
 
 
 def _difference_table(found: CounterfactualEvaluation) -> Part:
     rows = [
-        [d.part, d.metric, d.estimator, d.ranker, d.against]
+        [d.part, d.metric, ESTIMATORS[d.estimator], d.ranker, d.against]
         + [plain_number(v) for v in (d.difference, d.low, d.high, d.relative, d.p_value)]
         for d in found.differences
     ]

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, DEFAULT_TAU
-from prsrank.evaluation.results import LOGGED, Difference
+from prsrank.evaluation.results import ALL, LOGGED, Difference
 from prsrank.propensity.curve import Propensities
+from prsrank.report.evaluation_section import ESTIMATORS, gain_figure
 from prsrank.report.evaluation_section import report_section as evaluation_section
 from prsrank.report.numbers import fixed_text, plain_number, range_text
 from prsrank.report.parts import (
     Part,
+    card,
     feature_importance,
     importance_figure,
     page,
@@ -59,28 +61,52 @@ def _title(weighting: str) -> str:
     return weighting.upper() if len(weighting) <= 3 else weighting.capitalize()
 
 
-def fit_report(result: "FitResult", *, log: Part, about: Sequence[Sequence[Any]]) -> Part:
+def fit_report(
+    result: "FitResult",
+    *,
+    log: Part,
+    about: Sequence[Sequence[Any]],
+    explorer: str | None = None,
+) -> Part:
     """Return the report of a fit.
 
     Args:
         result: of the fit; it need not be on disk yet.
         log: the section about the log.
         about: rows of name and value: command, seed, wall time, versions.
+        explorer: the file beside the report that shows queries, if there is one.
     """
     plan = result.plan
     settings = {k: v for k, v in plan.to_json_dict().items() if v not in (None, {}, [])}
     rows = [[key, v if isinstance(v, str) else json.dumps(v)] for key, v in settings.items()]
-    sections = [
-        *(log, _parts(result), _propensities(result)),
-        *(_training(result), _evaluation(result)),
-    ]
+    log = {**log, "folded": True}
+    sections = [log, _propensities(result), _training(result), _evaluation(result), _parts(result)]
     return page(
         f"Fit: {_title(result.choice.name)}, {plan.ranker}",
         plan.log,
         sections,
-        lead=conclusions(result),
+        card=_verdict_card(result, explorer=explorer),
+        figures=[
+            gain_figure(result.evaluation.evaluation, result.choice.name, result.baseline, METRIC)
+        ],
         about=[*rows, *(list(row) for row in about)],
     )
+
+
+_TONES = {"test-online": "good", "no-difference": "open", "too-thin": "bad"}
+
+
+def _verdict_card(result: "FitResult", *, explorer: str | None) -> Part:
+    """Return the verdict with its reason, what to run next, and where queries can be looked at."""
+    verdict = result.verdict
+    _, *lines, _ = conclusions(result)
+    reason = f"{verdict.reason[:1].upper()}{verdict.reason[1:]}."
+    links = [] if explorer is None else [("Look at the queries", explorer)]
+    command = verdict.next_command
+    return card(
+        _TONES[verdict.verdict], "", verdict.title, [reason, *lines],
+        command=command, links=links,
+    )  # fmt: skip
 
 
 def _sentence(what: str, one: Difference, name: str) -> str:
@@ -94,7 +120,7 @@ def _sentence(what: str, one: Difference, name: str) -> str:
     else:
         shown = "the 95 % interval holds 0: no difference shown"
     return (
-        f"{what} against {name}: {METRIC} ({one.estimator}) "
+        f"{what} against {name}: {METRIC} ({ESTIMATORS[one.estimator]}) "
         f"{fixed_text(one.difference, '+.4f')}{relative}, "
         f"{range_text(one.low, one.high, '+.4f')}; {shown}."
     )
@@ -121,7 +147,9 @@ def _parts(result: "FitResult") -> Part:
         )
     if result.left_out:
         text.append(f"{result.left_out:,} sessions show docs without features: left out.")
-    return section("parts", "Training, validation, held out", text=text, tables=[sizes])
+    return section(
+        "parts", "Training, validation, held out", text=text, tables=[sizes], folded=True
+    )
 
 
 def _propensities(result: "FitResult") -> Part:
@@ -138,7 +166,7 @@ def _propensities(result: "FitResult") -> Part:
     return section(
         "propensities", "Propensities", text=text,
         figures=[propensity_figure(curves, positions=_POSITIONS)],
-        tables=[_curve_table(used.curve)],
+        tables=[_curve_table(used.curve)], folded=True,
     )  # fmt: skip
 
 
@@ -189,6 +217,8 @@ def _trial_rows(one: "Tuned") -> list[list[Any]]:
 
 def _evaluation(result: "FitResult") -> Part:
     found = evaluation_section(result.evaluation)
+    if {one.part for one in result.evaluation.evaluation.estimates} == {ALL}:
+        found["figures"] = []  # the gain stands at the top
     if result.baseline != LOGGED:
         found["text"].append(RANDOM_ORDER)
     return found

@@ -21,23 +21,40 @@ _WEIGHTS = {
 
 
 def figures_of(report: Part) -> list[Part]:
-    """Return the figures of all sections, in order."""
-    return [figure for section in report["sections"] for figure in section["figures"]]
+    """Return the figures of the summary and of all sections, in order."""
+    sections = [figure for section in report["sections"] for figure in section["figures"]]
+    return [*report["figures"], *sections]
 
 
 def section(name: str, title: str, **parts: Any) -> Part:
-    """Return a Section without claim or verdict; what is not given is empty.
+    """Return a Section; what is not given is empty. Tables of a folded one are all closed.
 
     >>> section("s", "Title", text=["One line."])["figures"]
     []
     """
-    lists: Part = {key: [] for key in ("text", "figures", "tables", "details", "notes")}
-    return {"id": name, "title": title, "claim": None, "verdict": None, **lists, **parts}
+    lists: Part = {key: [] for key in ("text", "cards", "figures", "tables", "details", "notes")}
+    one: Part = {"id": name, "title": title, "claim": None, "verdict": None, "folded": False}
+    return {**one, **lists, **parts}
+
+
+def card(tone: str, label: str, title: str, lines: Sequence[str], **more: Any) -> Part:
+    """Return a Card: what is found, and what to do about it.
+
+    Args:
+        tone: "good", "open", "bad" or "plain".
+        label: one or two words.
+        title: a sentence.
+        lines: further ones.
+        more: command, a line for the terminal; links, pairs of title and the name of a file
+            beside the page.
+    """
+    rest: Part = {"command": "", "links": [], **more}
+    return {"tone": tone, "label": label, "title": title, "lines": list(lines), **rest}
 
 
 def page(title: str, subtitle: str, sections: Sequence[Part], **more: Any) -> Part:
-    """Return a report without verdicts; lead and about are empty unless given."""
-    empty: Part = {"lead": [], "verdicts": [], "about": []}
+    """Return a report; what is not given of card, lead, figures, verdicts and about is empty."""
+    empty: Part = {"card": None, "lead": [], "figures": [], "verdicts": [], "about": []}
     return {"title": title, "subtitle": subtitle, **empty, "sections": list(sections), **more}
 
 
@@ -57,11 +74,14 @@ def table(
 
 
 def series(
-    name: str, x: Iterable[Any], y: Iterable[Any], low: Any = None, high: Any = None
+    name: str, x: Iterable[Any], y: Iterable[Any], low: Any = None, high: Any = None, **more: Any
 ) -> Part:
-    """Return a Series of a figure; low and high, if given, are the ends of its intervals."""
+    """Return a Series of a figure; low and high, if given, are the ends of its intervals.
+
+    More may hold weak: whether each point rests on little, and is drawn so.
+    """
     ends = {"low": None if low is None else list(low), "high": None if high is None else list(high)}
-    return {"name": name, "x": list(x), "y": list(y), **ends}
+    return {"name": name, "x": list(x), "y": list(y), **ends, **more}
 
 
 def weight_rows(diagnostics: "PairDiagnostics") -> list[list[Any]]:

@@ -15,6 +15,7 @@ from prsrank.report.numbers import plain_number
 from prsrank.report.parts import Part, page, section, series, table
 
 FORMATS = (".html", ".png", ".svg")
+_WEAK = " Thin lines and open points: few clicks or a wide interval."
 
 
 def propensity_figure(
@@ -36,9 +37,10 @@ def propensity_figure(
         shown = truth[:positions]
         drawn.append(series("truth", range(1, len(shown) + 1), shown))
     names = ", ".join(one["name"] for one in drawn)
+    weak = any(any(one.get("weak", ())) for one in drawn)
     return {
         "id": "propensities", "title": "Observation propensity by position",
-        "caption": "Relative to position 1; bands are 95 % intervals.",
+        "caption": f"Relative to position 1; bands are 95 % intervals.{_WEAK if weak else ''}",
         "alt": f"Propensity of each position by {names}.",
         "x": {"title": "position", "scale": "linear"},
         "y": {"title": "propensity", "zero": True, "max": 1.1 * max(top, 1.0)},
@@ -50,7 +52,8 @@ def _series(name: str, curve: Propensities, positions: int) -> Part:
     """Return what is drawn of a curve: the positions that it knows."""
     known = np.flatnonzero(np.isfinite(curve.propensity[:positions]))
     ends = ([plain_number(end) for end in x[known].tolist()] for x in (curve.low, curve.high))
-    return series(name, (known + 1).tolist(), curve.propensity[known].tolist(), *ends)
+    weak = curve.weak[known].tolist()
+    return series(name, (known + 1).tolist(), curve.propensity[known].tolist(), *ends, weak=weak)
 
 
 def plot_propensities(

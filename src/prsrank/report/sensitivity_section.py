@@ -8,8 +8,9 @@ from prsrank.evaluation.affine import Interval
 from prsrank.evaluation.sensitivity import Point, Sensitivity
 from prsrank.files import FileName, atomic_output
 from prsrank.report.charts import figure_picture
+from prsrank.report.html import write_report
 from prsrank.report.numbers import fixed_text, plain_number, range_text
-from prsrank.report.parts import Part, section, series, table
+from prsrank.report.parts import Part, page, section, series, table
 
 TITLES = {
     "eta": "position bias: power of the curve",
@@ -47,7 +48,28 @@ def report_lines(study: Sensitivity) -> Iterator[str]:
             f"for comparison: tau {study.reference_tau:.3f} of two models trained alike, the second on "
             "resampled sessions"
         )
+    yield from turning_points(study)
     yield from (f"warning: {warning}" for warning in study.warnings)
+
+
+def turning_points(study: Sensitivity) -> list[str]:
+    """Return in sentences where the gain of the model turns into a loss, or that it never does."""
+    lines = []
+    for kind in dict.fromkeys(point.kind for point in study.points):
+        tried = [point.value for point in study.of(kind)]
+        where = " and ".join(f"{value:.3g}" for value in study.turns(kind))
+        if where:
+            lines.append(f"{TITLES[kind]}: the sign of the gain turns at {where}")
+        elif len(tried) > 1:
+            lines.append(
+                f"{TITLES[kind]}: the gain keeps its sign from {tried[0]:g} to {tried[-1]:g}"
+            )
+    return lines
+
+
+def write_page(study: Sensitivity, path: FileName, *, log: str) -> None:
+    """Write the study as a page of its own."""
+    write_report(page("Under other assumptions", log, [report_section(study)]), path)
 
 
 def report_section(study: Sensitivity) -> Part:
@@ -59,24 +81,33 @@ def report_section(study: Sensitivity) -> Part:
     tables, notes = [_table(study)], list(study.warnings)
     figures = _figures(study)
     return section(
-        "sensitivity", "Sensitivity", text=[text], figures=figures, tables=tables, notes=notes
-    )
+        "sensitivity", "Sensitivity", text=[text, *(f"{_first(line)}." for line in turning_points(study))],
+        figures=figures, tables=tables, notes=notes,
+    )  # fmt: skip
+
+
+def _first(line: str) -> str:
+    return f"{line[:1].upper()}{line[1:]}"
 
 
 def _figures(study: Sensitivity) -> list[Part]:
     """Return the gains and, where models were retrained, how far their rankings agree."""
     kinds = {point.kind: study.of(point.kind) for point in study.points}
-    gain = f"gain in {study.metric}"
+    gain = f"gain in {study.metric}, % of logged"
     common = {"x": {"title": "assumed value", "scale": "linear"}, "kind": "lines"}
     figures = [
         {
             "id": "sensitivity-gain",
             "title": f"Gain in {study.metric} over the logged ranking, by what is assumed",
-            "caption": "With intervals for this model. The model is trained with eta 1 (the curve "
-            "as given), no noise, no trust and gamma 1.",
+            "caption": "In parts of the logged ranking's value under the same assumption, with "
+            "intervals for this model. A line down marks where the sign turns. The model is trained "
+            "with eta 1 (the curve as given), no noise, no trust and gamma 1.",
             "alt": "Estimated gain under other position bias, noise, trust and clip",
             "y": {"title": gain, "zero": True, "shared": True},
-            "panels": [_panel(points, _gains(points)) for points in kinds.values()],
+            "panels": [
+                _panel(points, _gains(points)) | {"marks": study.turns(kind)}
+                for kind, points in kinds.items()
+            ],
         }
     ]
     if any(point.kendall_tau is not None for point in study.points):
@@ -101,11 +132,19 @@ def _panel(points: list[Point], drawn: list[Part]) -> Part:
 
 
 def _gains(points: list[Point]) -> list[Part]:
-    gains = [(p.gain_of_model.value, p.gain_of_model.low, p.gain_of_model.high) for p in points]
-    y, low, high = (map(plain_number, column) for column in zip(*gains, strict=True))
+    gains = [p.gain_of_model for p in points]
+    y, low, high = (
+        [_share(end, p) for end, p in zip(ends, points, strict=True)]
+        for ends in zip(*((g.value, g.low, g.high) for g in gains), strict=True)
+    )
     drawn = [series(_MODEL, [p.value for p in points], y, low, high)]
-    other = [(p.value, p.gain_retrained.value) for p in points if p.gain_retrained is not None]
+    other = [(p.value, _share(p.gain_retrained.value, p)) for p in points if p.gain_retrained]
     return [*drawn, series(_RETRAINED, *zip(*other, strict=True))] if other else drawn
+
+
+def _share(gain: float, point: Point) -> float | None:
+    """Return a gain in percent of the logged ranking's value, None where that is not above 0."""
+    return plain_number(100 * gain / point.logged) if point.logged > 0 else None
 
 
 def _taus(study: Sensitivity, points: list[Point]) -> list[Part]:
