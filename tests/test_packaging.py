@@ -82,7 +82,7 @@ def test_the_installed_wheel_runs_the_demo(built, tmp_path):
     command = (sys.executable, installed / "bin" / "prsrank")
     assert run(*command, "--version", cwd=tmp_path, **found) == f"prsrank {prsrank.__version__}\n"
     run(*command, "demo", "--out", "demo", cwd=tmp_path, **found)
-    assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
+    assert (tmp_path / "demo" / "fitted" / "report.html").stat().st_size > 10_000
 
 
 def test_the_version_stands_in_one_place():

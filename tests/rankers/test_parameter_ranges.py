@@ -22,7 +22,7 @@ def test_every_number_has_a_range():
 def test_defaults_and_search_grids_lie_in_their_ranges():
     for name in RANKERS:
         kind = ranker_class(name)
-        for settings in ({}, kind.quick_settings, *kind.search_grid):
+        for settings in ({}, *kind.search_grid):
             make_ranker(name, None, settings)
     for name, weighting in WEIGHTINGS.items():
         if weighting.search_grid:

@@ -1,9 +1,7 @@
 """The command `prsrank demo`."""
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import typer
 
@@ -14,36 +12,18 @@ from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.files import write_json
-from prsrank.logs.click_log import ClickLog
+from prsrank.fit import fit_log
+from prsrank.logs.click_log_files import write_events
 from prsrank.metrics.ranking import average, metric
 from prsrank.metrics.significance import paired_bootstrap
-from prsrank.propensity.curve import Propensities, power_law
-from prsrank.propensity.randomised import RandomisedEstimator
-from prsrank.rankers.base import ranker_class
-from prsrank.rankers.lambdamart import ndcg_of
-from prsrank.rankers.search import best_of
-from prsrank.report.demo_report import Trained, demo_report
-from prsrank.report.html import write_report
-from prsrank.report.parts import about_rows
-from prsrank.weighting import WEIGHTINGS
+from prsrank.pairs.pair_set import PairSet
+from prsrank.rankers.lambdamart import LambdaMART
+from prsrank.report.fit_report import conclusions
+from prsrank.types import Floats
 
 _METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
-_RANKERS = ("linear", "lambdamart")
-_WEIGHTINGS = {
-    **{name: name for name in ("naive", "ips", "prs", "posterior")},
-    "labels": "full information",
-}
-
-
-class _Clicked(NamedTuple):
-    """What all rankers of the demo learn from and are judged by."""
-
-    log: "ClickLog"
-    lists: "RankingDataset"
-    curve: "Propensities"
-    validation: "RankingDataset"
-    test: "RankingDataset"
-    production: Any  # its scores of the test part
+_PRODUCTION = "production"
+_TRIALS, _TREES = 3, 100
 
 
 def demo(
@@ -53,113 +33,88 @@ def demo(
     clicks: int = typer.Option(20_000, min=100, help="Number of simulated clicks."),
     seed: Seed = 0,
 ) -> None:
-    r"""Show the whole pipeline on built-in data.
+    r"""Show the whole way from biased clicks to a verdict, on built-in data.
 
-    Simulate biased clicks (eta 1, mu 0.1, a tenth of the sessions randomised), estimate the
-    propensities from the randomised sessions, train linear and LambdaMART rankers on the
-    clicks with several weightings, and compare them with the production ranker, whose
-    rankings were clicked, on the labels of the test part. DIR/report.html shows it all.
+    Simulate biased clicks (eta 1, mu 0.1, a tenth of the sessions randomised), fit rankers to
+    them, say what the clicks say of them, and check it on the labels of the test part, which no
+    ranker has seen. DIR/fitted is what fit writes: report.html says it with charts, and
+    explore.html shows queries before and after.
 
     \b
     Example:
       prsrank demo --out demo
     """
-    started = time.perf_counter()
     check_room(clicks, "clicks")
-    world = _clicked(DataOptions(data, relevant_from=relevant_from), clicks, seed)
-    trained = []
-    for ranker in _RANKERS:
-        for weighting in _WEIGHTINGS:
-            with working(f"training {ranker}, {weighting}"):
-                trained.append(_best(ranker, weighting, world, seed))
-    first = _measure(world, world.production)
-    table = {"production": first} | {one.title: dict(one.values) for one in trained}
-    _show(table)
-    command = f"prsrank demo --data {data} --clicks {clicks} --seed {seed}"
-    with working("writing the report"):
-        about = {"seed": seed, "started": started, "command": command}
-        _write(out, data, table, world, trained, about)
-    typer.echo(f"written: {out / 'results.json'}, {out / 'report.html'}")
-
-
-def _clicked(data: DataOptions, clicks: int, seed: int) -> _Clicked:
-    """Simulate clicks on the training part and estimate their propensities, telling so."""
-    train, validation, test = (data.lists(split) for split in ("train", "validation", "test"))
-    typer.echo(
-        f"{data.data}: {train.lists} training, {validation.lists} validation, "
-        f"{test.lists} test lists"
-    )
+    options = DataOptions(data, relevant_from=relevant_from)
+    train, validation, test = (options.lists(part) for part in ("train", "validation", "test"))
     with working("simulating clicks"):
         production = production_scores(train, seed=seed)
         lists, scores = logging_part(train, [production])
         users = PositionBasedModel(eta=1, mu=0.1)
         log = simulate_clicks(lists, scores, users, clicks=clicks, seed=seed, randomised=0.1)
-    typer.echo(f"clicks: {len(log.clicks):,} in {log.sessions:,} sessions, a tenth randomised")
-    with working("estimating propensities"):
-        curve = RandomisedEstimator(shape="monotone").estimate(log, seed=seed)
-    shown = ", ".join(f"{p:.2f}" for p in curve.propensity[:6])
-    typer.echo(f"propensities by randomisation: {shown} ... (true: 1.00, 0.50, 0.33, 0.25 ...)")
-    return _Clicked(log, lists, curve, validation, test, production.score(test.features))
+        write_events(log, out / "log.parquet")
+    typer.echo(
+        f"{data}: {len(log.clicks):,} clicks in {log.sessions:,} sessions on {log.queries} lists, "
+        f"a tenth randomised; {test.lists} other lists to test on"
+    )
+    with working("fitting"):
+        result = fit_log(
+            out / "log.parquet",
+            data=data,
+            out=out / "fitted",
+            relevant_from=relevant_from,
+            seed=seed,
+            force=True,
+            trials=_TRIALS,
+            trees=_TREES,
+        )
+        everything = _full_information(lists, validation, seed)
+    curve = result.propensities.curve
+    if curve is not None:
+        shown = ", ".join(f"{p:.2f}" for p in curve.propensity[:6])
+        typer.echo(f"propensities: {shown} ... (true: 1.00, 0.50, 0.33, 0.25 ...)")
+    for line in ("", *conclusions(result)):
+        typer.echo(line)
+    rankers = {
+        **{name: one.ranker for name, one in reversed(list(result.tuned.items()))},
+        f"{result.choice.name}, all sessions": result.model,
+        "full information": everything,
+    }
+    scored = {name: ranker.score(test.features) for name, ranker in rankers.items()}
+    table = _measured(test, {_PRODUCTION: production.score(test.features), **scored})
+    _show(table)
+    write_json(out / "results.json", table)
+    typer.echo(f"\nlook at: {result.folder / 'report.html'}, {result.folder / 'explore.html'}")
 
 
-def _best(ranker: str, weighting: str, world: _Clicked, seed: int) -> "Trained":
-    """Train with each of the weighting's parameters; keep the best on the validation part."""
-    kind, quality = ranker_class(ranker), ndcg_of(world.validation)
-
-    def try_one(parameters: Mapping[str, float]) -> tuple[float, tuple[Any, Any]]:
-        model = kind(**kind.accepted(seed=seed), **kind.quick_settings)
-        pairs = model.pairs(world.log, world.lists, world.curve, weighting, parameters=parameters)
-        model.fit(world.lists, pairs, validation=world.validation)
-        return quality(model.score(world.validation.features)), (model, pairs)
-
-    best = best_of(WEIGHTINGS[weighting].search_grid, try_one).best
-    model, pairs = best.result
-    values = _measure(world, model.score(world.test.features))
-    title = _WEIGHTINGS[weighting]
-    return Trained(ranker, title, model, dict(best.candidate), pairs.diagnostics(), values)
+def _full_information(lists: RankingDataset, validation: RankingDataset, seed: int) -> LambdaMART:
+    """Return a ranker that learned from the labels, which those of the clicks do not know."""
+    ranker = LambdaMART(trees=_TREES, seed=seed)
+    ranker.fit(lists, PairSet.from_labels(lists, **ranker.pair_options), validation=validation)
+    return ranker
 
 
-def _measure(world: _Clicked, scores: Any) -> dict[str, float]:
-    relevance, offsets = world.test.relevance, world.test.offsets
-    values = {name: metric(name)(relevance, scores, offsets) for name in _METRICS}
-    first = metric("ndcg@10")(relevance, world.production, offsets)
-    gain = paired_bootstrap(values["ndcg@10"], first)
-    means = {name: average(value).mean for name, value in values.items()}
-    return means | {"gain": gain.difference, "gain_low": gain.low, "gain_high": gain.high}
+def _measured(test: RankingDataset, scored: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
+    """Return the metrics of each ranker on labels, and its gain over production."""
+    table: dict[str, dict[str, float]] = {}
+    first = metric("ndcg@10")(test.relevance, scored[_PRODUCTION], test.offsets)
+    for name, scores in scored.items():
+        values = {one: metric(one)(test.relevance, scores, test.offsets) for one in _METRICS}
+        gain = paired_bootstrap(values["ndcg@10"], first)
+        means = {one: average(value).mean for one, value in values.items()}
+        table[name] = means | {
+            "gain": gain.difference, "gain_low": gain.low, "gain_high": gain.high
+        }  # fmt: skip
+    return table
 
 
 def _show(table: Mapping[str, Mapping[str, float]]) -> None:
-    typer.echo(
-        f"\n{'on the test part':<30}"
-        + "".join(f"{name:>9}" for name in _METRICS)
-        + "   gain in ndcg@10 (95 % interval)"
-    )
+    names = "".join(f"{name:>9}" for name in _METRICS)
+    typer.echo(f"\n{'on labels of the test part':<30}{names}   gain in ndcg@10 (95 % interval)")
     for title, values in table.items():
         gain = f"   {values['gain']:+.3f} ({values['gain_low']:+.3f} to {values['gain_high']:+.3f})"
         typer.echo(
             f"{title:<30}"
             + "".join(f"{values[name]:9.4f}" for name in _METRICS)
-            + gain * (title != "production")
+            + gain * (title != _PRODUCTION)
         )
-
-
-def _write(
-    out: Path,
-    data: str,
-    table: Mapping[str, Mapping[str, float]],
-    world: _Clicked,
-    trained: "list[Trained]",
-    about: dict[str, Any],
-) -> None:
-    report = demo_report(
-        data=data,
-        log=world.log,
-        curve=world.curve,
-        truth=power_law(1.0, range(1, world.curve.positions + 1)).tolist(),
-        production=table["production"],
-        trained=trained,
-        metrics=_METRICS,
-        about=about_rows(**about),
-    )
-    write_json(out / "results.json", dict(table))
-    write_report(report, out / "report.html")

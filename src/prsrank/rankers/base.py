@@ -78,7 +78,6 @@ class Ranker(ABC):
         default_weighting: the weighting that the ranker is known for.
         stops_early: whether `fit` stops by `validation`; the others take no notice of it.
         search_grid: settings to try, the likeliest first.
-        quick_settings: settings for a first look, where many rankers are trained.
         importance_measure: what `feature_importance` means; "" where there is none.
         on_spark: how Spark trains it: "sums" (of loss and gradient over the workers), "trees"
             (LightGBM on the workers), or "": not at all.
@@ -94,7 +93,6 @@ class Ranker(ABC):
     default_weighting: ClassVar[str] = "prs"
     stops_early: ClassVar[bool] = False
     search_grid: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
-    quick_settings: ClassVar[Mapping[str, Any]] = {}
     importance_measure: ClassVar[str] = ""
     on_spark: ClassVar[str] = ""
     uses_torch: ClassVar[bool] = False

@@ -85,11 +85,6 @@ class LambdaMART(Ranker):
         for leaves in (7, 31, 15)
         for docs in (20, 100)
     ]
-    quick_settings: ClassVar[Mapping[str, Any]] = {
-        "trees": 150,
-        "learning_rate": 0.1,
-        "patience": 20,
-    }
     importance_measure: ClassVar[str] = "share of the gain of all splits"
     on_spark: ClassVar[str] = "trees"
 

@@ -45,7 +45,6 @@ class LinearScores(Ranker):
         iterations_: steps of the solver.
     """
 
-    quick_settings: ClassVar[Mapping[str, Any]] = {"missing": "impute"}
     importance_measure: ClassVar[str] = "share of the absolute weights"
     _positive: ClassVar[tuple[str, ...]]
     _takes_vectors: ClassVar[bool] = True

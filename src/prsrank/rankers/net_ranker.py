@@ -75,7 +75,6 @@ class NetRanker(Ranker):
     """
 
     stops_early: ClassVar[bool] = True
-    quick_settings: ClassVar[Mapping[str, Any]] = {"hidden": (64,), "missing": "impute"}
     uses_torch: ClassVar[bool] = True
     hidden: Sequence[int]
     epochs: int
