@@ -21,7 +21,13 @@ from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import Propensities, power_law
 from prsrank.propensity.em_steps import propensity_given_relevance
 from prsrank.propensity.regression_em import influence_given_relevance
-from prsrank.propensity.tempering import JUDGE, Tempering, temper_counts
+from prsrank.propensity.tempering import (
+    JUDGE,
+    WIDEST_INTERVAL,
+    Tempering,
+    temper_counts,
+    within_powers,
+)
 from prsrank.relevance.prior import PriorModel, cross_fitted_prior
 from prsrank.types import Floats, LogTables
 
@@ -44,7 +50,9 @@ class LikelihoodEstimator(CurveOptions):
     is the curve. Else every position gets a p of its own: by turns the prior q(x) is
     cross-fitted given p, and p is the most likely given q. Unlike regression EM, the q of a
     doc never comes from its own clicks, so that what features do not know about a doc is not
-    taken for a bias of its position.
+    taken for a bias of its position. Last, where docs were shown at several positions, the curve
+    is raised to the power that these ask for, each compared with itself: features that miss
+    what put docs on top would leave it too steep.
 
     Args:
         rounds: how often prior and curve are fitted in turn.
@@ -90,7 +98,7 @@ class LikelihoodEstimator(CurveOptions):
         if not found.decides:
             return not_identified(depth, at, method=self.method, why=_FLAT)
         curve = (
-            _power_curve(found, cells, depth)
+            _power_curve(*_ends(found), cells, depth)
             if self.shape == "power"
             else self._free(cells, dataset, found.power, seed, depth)
         )
@@ -111,19 +119,65 @@ class LikelihoodEstimator(CurveOptions):
             p = propensity_given_relevance(cells, p, q)
             # a position without clicks would be impossible to see, and its docs free of evidence
             p = np.maximum(p / p[0], 1e-6)
+        power, error = _power_within(cells, dataset, p, seed)
         with np.errstate(divide="ignore"):
-            log_p = np.where(cells.clicks_at > 0, np.log(p), np.nan)[:depth]
-        influence = influence_given_relevance(cells, p, q)[:, :depth]
+            log_p = np.where(cells.clicks_at > 0, power * np.log(p), np.nan)[:depth]
+        influence = power * influence_given_relevance(cells, p, q)[:, :depth]
         clicks, carriers = cells.clicks_at[:depth], carriers_of(queries_of(cells))[:depth]
         raw = RawCurve(log_p, influence, clicks, "no clicks", carriers=carriers)
-        return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
+        curve = curve_with_intervals(raw, options=self, method=self.method, seed=seed)
+        return _with_doubt(curve, error / power)
 
 
-def _power_curve(found: Tempering, cells: Cells, depth: int) -> Propensities:
+# The powers of a curve to compare: features miss some of what put docs on top, not all of it.
+_POWERS = np.linspace(0.3, 2.0, 18)
+
+
+def _power_within(
+    cells: Cells, dataset: RankingDataset, p: Floats, seed: int
+) -> tuple[float, float]:
+    """Return the power of a curve that docs shown at several positions ask for, and its error.
+
+    What features do not tell of relevance, and the ranker that was logged knew, makes a curve
+    too steep. These docs are compared with themselves, so that it does not matter there. Where
+    they are too few to tell, the curve stays as it is.
+    """
+    counted = CountedClicks(cells, cells.positions, p[cells.positions - 1])
+    found = within_powers(counted, dataset, _POWERS, seed=seed)
+    if found is None or np.ptp(np.quantile(found, [0.025, 0.975])) > WIDEST_INTERVAL:
+        return 1.0, 0.0
+    return float(np.mean(found)), float(np.std(found))
+
+
+def _with_doubt(curve: Propensities, error: float) -> Propensities:
+    """Return a curve whose power has a standard error: all positions move together by it."""
+    if not error or curve.verdict.startswith("not identified"):
+        return curve
+    logs = np.where(np.isfinite(curve.propensity), np.log(curve.propensity), 0.0)
+    moves = error * logs
+    low, high = (
+        np.exp(
+            np.log(curve.propensity) + sign * np.hypot(np.log(end / curve.propensity), 1.96 * moves)
+        )
+        for sign, end in ((-1, curve.low), (1, curve.high))
+    )
+    covariance = curve.log_covariance + np.outer(moves, moves)
+    return replace(curve, low=low, high=high, covariance=covariance)
+
+
+def _ends(found: Tempering) -> tuple[float, float, float]:
+    """Return the exponent and its interval: by docs at several positions where they can tell."""
+    low, high = found.within
+    if high - low > WIDEST_INTERVAL:
+        return found.power, found.low, found.high
+    return (low + high) / 2, low, high
+
+
+def _power_curve(power: float, least: float, most: float, cells: Cells, depth: int) -> Propensities:
     k = np.arange(1, depth + 1)
-    p, low, high = (power_law(eta, k) for eta in (found.power, found.high, found.low))
+    p, low, high = (power_law(eta, k) for eta in (power, most, least))
     # one exponent: all positions move together
-    moves = np.log(k) * (found.high - found.low) / (2 * 1.96)
+    moves = np.log(k) * (most - least) / (2 * 1.96)
     return Propensities(
         p,
         low,

@@ -234,11 +234,20 @@ def _information(counted: CountedClicks, docs: Marks) -> float:
 def _within(
     counted: CountedClicks, lists: RankingDataset, powers: Floats, seed: int
 ) -> tuple[float, float]:
-    r"""Return the interval of the power by docs shown at several positions.
+    """Return the interval of the power by docs shown at several positions."""
+    found = within_powers(counted, lists, powers, seed=seed)
+    return _ANY if found is None else tuple(np.quantile(found, [0.025, 0.975]).tolist())
+
+
+def within_powers(
+    counted: CountedClicks, lists: RankingDataset, powers: Floats, *, seed: int = 0
+) -> Floats | None:
+    r"""Return the power by docs shown at several positions, drawn by a bootstrap of lists.
 
     Given its clicks, those of a doc fall on its positions as $N_k p_k^s$ over the sum of these,
     whatever its relevance: a likelihood of the power without features. With clicks of 0 or 1 it
-    is not exact, but the expectation of its derivative is 0 at the right power.
+    is not exact, but the expectation of its derivative is 0 at the right power. None where too
+    few lists have such docs.
     """
     cells = counted.cells
     several = np.diff(cells.offsets) > 1
@@ -246,7 +255,7 @@ def _within(
     owner = np.repeat(np.arange(lists.lists), lists.list_lengths)[several]
     units, unit = np.unique(owner, return_inverse=True)
     if len(units) < ENOUGH_QUERIES or not some.clicked.any() or np.ptp(p) == 0:
-        return _ANY
+        return None
     clicks = np.bincount(some.cell_docs, some.clicked, some.docs)
 
     def heights(power: float) -> Floats:
@@ -256,8 +265,7 @@ def _within(
         of_doc = np.bincount(some.cell_docs, own) - np.where(clicks > 0, clicks * other, 0.0)
         return np.asarray(np.bincount(unit, of_doc, len(units)), np.float64)
 
-    _, replicates, _ = _peaks(powers, np.array([heights(power) for power in powers]), seed)
-    return tuple(np.quantile(replicates, [0.025, 0.975]).tolist())
+    return _peaks(powers, np.array([heights(power) for power in powers]), seed)[1]
 
 
 def _some_lists(lists: RankingDataset, counted: CountedClicks) -> Marks:
