@@ -237,6 +237,23 @@ def test_estimated_free_curve(lists: RankingDataset) -> None:
     assert curve.propensity[3] > 2 * curve.propensity[4]
 
 
+@pytest.mark.parametrize("shape", ["monotone", "power"])
+def test_what_features_miss_does_not_steepen_the_curve(lists: RankingDataset, shape: str) -> None:
+    """Two rankers that know the labels, and features that know half of what they know."""
+    rng = np.random.default_rng(5)
+    scores = [lists.labels + rng.normal(size=lists.docs) for _ in range(2)]
+    model = PositionBasedModel(eta=1, mu=0.1)
+    log = simulate_clicks(lists, scores, model, clicks=20_000, seed=6)
+    blind = RankingDataset(lists.features[:, 1:], lists.offsets, labels=lists.labels)
+    # features alone say that the curve is steeper than it is
+    assert temper(log, blind, PowerLaw(1), prior=PRIOR).low > 1.05
+    found = LikelihoodEstimator(shape=shape, prior=PRIOR).estimate(log, dataset=blind)
+    k = np.arange(1, 13)
+    np.testing.assert_allclose(found.propensity, 1 / k, atol=0.06)
+    steep = np.abs(k**-1.3 - 1 / k).mean()  # about what features alone make of it
+    assert np.abs(found.propensity - 1 / k).mean() < steep / 3
+
+
 def test_without_features_nothing_is_identified(log: ClickLog) -> None:
     curve = LikelihoodEstimator().estimate(log)
     assert curve.verdict.startswith("not identified")
