@@ -5,14 +5,17 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import typer
 
+import prsrank
 from prsrank.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -136,12 +139,27 @@ def test_links_lead_somewhere(page: Path) -> None:
     text = _INLINE.sub("", without_fences(page.read_text()))
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if re.match(r"[a-z]+:", target):
+            address = urlsplit(target)
+            assert address.scheme == "https", f"{target}: not by https"
+            assert re.fullmatch(r"([\w-]+\.)+[a-z]{2,}", address.netloc), f"{target}: no host"
             continue
         path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page
         assert file.is_file(), f"{target}: no such file"
         if anchor:
             assert anchor in anchors_of(file), f"{target}: no such heading"
+
+
+def test_the_reference_has_every_public_name_once_and_no_words_of_its_own() -> None:
+    text = "".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert sorted(lines) == [f"::: prsrank.{name}" for name in prsrank.__all__]
+
+
+def test_the_page_on_installing_names_the_extras_that_there_are() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = re.findall(r"^\| `prsrank\[(\w+)\]`", (DOCS / "install.md").read_text(), re.MULTILINE)
+    assert set(named) == set(project["optional-dependencies"])
 
 
 class Loads(HTMLParser):
@@ -169,21 +187,42 @@ def loaded_by(file: Path) -> list[str]:
     return parser.addresses
 
 
-def test_site_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    pytest.importorskip("mkdocs")
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("mkdocstrings")
+    folder = tmp_path_factory.mktemp("site")
     # not --quiet: it hides warnings from --strict too
     built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(folder)],
         cwd=ROOT,
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
     )
     assert built.returncode == 0, built.stderr
+    return folder
+
+
+def test_site_is_built_and_loads_nothing_from_elsewhere(site: Path) -> None:
     for page in NAV:
-        assert (tmp_path / page.relative_to(DOCS)).with_suffix(".html").is_file()
-    files = [f for f in tmp_path.rglob("*") if f.suffix in (".html", ".css")]
+        assert (site / page.relative_to(DOCS)).with_suffix(".html").is_file()
+    files = [f for f in site.rglob("*") if f.suffix in (".html", ".css")]
     loaded = [(f.name, address) for f in files for address in loaded_by(f)]
     assert any(address.endswith(".css") for _, address in loaded)
     outside = [(f, a) for f, a in loaded if re.match(r"(https?:)?//", a, re.IGNORECASE)]
     assert not outside
+
+
+def test_the_reference_shows_docstrings_with_their_formulas_and_examples(site: Path) -> None:
+    text = "".join(file.read_text() for file in (site / "api").glob("*.html"))
+    for name in prsrank.__all__:
+        assert f'id="prsrank.{name}"' in text
+    assert "<math" in text
+    # a formula that was not drawn, and a doctest that Markdown took for a quotation
+    assert not re.search(r"\$[^$<]*[\\_{][^$<]*\$", text)
+    assert "<blockquote>" not in text
+
+
+def test_files_that_a_page_offers_are_on_the_site(site: Path) -> None:
+    for file in DOCS.glob("*.toml"):
+        assert (site / file.name).read_text() == file.read_text()

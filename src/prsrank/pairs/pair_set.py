@@ -107,12 +107,12 @@ class PairDiagnostics(Shown):
 
 @dataclass(frozen=True, eq=False)
 class PairSet:
-    """Per winner (a clicked, or relevant, doc) one dense row of weights over its list.
+    r"""Per winner (a clicked, or relevant, doc) one dense row of weights over its list.
 
     Row v holds the weights W_ij of winner i = `winner_row[v]` of list q = `winner_list[v]`
     against every doc j of that list: `weights[weight_offsets[v]:weight_offsets[v + 1]]`.
     A weight of 0 is no pair. All sessions of a list are folded into it, exactly:
-    W_ij = sum over sessions of [c_i = 1][c_j = 0] w_ij(session), so loss and gradient equal
+    $W_{ij} = \sum_s [c_i = 1][c_j = 0] w_{ij}(s)$ over the sessions s, so loss and gradient equal
     those of the single sessions and cost the same for any number of clicks.
 
     Attributes:
