@@ -29,7 +29,7 @@ SIZES = {
     "gaps": 0.02,
     "left out": 0.02,
     "randomised": 0.3,
-    "greedy": 0.03,
+    "greedy": 0.01,
     "heaviest": 0.1,
 }
 """What matters: a move below this raises no alarm, however sure it is; docs/commands/monitor.md
@@ -37,6 +37,8 @@ says in which unit."""
 
 _EXPECTED = 20
 _Z = 1.96
+# another order explains other clicks: so what is sure enough here is less than for an alarm
+_LIKELY = 0.01
 LIVE = 0.98
 """From this correlation with the order shown on, the model itself is what is shown."""
 
@@ -63,32 +65,34 @@ class Check:
     Attributes:
         name: of the check.
         verdict: "retrain" where a move makes the model's training wrong, else "look".
-        by_clicks: whether clicks of robots, or lost rows, can feign a move.
+        feigned: whether lost rows, or clicks of robots, can feign a move.
         moves: yields the moves of a window.
         do: what to do.
     """
 
     name: str
     verdict: str
-    by_clicks: bool
+    feigned: bool
     moves: Callable[[Summary, Reference], Iterator[Move]]
     do: str
 
 
 def _ratio_moves(
-    now: Summary, reference: Reference, name: str, words: str, *, counts: bool = True
+    now: Summary, reference: Reference, name: str, words: str, **how: bool
 ) -> Iterator[tuple[float, float, str, float]]:
     """Yield both values of a ratio, the words for them, and their probability."""
     new, old = now.ratios.get(name), reference.summary.ratios.get(name)
     if new is None or old is None:
         return
     text = f"{words}: {new.value:.3g}, was {old.value:.3g}"
-    yield new.value, old.value, text, chance(new, old, counts=counts)
+    yield new.value, old.value, text, chance(new, old, **how)
 
 
 def clicks(now: Summary, reference: Reference) -> Iterator[Move]:
     """Compare clicks per session, by their ratio."""
-    for new, old, what, p in _ratio_moves(now, reference, "clicks per session", "clicks a session"):
+    for new, old, what, p in _ratio_moves(
+        now, reference, "clicks per session", "clicks a session", counts=True
+    ):
         yield Move(what, p, _factor(new, old) / math.log1p(SIZES["clicks"]))
 
 
@@ -111,7 +115,7 @@ def fall(now: Summary, reference: Reference) -> Iterator[Move]:
     spread = reference.summary.depth_spread
     if not spread or _order_changed(now, reference):
         return
-    for new, old, _, p in _ratio_moves(now, reference, "depth", "", counts=False):
+    for new, old, _, p in _ratio_moves(now, reference, "depth", ""):
         steeper = (old - new) / spread
         what = (
             f"clicks fall with the position as if the curve's exponent were {steeper:+.2f} larger, "
@@ -177,18 +181,24 @@ def gain(now: Summary, reference: Reference) -> Iterator[Move]:
 
 
 def order(now: Summary, reference: Reference) -> Iterator[Move]:
-    """Compare how far the order shown is the model's own."""
+    """Compare what the order shown goes with: the model's own order, and the features it uses most."""
     if is_live(now):
         return
     words = "correlation of the order shown with the model's"
-    for new, old, what, p in _ratio_moves(now, reference, "order", words, counts=False):
+    for new, old, what, p in _ratio_moves(now, reference, "order", words):
         yield Move(what, p, abs(new - old) / SIZES["order"])
+    for name, after in now.orders.items():
+        before = reference.summary.orders.get(name)
+        if before is not None:
+            what = f"correlation of the order shown with feature {name}: {after.value:.2f}, was {before.value:.2f}"
+            size = abs(after.value - before.value) / SIZES["order"]
+            yield Move(what, chance(after, before), size)
 
 
 def lengths(now: Summary, reference: Reference) -> Iterator[Move]:
     """Compare how many docs a session shows."""
     words = "docs shown a session"
-    for new, old, what, p in _ratio_moves(now, reference, "docs per session", words, counts=False):
+    for new, old, what, p in _ratio_moves(now, reference, "docs per session", words):
         yield Move(what, p, _factor(new, old) / math.log1p(SIZES["lengths"]))
 
 
@@ -198,21 +208,21 @@ def gaps(now: Summary, reference: Reference) -> Iterator[Move]:
         ("gaps", "share of sessions that leave out positions"),
         ("late", "share of sessions that begin below position 1"),
     ):
-        for new, old, what, p in _ratio_moves(now, reference, name, words):
+        for new, old, what, p in _ratio_moves(now, reference, name, words, rare=True):
             yield Move(what, p, abs(new - old) / SIZES["gaps"])
 
 
 def left_out(now: Summary, reference: Reference) -> Iterator[Move]:
     """Compare the share of sessions with docs that have no features."""
     words = "share of sessions with docs that have no features"
-    for new, old, what, p in _ratio_moves(now, reference, "left out", words):
+    for new, old, what, p in _ratio_moves(now, reference, "left out", words, rare=True):
         yield Move(what, p, max(new - old, 0.0) / SIZES["left out"])
 
 
 def randomised(now: Summary, reference: Reference) -> Iterator[Move]:
     """Compare the share of randomised sessions."""
     words = "share of randomised sessions"
-    for new, old, what, p in _ratio_moves(now, reference, "randomised", words):
+    for new, old, what, p in _ratio_moves(now, reference, "randomised", words, counts=True):
         yield Move(what, p, abs(new - old) / max(SIZES["randomised"] * old, 0.02))
 
 
@@ -223,9 +233,9 @@ def uniform(now: Summary, reference: Reference) -> Iterator[Move]:
 
 
 def greedy(now: Summary, reference: Reference) -> Iterator[Move]:
-    """Compare the share of clicks from sessions that click most of what they are shown."""
-    words = "share of clicks from sessions that click at least half of the docs, and three"
-    for new, old, what, p in _ratio_moves(now, reference, "greedy", words):
+    """Compare the share of sessions that click most of what they are shown."""
+    words = "share of sessions that click at least half of the docs, and three"
+    for new, old, what, p in _ratio_moves(now, reference, "greedy", words, rare=True):
         yield Move(what, p, max(new - old, 0.0) / SIZES["greedy"])
 
 
@@ -251,8 +261,9 @@ def is_live(now: Summary) -> bool:
 
 
 def _order_changed(now: Summary, reference: Reference) -> bool:
-    new, old = now.ratios.get("order"), reference.summary.ratios.get("order")
-    return new is None or old is None or abs(new.value - old.value) >= SIZES["order"]
+    moves = list(order(now, reference))
+    sure = _LIKELY / max(len(moves), 1)
+    return is_live(now) or any(move.size >= 1 and move.p_value < sure for move in moves)
 
 
 def _factor(new: float, old: float) -> float:
@@ -266,7 +277,7 @@ _EXPORT = "look at how the log is written: docs that were shown are not logged"
 _NEW = "train again on sessions since the change: 'prsrank fit'"
 
 CHECKS = (
-    Check("features", RETRAIN, False, features, "compare how the feature is made then and now"),
+    Check("features", RETRAIN, True, features, "compare how the feature is made then and now"),
     Check("fall", RETRAIN, True, fall, _NEW),
     Check("curve", RETRAIN, True, curve, _NEW),
     Check("likelihood", RETRAIN, True, likelihood, _NEW),
@@ -287,4 +298,4 @@ CHECKS = (
 """The checks, reasons to train again first."""
 
 SPOILT = ("lengths", "gaps", "greedy", "heaviest")
-"""Where one of these raises an alarm, what clicks say of curve and gain may come of it."""
+"""Where one of these raises an alarm, what others say of features, curve and gain may come of it."""

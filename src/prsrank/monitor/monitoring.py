@@ -144,11 +144,8 @@ def monitor_log(
     watched = known.reference.watching(watched)
     found: list[Window] = []
     with frame_file(features, "the table of features") as table:
-        given = {"data": data, "features": table}
-        new_plan = replace(plan, **{k: v for k, v in given.items() if v is not None})
-        new_plan = _only_one_source(new_plan, data, table)
-        new_plan = replace(new_plan, mapping=mapping or plan.mapping, memory=memory or plan.memory)
-        with _loaded(log, new_plan, watched) as (loaded, left_out):
+        new = _new_plan(plan, data, table, mapping)
+        with _loaded(log, replace(new, memory=memory), watched) as (loaded, left_out):
             name = Path(log_name(log)).stem if is_path(log) else f"window {len(known.windows) + 1}"
             for title, part in cut(loaded, every, name):
                 tell(f"measuring {title}")
@@ -172,11 +169,13 @@ def _model_folder(run: FileName) -> Path:
     return Path(run, "model")
 
 
-def _only_one_source(plan: Plan, data: str | None, table: str | None) -> Plan:
-    """Return a plan whose features come from where they were given last."""
-    if data is not None:
-        return replace(plan, features=None)
-    return plan if table is None else replace(plan, data=None)
+def _new_plan(plan: Plan, data: str | None, table: str | None, mapping: LogMapping | None) -> Plan:
+    """Return the plan of a fit for a new log: what is given wins over what the fit was given."""
+    known = plan.mapping if mapping is None else mapping
+    table = known.feature_table if table is None and data is None else table
+    if data is None and table is None:
+        return replace(plan, mapping=known)
+    return replace(plan, data=data, features=table, mapping=replace(known, feature_table=None))
 
 
 def _watched(run: FileName, plan: Plan) -> Watched:
@@ -258,7 +257,7 @@ def window_line(window: Window) -> dict[str, Any]:
     """Return a window as a line of JSON: verdict, reasons, and all statistics."""
     value = asdict(window)
     summary = value.pop("summary")
-    summary.pop("features")
+    del summary["features"], summary["orders"]  # of these the drift tells what matters
     line: dict[str, Any] = plain_json(
         {"window": summary.pop("name"), "verdict": value.pop("verdict"), **value, **summary}
     )

@@ -58,7 +58,7 @@ class Ratio:
         return cls(share, (max(share * (1 - share), 0.0) / of) ** 0.5, max(of - 1, 3.0), count, of)
 
 
-def chance(now: Ratio, before: Ratio, *, counts: bool = False) -> float:
+def chance(now: Ratio, before: Ratio, *, counts: bool = False, rare: bool = False) -> float:
     """Return the probability of such a difference, or a larger one, if nothing has changed.
 
     Args:
@@ -66,15 +66,18 @@ def chance(now: Ratio, before: Ratio, *, counts: bool = False) -> float:
         before: of the reference.
         counts: both divide numbers of events: the answer is then no less than Poisson's, for
             a handful of them shows no spread.
+        rare: hardly any event is expected: chance is told by the spread before alone. That of
+            the window is as large as the change itself, if a few queries carry it.
 
     >>> one = Ratio(0.5, 0.03, 100, 50, 100)
     >>> round(chance(one, Ratio(0.4, 0.04, 100, 40, 100)), 3)
     0.047
     """
-    found = normal_chance(
-        now.value - before.value, (now.error, now.freedom), (before.error, before.freedom)
-    )
-    return max(found, _poisson(now, before)) if counts else found
+    own = now.error, now.freedom
+    if rare:
+        own = before.error * (before.of / now.of) ** 0.5, before.freedom
+    found = normal_chance(now.value - before.value, own, (before.error, before.freedom))
+    return max(found, _poisson(now, before)) if counts or rare else found
 
 
 def normal_chance(

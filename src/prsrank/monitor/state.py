@@ -34,7 +34,7 @@ class State:
 
     def seen(self, window: Window) -> "State":
         """Return the state with one more window; one of the same name is replaced."""
-        kept = replace(window, summary=replace(window.summary, features={}))
+        kept = replace(window, summary=replace(window.summary, features={}, orders={}))
         number = self.number(window.summary.name)
         return replace(self, windows=[*self.windows[: number - 1], kept, *self.windows[number:]])
 

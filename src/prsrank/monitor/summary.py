@@ -18,6 +18,7 @@ from prsrank.logs.sources import open_events
 from prsrank.monitor.curves import Curve, Power, estimated_curve, likelihood_power
 from prsrank.monitor.ratios import Ratio
 from prsrank.monitor.window_sums import DEPTH, WindowSums
+from prsrank.monitor.windows import time_span
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.rankers.base import Ranker
 from prsrank.types import Floats
@@ -32,7 +33,7 @@ _RATIOS = {
     "randomised": ("randomised", "sessions"),
     "gaps": ("gaps", "sessions"),
     "late": ("late", "sessions"),
-    "greedy": ("greedy", "clicks"),
+    "greedy": ("greedy", "sessions"),
     "depth": ("depth", "clicks"),
     "order": ("order", "ordinary"),
 }
@@ -85,6 +86,7 @@ class Summary:
         clicked: docs clicked there.
         depth_spread: variance of the log of the position over clicks.
         features: share of impressions up to each edge of each feature, missing ones last.
+        orders: correlation of the order shown with each of the features used most.
         curve: by what the log identifies.
         power: of the curve trained on that the clicks look like.
         gain: of the model.
@@ -106,6 +108,7 @@ class Summary:
     clicked: list[int]
     depth_spread: float
     features: dict[str, list[Ratio]]
+    orders: dict[str, Ratio]
     curve: Curve | None
     power: Power | None
     gain: Gain | None
@@ -147,7 +150,7 @@ def summarise(log: LocalLog, watched: Watched, name: str, *, left_out: int = 0) 
     curve = watched.curve if watched.curve is None else covering(watched.curve, extent.depth)
     found = estimated_curve(log, watched.plan, watched.method) if enough else None
     gain, effective = _gain(log, curve, watched) if enough else (None, (0.0, 0.0))
-    begin, end = _times(log)
+    begin, end = time_span(log)
     return Summary(
         name=name,
         begin=begin,
@@ -161,6 +164,7 @@ def summarise(log: LocalLog, watched: Watched, name: str, *, left_out: int = 0) 
         clicked=clicked[:last],
         depth_spread=_spread(sums),
         features=sums.feature_shares(watched.edges),
+        orders=sums.orders(watched.edges),
         curve=None if found is None else Curve.of(found, DEPTH),
         power=likelihood_power(log, curve, seed=watched.plan.seed) if enough else None,
         gain=gain,
@@ -240,13 +244,3 @@ def _not_random(log: LocalLog) -> str:
         open_tables(source, contexts=(), features=(), base=1) as tables,
     ):
         return next((finding.what for finding in check_randomised(tables)), "")
-
-
-def _times(log: LocalLog) -> tuple[str, str]:
-    times = [piece.session_times for piece in log.pieces]
-    known = [one for one in times if one is not None and len(one)]
-    if not known:
-        return "", ""
-    ends = min(int(one.min()) for one in known), max(int(one.max()) for one in known)
-    first, last = (str(np.datetime64(end, "s")) for end in (ends[0] // 10**6, ends[1] // 10**6))
-    return first.replace("T", " "), last.replace("T", " ")

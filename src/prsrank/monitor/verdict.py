@@ -109,7 +109,7 @@ def judge(now: Summary, reference: Reference, number: int) -> Window:
     spoilt = any(check.name in SPOILT for check, _ in found)
     reasons = [
         Reason(one.check, LOOK, f"{one.what} (may come of the above)", one.p_value, one.do)
-        if spoilt and check.by_clicks
+        if spoilt and check.feigned
         else one
         for check, one in found
     ]

@@ -1,6 +1,6 @@
 """The sums over queries that a window's statistics are made of: one pass over its sessions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,9 @@ BANDS = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, 20), (21, DEPTH), (DEPTH 
 _OF_SESSIONS = ("sessions", "randomised", "gaps", "late", "ordinary", "order", "clicks", "greedy")
 _OF_SLOTS = ("docs", "depth", "depth_squared")
 _NAMES = (*_OF_SESSIONS, *_OF_SLOTS)
+ORDERED = 20
+"""Of so many features, those that the model uses most, it is told how the order shown follows them."""
+
 # a reader may click three docs of five; who clicks half of a long list is none
 _GREEDY_CLICKS, _GREEDY_SHARE = 3, 0.5
 
@@ -32,7 +35,8 @@ class WindowSums:
 
     Attributes:
         totals: by unit: the columns named above, docs shown at positions 1, 2, ..., docs clicked
-            there, then impressions in each bin of each feature.
+            there, impressions in each bin of each feature, then correlations of the order shown
+            with features.
     """
 
     totals: UnitSums
@@ -56,6 +60,7 @@ class WindowSums:
         units = QueryUnits.of(log)
         columns = [*_session_columns(log, lists, scores, units), *_slot_columns(log, units)]
         columns += _feature_columns(log, lists, edges, units)
+        columns += _order_columns(log, lists, list(edges)[:ORDERED], units)
         values = np.stack(columns, axis=1)
         return cls(UnitSums(units.keys, np.arange(values.shape[1]), values))
 
@@ -103,6 +108,13 @@ class WindowSums:
             found[name] = [one for one in shares if one is not None]
         return found
 
+    def orders(self, edges: Mapping[str, Floats]) -> dict[str, Ratio]:
+        """Return the mean correlation of the order shown with each of the most used features."""
+        names, sessions = list(edges)[:ORDERED], self.column("ordinary")
+        columns = self.totals.values[:, self.totals.values.shape[1] - len(names) :]
+        found = {n: Ratio.of_sums(c, sessions) for n, c in zip(names, columns.T, strict=True)}
+        return {name: one for name, one in found.items() if one is not None}
+
 
 def band_name(low: int, high: int) -> str:
     """Return what a band of positions is called.
@@ -131,8 +143,8 @@ def _session_columns(
     shown = lengths[log.session_ranking]
     greedy = log.session_clicks >= np.maximum(_GREEDY_CLICKS, _GREEDY_SHARE * shown)
     clicks, keen = (
-        np.bincount(log.session_ranking, log.session_clicks * chosen, log.rankings)
-        for chosen in (np.ones(log.sessions), greedy)
+        np.bincount(log.session_ranking, chosen, log.rankings)
+        for chosen in (log.session_clicks, greedy)
     )
     of_ranking = (
         sessions,
@@ -162,6 +174,34 @@ def _order_shown(log: ClickLog, lists: RankingDataset, scores: Floats) -> Floats
     with np.errstate(invalid="ignore", divide="ignore"):
         found = 1 - 6 * squares / (lengths * (lengths**2 - 1))
     return np.where(lengths > 1, found, np.nan)
+
+
+def _order_columns(
+    log: ClickLog, lists: RankingDataset, names: Sequence[str], units: QueryUnits
+) -> list[Floats]:
+    """Return correlations of rank and feature within each ordinary ranking, summed by unit.
+
+    A ranker is known by them, whatever its scores: another one follows other features. They do not
+    depend on a feature's unit, and are 0 where it is the same for the whole list.
+    """
+    ranking, lengths = list_of_row(log.ranking_offsets), np.diff(log.ranking_offsets)
+    rows = log.doc_rows(lists)[log.ranking_docs]
+    sessions = np.bincount(log.session_ranking, minlength=log.rankings).astype(np.float64)
+    sessions[(log.ranking_design > 0) | (lengths < 2)] = 0
+    dx = row_in_list(log.ranking_offsets) - (lengths[ranking] - 1) / 2
+    sxx = lengths * (lengths.astype(np.float64) ** 2 - 1) / 12
+    index = {name: i for i, name in enumerate(lists.feature_names)}
+    columns = []
+    for name in names:
+        values = np.nan_to_num(lists.features[rows, index[name]].astype(np.float64))
+        mean = np.bincount(ranking, values, log.rankings) / np.maximum(lengths, 1)
+        dv = values - mean[ranking]
+        sxy, syy = (np.bincount(ranking, x * dv, log.rankings) for x in (dx, dv))
+        told = syy > 1e-12 * np.maximum(lengths * mean**2, 1e-30)
+        correlation = np.zeros(log.rankings)
+        np.divide(sxy, np.sqrt(sxx * syy), out=correlation, where=told & (sxx > 0))
+        columns.append(units.sums(log.ranking_query, sessions * correlation))
+    return columns
 
 
 def _slot_columns(log: ClickLog, units: QueryUnits) -> list[Floats]:

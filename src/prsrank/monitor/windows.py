@@ -37,7 +37,7 @@ def cut(log: LocalLog, every: str | int | None, name: str) -> Iterator[tuple[str
     """
     check_every(every)
     if every is None:
-        yield name, log
+        yield _whole(log, name), log
         return
     by_time = every in ("day", "week")
     codes = _by_day(7 if every == "week" else 1) if by_time else _by_count(log, int(every))
@@ -45,6 +45,29 @@ def cut(log: LocalLog, every: str | int | None, name: str) -> Iterator[tuple[str
     for code in known.tolist():
         title = _date(code, every) if by_time else f"{name} {code + 1}"
         yield title, _window(log, codes, code)
+
+
+def time_span(log: LocalLog) -> tuple[str, str]:
+    """Return the times of the first and the last session as text; empty where there are none."""
+    ends = [
+        (int(piece.session_times.min()), int(piece.session_times.max()))
+        for piece in log.pieces
+        if piece.session_times is not None and piece.sessions
+    ]
+    if not ends:
+        return "", ""
+    first, last = min(low for low, _ in ends), max(high for _, high in ends)
+    return _text(first), _text(last)
+
+
+def _text(microseconds: int) -> str:
+    return str(np.datetime64(microseconds // 10**6, "s")).replace("T", " ")
+
+
+def _whole(log: LocalLog, name: str) -> str:
+    """Return the days of a log that is one window, else its name."""
+    first, last = (end[:10] for end in time_span(log))
+    return f"{first} to {last}" if first != last else first or name
 
 
 def _window(log: LocalLog, codes: Codes, code: int) -> LocalLog:
