@@ -5,7 +5,7 @@
 Each log draws queries and sessions of its own from a population of lists, clicked by the
 position-based model (eta 1, mu 0.1). Ten logs share a model, a curve and the log that both were trained on;
 half of a log's queries are new to it. Stationary logs have two windows, numbered 1 and 2. Changed logs
-have up to two windows after the change, numbered 5 and 6, as if four quiet ones had come before: the level is
+have up to two windows after the change, numbered 3 and 4, as if two quiet ones had come before: the level is
 that much stricter. What was measured is appended to --out, one JSON object a log; a run that is started again goes on
 where it ended. --seed 100 draws other logs: those that the thresholds were chosen on.
 """
@@ -59,7 +59,7 @@ SETUPS = (
 )
 CHANGES = ("steeper curve", "ranker swapped", "positions lost", "feature rescaled", "bots")
 LOGS_PER_REFERENCE = 10
-FIRST_CHANGED = 5
+FIRST_CHANGED = 3
 
 
 class Population:
@@ -221,7 +221,9 @@ def run(out: Path, logs: int, changed: int, seed: int) -> None:
     populations: dict[str, Population] = {}
     trained: dict[tuple[int, int], Trained] = {}
     left = [job for job in jobs(logs, changed) if job not in done]
-    for setup_number, change, number in sorted(left, key=lambda job: (job[0], job[2] // 10)):
+    for setup_number, change, number in sorted(
+        left, key=lambda job: (job[2] // LOGS_PER_REFERENCE, job[0])
+    ):
         setup = SETUPS[setup_number]
         if setup.shape not in populations:
             populations[setup.shape] = Population(setup.shape)

@@ -282,7 +282,7 @@ CHECKS = (
     Check("curve", RETRAIN, True, curve, _NEW),
     Check("likelihood", RETRAIN, True, likelihood, _NEW),
     Check("gain", RETRAIN, True, gain, _NEW),
-    Check("order", LOOK, False, order, "another ranker is shown: is that meant?"),
+    Check("order", LOOK, True, order, "another ranker is shown: is that meant?"),
     Check("lengths", LOOK, False, lengths, _EXPORT),
     Check("gaps", LOOK, False, gaps, _EXPORT),
     Check("left out", LOOK, False, left_out, "add the docs to the table of features"),

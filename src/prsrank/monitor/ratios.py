@@ -64,8 +64,8 @@ def chance(now: Ratio, before: Ratio, *, counts: bool = False, rare: bool = Fals
     Args:
         now: of a window.
         before: of the reference.
-        counts: both divide numbers of events: the answer is then no less than Poisson's, for
-            a handful of them shows no spread.
+        counts: both divide numbers of events: the answer is then no less than that of
+            Poisson counts, for a handful of them shows no spread.
         rare: hardly any event is expected: chance is told by the spread before alone. That of
             the window is as large as the change itself, if a few queries carry it.
 
@@ -77,7 +77,7 @@ def chance(now: Ratio, before: Ratio, *, counts: bool = False, rare: bool = Fals
     if rare:
         own = before.error * (before.of / now.of) ** 0.5, before.freedom
     found = normal_chance(now.value - before.value, own, (before.error, before.freedom))
-    return max(found, _poisson(now, before)) if counts or rare else found
+    return max(found, _of_counts(now, before)) if counts or rare else found
 
 
 def normal_chance(
@@ -94,10 +94,10 @@ def normal_chance(
     return float(2 * student.sf(abs(difference) / variance**0.5, freedom))
 
 
-def _poisson(now: Ratio, before: Ratio) -> float:
-    from scipy.stats import poisson
+def _of_counts(now: Ratio, before: Ratio) -> float:
+    """Return the exact probability of two Poisson counts: given their sum, one is binomial."""
+    from scipy.stats import binom
 
-    # what both together say is the rate if nothing has changed
-    expected = (now.count + before.count) / (now.of + before.of) * now.of
-    tails = (poisson.sf(now.count - 1, expected), poisson.cdf(now.count, expected))
+    total, share = now.count + before.count, now.of / (now.of + before.of)
+    tails = (binom.sf(now.count - 1, total, share), binom.cdf(now.count, total, share))
     return float(min(1.0, 2 * min(tails)))

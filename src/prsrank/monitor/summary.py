@@ -1,7 +1,7 @@
 """What is known of a window once its rows are gone: statistics with their errors, all plain."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -240,7 +240,7 @@ def _not_random(log: LocalLog) -> str:
     if not marked.any():
         return ""
     with (
-        open_events(piece) as source,
+        open_events(replace(piece, contexts={})) as source,
         open_tables(source, contexts=(), features=(), base=1) as tables,
     ):
         return next((finding.what for finding in check_randomised(tables)), "")

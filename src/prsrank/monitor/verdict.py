@@ -16,7 +16,7 @@ from prsrank.monitor.reference import Reference
 from prsrank.monitor.summary import Summary
 
 FINE = "fine"
-FALSE_ALARMS = 0.02
+FALSE_ALARMS = 0.05
 """Probability of any alarm in all windows that ever come, if nothing changes."""
 
 _MOST_DRIFTS = 20
@@ -98,11 +98,11 @@ def judge(now: Summary, reference: Reference, number: int) -> Window:
         reference: what the model was trained on.
         number: of the window, from 1.
     """
-    allowed = level(number) / len(CHECKS)
+    moved = {check: list(check.moves(now, reference)) for check in CHECKS}
+    asked = {check: moves for check, moves in moved.items() if moves}
     found = []
-    for check in CHECKS:
-        moves = list(check.moves(now, reference))
-        alarm = _worst(moves, allowed)
+    for check, moves in asked.items():
+        alarm = _worst(moves, level(number) / len(asked))
         if alarm is not None:
             p = min(1.0, alarm.p_value * len(moves))
             found.append((check, Reason(check.name, check.verdict, alarm.what, p, check.do)))
