@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from prsrank.logs.reading import read_click_log as read_click_log
     from prsrank.logs.reading import read_log as read_log
     from prsrank.losses.drop_in import prs_objective as prs_objective
+    from prsrank.monitor.monitoring import Monitoring as Monitoring
+    from prsrank.monitor.monitoring import monitor_log as monitor_log
     from prsrank.pairs.outer_pairs import OuterPairs as OuterPairs
     from prsrank.pairs.pair_set import PairSet as PairSet
     from prsrank.pairs.posterior import Posterior as Posterior
@@ -62,6 +64,7 @@ _HOME = {
     "LambdaMART": "prsrank.rankers.lambdamart",
     "LinearRanker": "prsrank.rankers.linear",
     "LogMapping": "prsrank.logs.mapping",
+    "Monitoring": "prsrank.monitor.monitoring",
     "OuterPairs": "prsrank.pairs.outer_pairs",
     "PairSet": "prsrank.pairs.pair_set",
     "PositionBasedModel": "prsrank.clicks.position_based",
@@ -81,6 +84,7 @@ _HOME = {
     "judge": "prsrank.evaluation.judgements",
     "load_dataset": "prsrank.data.collections",
     "load_ranker": "prsrank.rankers.base",
+    "monitor_log": "prsrank.monitor.monitoring",
     "posterior": "prsrank.pairs.posterior",
     "production_scores": "prsrank.clicks.production",
     "prs_objective": "prsrank.losses.drop_in",

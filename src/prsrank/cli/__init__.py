@@ -27,6 +27,7 @@ COMMANDS = {
     "rank": "Rank the docs of each list with a model.",
     "judge": "Turn clicks into judgements: how relevant each doc is to its query, whatever its position.",
     "export": "Write a model in the format of a search engine or of another library.",
+    "monitor": "Watch a model after its launch: do new sessions still look like those it was trained on?",
     "propensity": "Estimate the observation propensity of each position from a click log.",
     "plan-experiment": "Say how many randomised sessions a wanted precision takes, and what they cost.",
     "plan-test": "Say how many sessions an online test of an expected gain takes: A/B, or interleaving.",

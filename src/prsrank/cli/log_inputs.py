@@ -31,6 +31,7 @@ from prsrank.logs.features import read_table
 from prsrank.logs.mapping import LogMapping, read_mapping
 from prsrank.logs.reading import read_click_log, read_log
 from prsrank.logs.sources import open_events
+from prsrank.rankers.feature_order import features_for as features_for
 
 if TYPE_CHECKING:
     from prsrank.data.dataset import RankingDataset
@@ -243,27 +244,6 @@ class ModelInputs(FoldInputs):
                 known = replace(known, features=tuple(names))
                 data = read_table(self.table, mapping=known, memory=self.memory)
         return features_for(ranker, data)
-
-
-def features_for(ranker: "Ranker", lists: "RankingDataset") -> "RankingDataset":
-    """Return lists with the features that a ranker was trained on, in its order.
-
-    They are found by name; lists whose features are only numbered, and those that know none of
-    the names, are taken as they are.
-
-    Raises:
-        InputError: if only some of them are there.
-    """
-    names = tuple(getattr(ranker, "feature_names_", ()))
-    index = {name: column for column, name in enumerate(lists.feature_names)}
-    missing = [name for name in names if name not in index]
-    numbered = lists.feature_names == tuple(str(i + 1) for i in range(len(index)))
-    if numbered or names == lists.feature_names or len(missing) == len(names):
-        return lists
-    if missing:
-        raise InputError(f"the lists have no feature {missing[0]!r}, which the model learned from")
-    columns = [index[name] for name in names]
-    return replace(lists, features=lists.features[:, columns], feature_names=names)
 
 
 NO_FEATURES = (

@@ -154,34 +154,34 @@ class LocalLog:
             return self._of(self.pieces)
         if not any(covered_sessions(log, self.lists).any() for log in self.pieces):
             next(iter(self.pieces)).doc_rows(self.lists)  # names a query or doc that is missing
-        kept = self._where(lambda log: covered_sessions(log, self.lists))
+        kept = self.where(lambda log: covered_sessions(log, self.lists))
         return replace(kept, left_out=missing)
 
     def split(self, how: Split) -> LogParts:
         """Split the log into parts without a common query."""
         marks = SessionMarks.of(self.pieces, how, grouped=self.grouped, validation=VALIDATION_SHARE)
-        held_out = self._where(marks.held_out)
+        held_out = self.where(marks.held_out)
         if how.way == RANDOMISED:
             held_out = replace(
                 held_out, pieces=held_out.pieces.select(lambda log: _with_halves(log, marks))
             )
-        dropped = self._where(lambda log: ~marks.held_out(log) & ~marks.learning(log))
+        dropped = self.where(lambda log: ~marks.held_out(log) & ~marks.learning(log))
         parts = {
-            TRAIN: self._where(lambda log: marks.learning(log) & ~marks.validation(log)),
-            VALIDATION: self._where(lambda log: marks.learning(log) & marks.validation(log)),
+            TRAIN: self.where(lambda log: marks.learning(log) & ~marks.validation(log)),
+            VALIDATION: self.where(lambda log: marks.learning(log) & marks.validation(log)),
             HELD_OUT: held_out,
         }
         halves = None
         if how.way == RANDOMISED:
             halves = (
-                self._where(lambda log: marks.held_out(log) & marks.first_half(log)),
-                self._where(lambda log: marks.held_out(log) & ~marks.first_half(log)),
+                self.where(lambda log: marks.held_out(log) & marks.first_half(log)),
+                self.where(lambda log: marks.held_out(log) & ~marks.first_half(log)),
             )
         return LogParts(
             parts[TRAIN],
             parts[VALIDATION],
             parts[HELD_OUT],
-            self._where(marks.learning),
+            self.where(marks.learning),
             how.way,
             {name: part.extent() for name, part in parts.items()},
             dropped.extent().sessions,
@@ -315,7 +315,7 @@ class LocalLog:
 
         return self.lists, quality
 
-    def _where(self, chosen: Callable[[ClickLog], Marks]) -> "LocalLog":
+    def where(self, chosen: Callable[[ClickLog], Marks]) -> "LocalLog":
         """Return the sessions that a function marks, and the lists of their queries."""
         return self._of(self.pieces.select(lambda log: log.select(chosen(log))))
 

@@ -1,0 +1,134 @@
+"""The command `prsrank monitor`."""
+
+import json as json_text
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from prsrank.cli.arguments import working
+from prsrank.cli.log_inputs import TableOptions, run_of
+from prsrank.cli.standard_input import as_file
+from prsrank.errors import InputError
+from prsrank.files import check_writable
+from prsrank.monitor.monitoring import Monitoring, monitor_log, window_line
+from prsrank.monitor.state import STATE
+from prsrank.monitor.verdict import FINE, Window
+from prsrank.monitor.windows import check_every
+from prsrank.report.html import write_report
+from prsrank.report.monitor_report import monitor_report
+from prsrank.report.numbers import fixed_text, range_text
+
+
+@dataclass(frozen=True)
+class _NewLog(TableOptions):
+    """A new log, and the features of its docs: what is not given is as in the fit."""
+
+    log: Annotated[
+        str,
+        typer.Argument(
+            metavar="NEW_LOG", help="Sessions since the fit, in any form that audit reads."
+        ),
+    ]
+    data: Annotated[
+        str | None,
+        typer.Option("--data", metavar="DATA", help="Data set with the features of the docs."),
+    ] = None
+
+    def beside(self, run: str) -> "_NewLog":
+        """Return the inputs with what is not given taken from a fit."""
+        plan = run_of(run)
+        if plan is None:
+            raise InputError(f"{run}: is not a folder that fit wrote")
+        if run_of(self.log) is not None:
+            raise InputError(f"{self.log}: is the folder of a fit, not a new log")
+        made = replace(self)
+        # columns of a new log mean what they meant to the fit
+        vars(made)["run"] = replace(plan, log=as_file(self.log))
+        return made
+
+
+def monitor(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A folder that fit wrote.")],
+    inputs: _NewLog,
+    every: str | None = typer.Option(
+        None,
+        metavar="day|week|N",
+        help="Windows by day or by week (from Monday, UTC), or of N sessions. Default: one window.",
+    ),
+    state: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="Where reference and windows are kept. Default: monitor.json in RUN.",
+    ),
+    html: Path | None = typer.Option(
+        None, metavar="FILE", help="Write a page with all windows seen so far."
+    ),
+    json: bool = typer.Option(False, "--json", help="Print JSON lines: one a new window."),
+) -> None:
+    r"""Watch a model after its launch: do new sessions still look like those it was trained on?
+
+    Window by window: click rates, the curve, features, the gain of the model, missing impressions,
+    randomised sessions, robots; and a verdict: fine, look (something is off with the data) or
+    retrain (what the model was trained on is no longer so). The first call measures the log of the
+    fit; from then on the state file stands for it, and a window costs one reading of its own rows.
+
+    Exit code 0: all new windows are fine; 1: look, or retrain; 2: bad input.
+
+    \b
+    Examples:
+      prsrank monitor fitted today.parquet --html monitor.html
+      prsrank monitor fitted month.parquet --every day --json
+      prsrank monitor fitted new.parquet --features new_features.parquet --state watch/state.json
+    """
+    check_every(every)
+    given = inputs.beside(run)
+    check_writable(state or Path(run, STATE))
+    with working(f"measuring {inputs.log}"):
+        found = monitor_log(
+            run,
+            given.path,
+            every=every,
+            state=state,
+            data=inputs.data,
+            features=None if inputs.features is None else as_file(inputs.features),
+            mapping=given.meaning(),
+            memory=inputs.memory,
+        )
+    if html is not None:
+        write_report(monitor_report(found), html)
+    for line in _json_lines(found) if json else _lines(found):
+        typer.echo(line)
+    if found.verdict != FINE:
+        raise typer.Exit(1)
+
+
+def _json_lines(found: Monitoring) -> Iterator[str]:
+    return (json_text.dumps(window_line(one)) for one in found.new)
+
+
+def _lines(found: Monitoring) -> Iterator[str]:
+    yield f"verdict: {found.verdict}"
+    for window in found.new:
+        yield from _window_lines(window)
+    yield ""
+    yield f"compared with {found.state.reference.source}"
+    yield f"state: {found.path}, {len(found.state.windows)} windows"
+
+
+def _window_lines(window: Window) -> Iterator[str]:
+    now = window.summary
+    yield ""
+    yield f"{now.name}: {window.verdict}"
+    yield f"  {now.sessions:,} sessions of {now.queries:,} queries, {now.clicks:,} clicks"
+    if now.gain is not None:
+        gain = now.gain
+        ends = range_text(gain.low, gain.high, "+.4f")
+        yield f"  gain of the model: {fixed_text(gain.difference, '+.4f')} ({ends})"
+    for reason in window.reasons:
+        yield f"  {reason.verdict}: {reason.what}"
+        yield f"    do: {reason.do}"
+    for note in window.notes:
+        yield f"  note: {note}"

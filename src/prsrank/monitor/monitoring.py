@@ -1,0 +1,264 @@
+"""Watch a model after its launch: new sessions beside those that it was trained on."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prsrank.data.collections import open_collection
+from prsrank.errors import InputError
+from prsrank.evaluation.results import LOGGED
+from prsrank.files import FileName, plain_json, read_json
+from prsrank.fit.engine import METRIC
+from prsrank.fit.local import LocalEngine, LocalLog
+from prsrank.fit.manifest import is_fit, judged_model, read_manifest
+from prsrank.fit.plan import Plan
+from prsrank.logs.mapping import LogMapping
+from prsrank.logs.sources import frame_file, is_path, log_name
+from prsrank.monitor.reference import Reference, measure
+from prsrank.monitor.state import FORMAT, STATE, State, read_state
+from prsrank.monitor.summary import CLIENTS, Gain, Watched, summarise
+from prsrank.monitor.verdict import FINE, Window, judge
+from prsrank.monitor.windows import check_every, cut
+from prsrank.notebook import Chart, Columns, Shown
+from prsrank.propensity.curve import Propensities
+from prsrank.rankers.base import load_ranker
+from prsrank.rankers.cards import CARD
+from prsrank.rankers.feature_order import features_for
+
+_GRAVITY = (FINE, "look", "retrain")
+Tell = Callable[[str], object]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Monitoring(Shown):
+    """What a monitor found.
+
+    Attributes:
+        run: folder of the fit.
+        state: the reference and all windows seen.
+        new: the windows of this call.
+        path: the state file.
+    """
+
+    run: str
+    state: State
+    new: tuple[Window, ...]
+    path: Path
+
+    @property
+    def verdict(self) -> str:
+        """The gravest verdict of the new windows: "fine", "look" or "retrain"."""
+        return max((one.verdict for one in self.new), key=_GRAVITY.index)
+
+    def _line(self) -> str:
+        alarms = [one.summary.name for one in self.new if one.verdict != FINE]
+        return f"{self.verdict}; {len(self.new)} new windows{': ' if alarms else ''}{', '.join(alarms)}"
+
+    def _table(self) -> Columns:
+        rows = [window_row(one) for one in self.state.windows]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
+    def _chart(self) -> Chart:
+        rows = [row for row in map(window_row, self.state.windows) if row["gain"] is not None]
+        table = {name: [row[name] for row in rows] for name in ("window", "gain", "low", "high")}
+        return Chart("intervals", table, "window", "gain", "low", "high", title=f"gain in {METRIC}")
+
+
+def window_row(window: Window) -> dict[str, Any]:
+    """Return a window as one row of a table."""
+    now, gain = window.summary, window.summary.gain
+    return {
+        "window": now.name,
+        "verdict": window.verdict,
+        "reasons": "; ".join(one.check for one in window.reasons),
+        "sessions": now.sessions,
+        "queries": now.queries,
+        "clicks": now.clicks,
+        "gain": None if gain is None else gain.difference,
+        "low": None if gain is None else gain.low,
+        "high": None if gain is None else gain.high,
+        "power": None if now.power is None else now.power.value,
+        "effective clicks": now.effective_clicks,
+    }
+
+
+def monitor_log(
+    run: FileName,
+    log: Any,
+    *,
+    every: str | int | None = None,
+    state: FileName | None = None,
+    data: str | None = None,
+    features: Any = None,
+    mapping: LogMapping | None = None,
+    memory: str | None = None,
+    tell: Tell | None = None,
+) -> Monitoring:
+    """Compare new sessions with those that a model was trained on, window by window.
+
+    The first call measures the log of the fit (the part held out, where that log is gone) and
+    keeps it in the state file; later ones read the new log alone. Every window seen is added.
+
+    Args:
+        run: the folder that `prsrank.fit_log` wrote.
+        log: the new sessions, as `prsrank.logs.sources.open_events` takes them.
+        every: windows by "day", by "week", or of so many sessions; default: one window.
+        state: the state file; default: monitor.json in the folder of the fit.
+        data: data set with the features of the docs; default: as in the fit, like
+        features: table of features keyed by query and doc, files or a frame, and
+        mapping: which column of the log means what.
+        memory: how much to hold while reading, such as "4GB".
+        tell: is told what is going on.
+
+    Returns:
+        The verdict "fine", "look" or "retrain", and for each window statistics and reasons.
+
+    Raises:
+        InputError: if the folder is no fit, the log cannot be read, or the state is of another
+            model. The state file is then as it was.
+
+    >>> import tempfile, warnings, prsrank
+    >>> warnings.simplefilter("ignore")
+    >>> folder, data = tempfile.mkdtemp(), "synthetic:personal:80"
+    >>> lists = prsrank.load_dataset(data)
+    >>> scores, users = lists.features[:, 10], prsrank.PositionBasedModel(eta=1)
+    >>> old, new = (prsrank.simulate_clicks(lists, scores, users, sessions=900, seed=s, randomised=0.2)
+    ...             for s in (1, 2))
+    >>> fit = prsrank.fit_log(old, out=f"{folder}/run", data=data, trials=1, trees=20,
+    ...                       weighting="prs", propensity="power:1", force=True)
+    >>> prsrank.monitor_log(f"{folder}/run", new, every=450)
+    <Monitoring: fine; 2 new windows>
+    """
+    tell = tell or (lambda _: None)
+    check_every(every)
+    plan = _plan_of(run)
+    card = read_json(_model_folder(run) / CARD)
+    path = Path(run, STATE) if state is None else Path(state)
+    known = read_state(path, str(card.get("checksum")))
+    watched = _watched(run, plan)
+    if known is None:
+        tell("measuring the log of the fit")
+        known = State(FORMAT, str(card.get("checksum")), _reference(run, plan, watched), [])
+    watched = known.reference.watching(watched)
+    found: list[Window] = []
+    with frame_file(features, "the table of features") as table:
+        new = _new_plan(plan, data, table, mapping)
+        with _loaded(log, replace(new, memory=memory), watched) as (loaded, left_out):
+            name = Path(log_name(log)).stem if is_path(log) else f"window {len(known.windows) + 1}"
+            for title, part in cut(loaded, every, name):
+                tell(f"measuring {title}")
+                share = round(left_out * part.extent().sessions / loaded.extent().sessions)
+                now = summarise(part, watched, title, left_out=share)
+                window = judge(now, known.reference, known.number(title))
+                known = known.seen(window)
+                found.append(window)
+    known.write(path)
+    return Monitoring(str(run), known, tuple(found), path)
+
+
+def _plan_of(run: FileName) -> Plan:
+    if not Path(run).is_dir() or not is_fit(run):
+        raise InputError(f"{run}: is not a folder that fit wrote")
+    return Plan.from_json_dict(read_manifest(run)["settings"], run)
+
+
+def _model_folder(run: FileName) -> Path:
+    load_ranker(run)  # says where there is no model, and why
+    return Path(run, "model")
+
+
+def _new_plan(plan: Plan, data: str | None, table: str | None, mapping: LogMapping | None) -> Plan:
+    """Return the plan of a fit for a new log: what is given wins over what the fit was given."""
+    known = plan.mapping if mapping is None else mapping
+    table = known.feature_table if table is None and data is None else table
+    if data is None and table is None:
+        return replace(plan, mapping=known)
+    return replace(plan, data=data, features=table, mapping=replace(known, feature_table=None))
+
+
+def _watched(run: FileName, plan: Plan) -> Watched:
+    file = Path(run, "propensity.json")
+    curve = Propensities.load(file) if file.is_file() else None
+    return Watched(plan, load_ranker(run), curve, {})
+
+
+@contextmanager
+def _loaded(log: Any, plan: Plan, watched: Watched) -> Iterator[tuple[LocalLog, int]]:
+    """Read a log with the features of a plan, in the order of the model's; and what is left out."""
+    with (
+        LocalEngine() as engine,
+        engine.open_log(log, mapping=plan.mapping, memory=plan.memory) as source,
+    ):
+        client = [n for n in CLIENTS if n in source.types and n not in source.contexts][:1]
+        found = engine.load(
+            replace(source, contexts=(*source.contexts, *client)),
+            mapping=plan.mapping,
+            data=_collection(plan),
+            table=plan.table,
+            lists=plan.lists,
+        )
+        lists = features_for(watched.model, found.lists)
+        names = watched.model.feature_names_
+        if len(names) != lists.features.shape[1]:
+            raise InputError(
+                f"{log_name(log)}: docs have {lists.features.shape[1]} features, the model learned "
+                f"from {len(names)}"
+            )
+        yield replace(found, lists=replace(lists, feature_names=names)), found.left_out
+
+
+def _collection(plan: Plan) -> Any:
+    if plan.data is None:
+        return None
+    return open_collection(plan.data, relevant_from=plan.relevant_from).everything()
+
+
+def _reference(run: FileName, plan: Plan, watched: Watched) -> Reference:
+    """Measure the log of a fit, or what it held out where the log is gone."""
+    gain = _gain_of(run)
+    try:
+        with _loaded(plan.log, plan, watched) as (log, left_out):
+            source = f"the log of the fit, {plan.log}"
+            return measure(log, watched, source=source, gain=gain, left_out=left_out)
+    except InputError as error:
+        held_out = Path(run, "held_out")
+        if Path(plan.log).exists() or not held_out.is_dir():
+            raise InputError(f"the log of the fit cannot be read again: {error}") from error
+    lists = replace(
+        plan, data=str(held_out / "lists"), features=None, lists="query", mapping=LogMapping()
+    )
+    with _loaded(str(held_out / "log.parquet"), lists, watched) as (log, _):
+        source = "the held-out part of the fit, whose log is gone"
+        return measure(log, watched, source=source, gain=gain)
+
+
+def _gain_of(run: FileName) -> Gain | None:
+    """Return the gain over the logged ranking that fit found on held-out clicks."""
+    name, found = judged_model(run).name, read_json(Path(run, "evaluation.json"))
+    kinds: Sequence[str] = ("dr", "clipped", "ips")
+    rows = [
+        one
+        for kind in kinds
+        for one in found.get("differences", [])
+        if (one["ranker"], one["against"], one["metric"], one["part"], one["estimator"])
+        == (name, LOGGED, METRIC, "all", kind)
+    ]
+    known = [one for one in rows if one["low"] is not None and one["high"] is not None]
+    if not known:
+        return None
+    one = known[0]
+    logged = one["difference"] / one["relative"] if one["relative"] else 0.0
+    return Gain(one["difference"], one["low"], one["high"], logged)
+
+
+def window_line(window: Window) -> dict[str, Any]:
+    """Return a window as a line of JSON: verdict, reasons, and all statistics."""
+    value = asdict(window)
+    summary = value.pop("summary")
+    del summary["features"], summary["orders"]  # of these the drift tells what matters
+    line: dict[str, Any] = plain_json(
+        {"window": summary.pop("name"), "verdict": value.pop("verdict"), **value, **summary}
+    )
+    return line

@@ -1,0 +1,92 @@
+"""The state file: what the log of the fit looked like, and every window seen so far."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from prsrank.errors import InputError
+from prsrank.files import FileName, read_json, write_json
+from prsrank.files.schema import check
+from prsrank.monitor.reference import Reference
+from prsrank.monitor.verdict import Window
+
+STATE = "monitor.json"
+FORMAT = "prsrank monitor 1"
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a monitor keeps.
+
+    Attributes:
+        format: of the file.
+        model: checksum of the model that is watched.
+        reference: what it was trained on.
+        windows: in the order in which they came.
+    """
+
+    format: str
+    model: str
+    reference: Reference
+    windows: list[Window]
+
+    def seen(self, window: Window) -> "State":
+        """Return the state with one more window; one of the same name is replaced."""
+        kept = replace(window, summary=replace(window.summary, features={}, orders={}))
+        number = self.number(window.summary.name)
+        return replace(self, windows=[*self.windows[: number - 1], kept, *self.windows[number:]])
+
+    def number(self, name: str) -> int:
+        """Return the number, from 1, of a window: that which it has, or the next."""
+        names = [one.summary.name for one in self.windows]
+        return names.index(name) + 1 if name in names else len(names) + 1
+
+    def write(self, path: FileName) -> None:
+        """Write the state, whole or not at all."""
+        write_json(path, asdict(self))
+
+
+def read_state(path: FileName, model: str) -> State | None:
+    """Read a state file; None where there is none yet.
+
+    Raises:
+        InputError: one line: it is no state file, or that of another model.
+    """
+    if not Path(path).exists():
+        return None
+    value = read_json(path)
+    if value.get("format") != FORMAT:
+        raise InputError(f"{path}: is not the state of a monitor (format '{FORMAT}')")
+    check(value, State, str(path))
+    state: State = _built(State, value)
+    if state.model != model:
+        raise InputError(
+            f"{path}: is the state of another model: give a new --state, or remove it to begin anew"
+        )
+    _check_bins(state.reference, path)
+    return state
+
+
+def _check_bins(reference: Reference, path: FileName) -> None:
+    """Refuse a reference whose features do not belong together: their shares are paired by index."""
+    for name, ends in reference.edges.items():
+        shares = reference.summary.features.get(name, [])
+        if len(shares) != len(ends) + 1 or name not in reference.importance:
+            raise InputError(f"{path}: reference: feature '{name}' is not whole")
+        if sorted(ends) != ends:
+            raise InputError(f"{path}: reference: the edges of feature '{name}' do not rise")
+
+
+def _built(kind: Any, value: Any) -> Any:
+    """Make what `dataclasses.asdict` took apart, of values that were checked."""
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if value is not None and origin in (Union, UnionType):
+        return _built(next(one for one in inner if one is not type(None)), value)
+    if is_dataclass(origin):
+        hints = get_type_hints(origin)
+        return kind(**{one.name: _built(hints[one.name], value[one.name]) for one in fields(kind)})
+    if isinstance(value, Mapping):
+        return {name: _built(inner[1], one) for name, one in value.items()}
+    return [_built(inner[0], one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,147 @@
+"""From the moves of a window to a verdict: fine, look or retrain, with reasons."""
+
+from dataclasses import dataclass
+
+from prsrank.monitor.checks import (
+    CHECKS,
+    LOOK,
+    RETRAIN,
+    SIZES,
+    SPOILT,
+    Move,
+    feature_moves,
+    is_live,
+)
+from prsrank.monitor.reference import Reference
+from prsrank.monitor.summary import Summary
+
+FINE = "fine"
+FALSE_ALARMS = 0.05
+"""Probability of any alarm in all windows that ever come, if nothing changes."""
+
+_MOST_DRIFTS = 20
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a window is not fine.
+
+    Attributes:
+        check: name of the check.
+        verdict: what it calls for: "look" or "retrain".
+        what: in a sentence.
+        p_value: of all moves of the check together.
+        do: what to do.
+    """
+
+    check: str
+    verdict: str
+    what: str
+    p_value: float
+    do: str
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The largest move of a feature.
+
+    Attributes:
+        feature: name of it.
+        importance: its share in the model.
+        shift: by how much a share of impressions moved.
+        p_value: of that move.
+        what: in a sentence.
+    """
+
+    feature: str
+    importance: float
+    shift: float
+    p_value: float
+    what: str
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window that was looked at.
+
+    Attributes:
+        summary: its statistics; those of features are in `drift`.
+        verdict: "fine", "look" or "retrain".
+        reasons: why, the gravest first.
+        notes: what could not be judged, or is worth knowing.
+        drift: of the features that the model uses most.
+    """
+
+    summary: Summary
+    verdict: str
+    reasons: list[Reason]
+    notes: list[str]
+    drift: list[Drift]
+
+
+def level(number: int) -> float:
+    r"""Return the probability of a false alarm that window 1, 2, ... may have: $\alpha / (t (t+1))$.
+
+    The sum over all windows is $\alpha$, however many come.
+
+    >>> round(sum(level(t) for t in range(1, 1000)) / FALSE_ALARMS, 2)
+    1.0
+    """
+    return FALSE_ALARMS / (number * (number + 1))
+
+
+def judge(now: Summary, reference: Reference, number: int) -> Window:
+    """Compare a window with the reference.
+
+    Args:
+        now: the window.
+        reference: what the model was trained on.
+        number: of the window, from 1.
+    """
+    moved = {check: list(check.moves(now, reference)) for check in CHECKS}
+    asked = {check: moves for check, moves in moved.items() if moves}
+    found = []
+    for check, moves in asked.items():
+        alarm = _worst(moves, level(number) / len(asked))
+        if alarm is not None:
+            p = min(1.0, alarm.p_value * len(moves))
+            found.append((check, Reason(check.name, check.verdict, alarm.what, p, check.do)))
+    spoilt = any(check.name in SPOILT for check, _ in found)
+    reasons = [
+        Reason(one.check, LOOK, f"{one.what} (may come of the above)", one.p_value, one.do)
+        if spoilt and check.feigned
+        else one
+        for check, one in found
+    ]
+    reasons.sort(key=lambda one: (one.verdict != RETRAIN, "may come of" in one.what))
+    verdict = reasons[0].verdict if reasons else FINE
+    return Window(now, verdict, reasons, _notes(now), _drifts(now, reference))
+
+
+def _worst(moves: list[Move], allowed: float) -> Move | None:
+    """Return the likeliest true move that is large enough, by Bonferroni over all of the check."""
+    large = [move for move in moves if move.size >= 1 and move.p_value * len(moves) < allowed]
+    return min(large, key=lambda move: (move.p_value, -move.size), default=None)
+
+
+def _notes(now: Summary) -> list[str]:
+    notes = []
+    if now.gain is None:
+        notes.append(f"{now.clicks} clicks are too few to judge curve and gain by")
+    if is_live(now):
+        notes.append("the order shown is the model's own: it has no gain over itself")
+    if now.gain is not None and now.power is None:
+        notes.append("the clicks cannot tell the power of the curve")
+    return notes
+
+
+def _drifts(now: Summary, reference: Reference) -> list[Drift]:
+    drifts = []
+    for name in list(reference.edges)[:_MOST_DRIFTS]:
+        moves = list(feature_moves(now, reference, name))
+        if moves:
+            worst = max(moves, key=lambda move: move.size)
+            shift = worst.size * SIZES["features"]
+            share = reference.importance[name]
+            drifts.append(Drift(name, share, shift, worst.p_value, worst.what))
+    return drifts

@@ -1,0 +1,219 @@
+"""The page of a monitor: the verdict, then what moved, over windows and in the latest one."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from prsrank.evaluation.log_evaluation import DEFAULT_METRICS
+from prsrank.rankers.cards import library_versions
+from prsrank.report.audit_section import wilson_interval
+from prsrank.report.numbers import range_text
+from prsrank.report.parts import Part, page, section, series, table
+
+if TYPE_CHECKING:
+    from prsrank.monitor.monitoring import Monitoring
+    from prsrank.monitor.summary import Summary
+    from prsrank.monitor.verdict import Window
+
+_BEFORE, _NOW = "trained on", "latest window"
+_Z = 1.96
+_MOST_WINDOWS = 60
+_WORDS = {
+    "fine": "Fine: new sessions look like those that the model was trained on.",
+    "look": "Look: something is off with the data; the model may be as good as it was.",
+    "retrain": "Retrain: what the model was trained on is no longer so.",
+}
+# ratios drawn over windows: title, and the title of the values
+_OVER_TIME = {
+    "clicks per session": ("Clicks a session", "clicks a session"),
+    "docs per session": ("Docs shown a session", "docs a session"),
+    "randomised": ("Share of randomised sessions", "share of sessions"),
+    "greedy": ("Sessions that click half of the docs", "share of sessions"),
+    "order": ("Order shown and the model's", "correlation"),
+}
+
+
+def monitor_report(found: "Monitoring") -> Part:
+    """Return the report of a monitor: all windows that its state file knows."""
+    windows = found.state.windows[-_MOST_WINDOWS:]
+    latest = found.new[-1]
+    sections = [
+        _windows(windows),
+        _curve(found, windows, latest),
+        _gain(found, windows),
+        _features(latest),
+        _traffic(found, windows, latest),
+    ]
+    about = [
+        ["model", found.run],
+        ["compared with", found.state.reference.source],
+        ["state file", str(found.path)],
+    ]
+    about += [[f"version of {name}", text] for name, text in library_versions().items()]
+    return page("Monitor", found.run, sections, lead=_lead(found), about=about)
+
+
+def _lead(found: "Monitoring") -> list[str]:
+    lines = [_WORDS[found.verdict]]
+    for window in found.new:
+        for reason in window.reasons:
+            lines.append(
+                f"{window.summary.name}, {reason.verdict}: {reason.what}. {_do(reason.do)}"
+            )
+    return lines
+
+
+def _do(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _windows(windows: Sequence["Window"]) -> Part:
+    rows = [
+        [
+            *(one.summary.name, one.verdict, ", ".join(r.check for r in one.reasons) or "–"),
+            *(one.summary.sessions, one.summary.queries, one.summary.clicks),
+            round(one.summary.effective_clicks),
+        ]
+        for one in reversed(windows)
+    ]
+    columns = ["window", "verdict", "because of", "sessions", "queries", "clicks"]
+    columns.append("effective clicks")
+    listed = table(
+        "windows", "Windows, the latest first", columns, rows,
+        caption="Effective clicks: as many clicks of equal weight would be worth as much to the "
+        "estimate of the gain.",
+    )  # fmt: skip
+    details = [
+        {"title": f"{one.summary.name}: {one.verdict}", "rows": _reasons(one)}
+        for one in reversed(windows)
+        if one.reasons or one.notes
+    ]
+    return section("windows", "Windows", tables=[listed], details=details)
+
+
+def _reasons(window: "Window") -> list[list[Any]]:
+    rows = [[f"{r.check} ({r.verdict})", f"{r.what}; p = {r.p_value:.2g}"] for r in window.reasons]
+    return [*rows, *(["note", note] for note in window.notes)]
+
+
+def _lines(name: str, title: str, x: str, y: str, drawn: Sequence[Part], **more: Any) -> Part:
+    """Return a figure of lines."""
+    return {
+        "id": name, "title": title, "caption": more.get("caption", ""),
+        "alt": f"{title}: {', '.join(one['name'] for one in drawn)}.",
+        "x": {"title": x, "scale": more.get("scale", "linear")},
+        "y": {"title": y, "zero": more.get("zero", True)},
+        "kind": more.get("kind", "lines"), "panels": [{"title": "", "series": list(drawn)}],
+    }  # fmt: skip
+
+
+def _curve(found: "Monitoring", windows: Sequence["Window"], latest: "Window") -> Part:
+    reference = found.state.reference
+    figures = []
+    curves = {_BEFORE: reference.curve, _NOW: latest.summary.curve}
+    drawn = [_curve_series(name, one) for name, one in curves.items() if one is not None]
+    if drawn:
+        caption = "Relative to position 1; bands are 95 % intervals."
+        if latest.summary.curve is not None:
+            caption += f" The latest window by {latest.summary.curve.method}."
+        title = "Observation propensity by position"
+        figures.append(_lines("curve", title, "position", "propensity", drawn, caption=caption))
+    powers = [("reference", reference.summary.power)]
+    powers += [(one.summary.name, one.summary.power) for one in windows]
+    known = [(name, one.value, _Z * one.error) for name, one in powers if one is not None]
+    if known:
+        figures.append(_intervals("power", "Power of the curve that the clicks look like", known))
+    text = [
+        "The power is that at which the clicks are likeliest, relevance told by the features: a "
+        "change of it, more than its value, says that the curve has changed."
+    ]
+    if not figures:
+        text = ["Neither the log nor its clicks tell a curve."]
+    return section("curve", "The curve", text=text, figures=figures)
+
+
+def _curve_series(name: str, curve: Any) -> Part:
+    known = [k for k, p in enumerate(curve.propensity) if p is not None]
+    columns = ([column[k] for k in known] for column in (curve.propensity, curve.low, curve.high))
+    return series(name, [k + 1 for k in known], *columns)
+
+
+def _intervals(name: str, title: str, rows: Sequence[tuple[str, float, float]]) -> Part:
+    """Return a figure of values with intervals, one a window."""
+    one = series(
+        title, [row[0] for row in rows], [row[1] for row in rows],
+        [row[1] - row[2] for row in rows], [row[1] + row[2] for row in rows],
+    )  # fmt: skip
+    more = {"kind": "intervals", "scale": "ordinal", "zero": False, "caption": "95 % intervals."}
+    return _lines(name, title, "", "", [one], **more)
+
+
+def _gain(found: "Monitoring", windows: Sequence["Window"]) -> Part:
+    rows = [("held out by the fit", found.state.reference.gain)]
+    rows += [(one.summary.name, one.summary.gain) for one in windows]
+    known = [(name, one) for name, one in rows if one is not None]
+    title = f"Gain of the model in {DEFAULT_METRICS[0]} over the ranking shown"
+    text = [
+        "Estimated from the clicks of each window with the curve that the model was trained on."
+    ]
+    if not known:
+        return section("gain", "The gain", text=["No window has clicks enough for a gain."])
+    drawn = series(
+        "gain", [name for name, _ in known], [one.difference for _, one in known],
+        [one.low for _, one in known], [one.high for _, one in known],
+    )  # fmt: skip
+    more = {"kind": "intervals", "scale": "ordinal", "caption": "95 % intervals."}
+    figure = _lines("gain", title, "", "gain", [drawn], **more)
+    return section("gain", "The gain", text=text, figures=[figure])
+
+
+def _features(latest: "Window") -> Part:
+    rows = [
+        [one.feature, f"{one.importance:.1%}", round(one.shift, 3), f"{one.p_value:.2g}", one.what]
+        for one in latest.drift
+    ]
+    columns = ["feature", "use in the model", "shift", "p", "where"]
+    listed = table(
+        "features", "Features in the latest window, those that the model uses most first",
+        columns, rows,
+        caption="Shift: the largest change of the share of impressions up to a decile of the log "
+        "trained on, or without a value. p is of that one decile.",
+    )  # fmt: skip
+    return section("features", "Features", tables=[listed])
+
+
+def _traffic(found: "Monitoring", windows: Sequence["Window"], latest: "Window") -> Part:
+    before, now = found.state.reference.summary, latest.summary
+    drawn = [_rates(_BEFORE, before), _rates(_NOW, now)]
+    caption = "Share of shown docs that were clicked, with 95 % intervals of chance."
+    title = "Click rate by position"
+    figures = [_lines("rates", title, "position", "click rate", drawn, caption=caption)]
+    for name, (title, _) in _OVER_TIME.items():
+        shown = [("reference", before), *((one.summary.name, one.summary) for one in windows)]
+        known = [(label, one.ratios[name]) for label, one in shown if name in one.ratios]
+        rows = [(label, one.value, _Z * one.error) for label, one in known]
+        if any(value or reach for _, value, reach in rows):
+            figures.append(_intervals(name.replace(" ", "-"), title, rows))
+    details = [{"title": "All shares of the latest window", "rows": _ratio_rows(before, now)}]
+    return section("traffic", "Sessions, clicks and impressions", figures=figures, details=details)
+
+
+def _rates(name: str, one: "Summary") -> Part:
+    pairs = list(zip(one.clicked, one.shown, strict=True))
+    there = [(k, c, n) for k, (c, n) in enumerate(pairs, 1) if n]
+    ends = [wilson_interval(c, n) for _, c, n in there]
+    lows, highs = [low for low, _ in ends], [high for _, high in ends]
+    return series(name, [k for k, _, _ in there], [c / n for _, c, n in there], lows, highs)
+
+
+def _ratio_rows(before: "Summary", now: "Summary") -> list[list[Any]]:
+    rows = []
+    for name, one in now.ratios.items():
+        old = before.ratios.get(name)
+        ends = range_text(one.value - _Z * one.error, one.value + _Z * one.error)
+        was = "" if old is None else f", was {old.value:.4f}"
+        rows.append([name, f"{one.value:.4f} ({ends}){was}"])
+    heaviest = [
+        [f"{kind} with most clicks", f"{one.name}: {one.clicks:,} of {now.clicks:,}"]
+        for kind, one in now.heaviest.items()
+    ]
+    return [*rows, *heaviest]
