@@ -21,6 +21,9 @@ from prsrank.logs.sql_text import quoted_name
 TOP = 10
 """How many positions {sessions} tells one by one."""
 
+FEATURE_BLOCK = 64
+"""So many features go into one query: what a query costs grows faster than its columns."""
+
 _CLIENTS = ("client_id", "user_id")
 _SESSIONS, _LISTS, _CELLS = "prsrank_sessions", "prsrank_lists", "prsrank_cells"
 
@@ -102,6 +105,14 @@ class EventTables:
     def number(self, name: str) -> str:
         """Return the name in {events} of one of the log's features as a number."""
         return f"x{list(self.features).index(name)}"
+
+    def blocks(self, names: Sequence[str]) -> Iterator["EventTables"]:
+        """Yield the tables with some of these features at a time, and no others."""
+        plain = [name for name in self.source.types if name not in set(self.features)]
+        for start in range(0, len(names), FEATURE_BLOCK):
+            block = tuple(names[start : start + FEATURE_BLOCK])
+            source = self.source.select(", ".join(map(quoted_name, (*plain, *block))))
+            yield replace(self, source=source, features=block)
 
     @property
     def client(self) -> str | None:

@@ -154,6 +154,8 @@ class LogSource(EventSource):
     def keep(self, name: str, sql: str) -> Self:
         """Keep the rows of a query in a temporary table, on disk where memory is short."""
         self.query(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
+        if self.connection:  # not through the events: their thousands of columns would be bound
+            return self._of(self.connection.table(name))
         kept: Any = self.relation.query(EVENTS, f"SELECT * FROM {name}")  # noqa: S608
         return self._of(kept)
 
