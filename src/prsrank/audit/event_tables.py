@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from prsrank.errors import InputError
+from prsrank.errors import InputError, shortened
 from prsrank.logs.event_source import EVENTS, REQUIRED, EventSource, nearest_column
 from prsrank.logs.row_rules import (
     MAX_POSITION,
@@ -127,7 +127,8 @@ class EventTables:
     def session_example(self, condition: str, *, of: str = "sessions") -> str:
         """Return words that name the first of the sessions, or lists, for which a condition holds."""
         found = self.rows(f"SELECT q, s FROM {{{of}}} WHERE {condition} ORDER BY q, s LIMIT 1")
-        return f"session {found[0][1]} of query {found[0][0]}" if found else ""
+        query, session = (shortened(one) for one in (found[0] if found else ("", "")))
+        return f"session {session} of query {query}" if found else ""
 
     def _columns(self) -> dict[str, str]:
         columns = {f"r{i}": quoted_name(name) for i, name in enumerate(self.source.types)}
@@ -161,6 +162,7 @@ def numbers(last: int, name: str) -> str:
 
 def event_words(query: object, session: object, doc: object) -> str:
     """Return words that name an event."""
+    query, session, doc = (shortened(one) for one in (query, session, doc))
     return f"doc {doc} of session {session} of query {query}"
 
 
