@@ -18,7 +18,7 @@ from prsrank.propensity.bootstrap import (
 from prsrank.propensity.cells import Cells, carriers_of, queries_of
 from prsrank.propensity.cells_on_lists import count_on_lists
 from prsrank.propensity.counted_clicks import CountedClicks
-from prsrank.propensity.curve import Propensities, power_law
+from prsrank.propensity.curve import MOST_POSITIONS, Propensities, power_law
 from prsrank.propensity.em_steps import propensity_given_relevance
 from prsrank.propensity.regression_em import influence_given_relevance
 from prsrank.propensity.tempering import JUDGE, Tempering, temper_counts
@@ -81,7 +81,7 @@ class LikelihoodEstimator(CurveOptions):
         if dataset is None:
             clicks = log.position_counts()[1][:depth]
             return not_identified(depth, clicks, method=self.method, why=_NO_FEATURES)
-        cells = count_on_lists(log, dataset)
+        cells = count_on_lists(log, dataset, depth=MOST_POSITIONS)
         at = cells.clicks_at[:depth]
         if depth < 2:
             return not_identified(depth, at, method=self.method, why=_FLAT)
@@ -123,7 +123,7 @@ def _power_curve(found: Tempering, cells: Cells, depth: int) -> Propensities:
     k = np.arange(1, depth + 1)
     p, low, high = (power_law(eta, k) for eta in (found.power, found.high, found.low))
     # one exponent: all positions move together
-    moves = np.log(k) * (found.high - found.low) / (2 * 1.96)
+    moves = np.log(k[:MOST_POSITIONS]) * (found.high - found.low) / (2 * 1.96)
     return Propensities(
         p,
         low,
