@@ -26,6 +26,16 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
     return f": did you mean '{near[0]}'? There are {', '.join(names)}" if near else ""
 
 
+def shortened(text: object, most: int = 80) -> str:
+    """Return the words of something, cut where they are long: an id may be.
+
+    >>> shortened("a" * 100, most=4)
+    'aaaa... (100 characters)'
+    """
+    words = str(text)
+    return words if len(words) <= most else f"{words[:most]}... ({len(words):,} characters)"
+
+
 def escaped(text: str) -> str:
     r"""Return a text with its control characters spelled out: a terminal would obey them.
 

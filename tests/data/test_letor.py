@@ -1,6 +1,7 @@
 import gzip
 import lzma
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -84,6 +85,27 @@ def test_packed_files_read_the_same_and_damage_is_noticed(write, monkeypatch, na
     for damaged in (pack(text)[:-20], pack(text)[: len(pack(text)) // 2], b"not packed"):
         with pytest.raises(InputError, match="cannot be unpacked"):
             read_letor(write(damaged, name))
+
+
+@pytest.mark.parametrize(("name", "pack"), [("data.txt", bytes), ("data.txt.gz", gzip.compress)])
+def test_a_line_without_end_is_refused_before_it_is_held(write, monkeypatch, name, pack):
+    monkeypatch.setattr(letor, "_BLOCK", 1 << 16)
+    monkeypatch.setattr(letor, "_MOST_LINE", 1 << 20)
+    assert read_letor(write(pack(b"1 qid:1 1:1" + b" " * (1 << 19)), name)).docs == 1
+    file = write(pack(b"1 qid:1 1:1" + b" " * (1 << 25)), name)
+    tracemalloc.start()
+    with pytest.raises(InputError, match=f"{name}: a line has more than 1 MiB"):
+        read_letor(file, threads=1)
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+
+
+def test_long_ids_are_refused(write):
+    long = "a" * 10_001
+    with pytest.raises(InputError, match="10,001 characters, and 10,000 is the most"):
+        read_letor(write(f"1 qid:{long} 1:1\n"))
+    with pytest.raises(InputError, match=r"data\.txt: an id has 10,001 characters"):
+        read_letor(write(f"1 qid:1 1:1 #docid = {long}\n", "data.txt"))
 
 
 def test_values_of_many_digits_are_rounded_as_python_rounds(write):

@@ -41,6 +41,8 @@ def broken(columns):
         ({}, None),
         ({"doc_id": None}, "id-missing"),
         ({"query_id": " NULL "}, "id-placeholder"),
+        ({"query_id": "q" * 10_001}, "id-too-long"),
+        ({"query_id": "q" * 10_000}, None),
         ({"position": np.nan}, "position-missing"),
         ({"position": np.nan, "click": 1, "weight": 1}, "click-without-impression"),
         ({"position": 1.5}, "position-not-whole"),

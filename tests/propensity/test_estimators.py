@@ -1,3 +1,4 @@
+import tracemalloc
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -7,7 +8,9 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
+from prsrank.evaluation.curve_doubt import CurveDoubt, CurveLevels
 from prsrank.logs.pieces import LocalPieces
+from prsrank.propensity.curve import MOST_POSITIONS, Propensities, covering
 from prsrank.propensity.estimators import ESTIMATORS, estimator
 from prsrank.propensity.known import KnownPropensity
 
@@ -84,3 +87,27 @@ def test_a_log_in_pieces_has_the_curve_of_the_whole(name):
     for field in ("propensity", "low", "high", "clicks", "covariance"):
         one, other = getattr(cut, field), getattr(whole, field)
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["harvest", "harvest-chain", "regression-em", "known"])
+def test_one_doc_at_position_a_million_takes_no_square_of_it(method, simulated_log):
+    log = simulated_log(np.array([1, 0.5, 0.25]), queries=9, sessions=800, rankers=3)
+    deep = log.ranking_positions.copy()
+    deep[-1] = 1_000_000
+    tracemalloc.start()
+    curve = estimator(method).estimate(replace(log, ranking_positions=deep))
+    covered = covering(curve, 1_000_000)
+    assert CurveLevels.of_curve(covered).depth <= MOST_POSITIONS
+    assert tracemalloc.get_traced_memory()[1] < 1.5e9
+    tracemalloc.stop()
+    assert covered.at([1_000_000]) > 0
+    assert curve.positions == (1_000_000 if method == "known" else MOST_POSITIONS)
+
+
+def test_errors_are_known_of_the_first_positions():
+    p = np.full(MOST_POSITIONS + 5, 0.5)
+    p[0] = 1
+    curve = Propensities(p, p / 2, p * 2, np.full(len(p), 99), "identified", "swap")
+    doubt = CurveDoubt.of_curve(covering(curve, len(p) + 7))
+    assert doubt.factors[0].shape == (MOST_POSITIONS, MOST_POSITIONS)
+    assert curve.log_covariance[7, 7] == pytest.approx((np.log(4) / 3.92) ** 2)

@@ -43,6 +43,7 @@ KINDS: dict[str, Kind] = {
     "clicked-rows-only": Kind("error", f"{_LOG_BOTH}; clicks alone teach nothing"),
     "no-clicks": Kind("error", "check which column and which actions count as clicks"),
     "no-pairs": Kind("error", _LOG_BOTH),
+    "id-too-long": Kind("error", "number the ids, or take a hash of them"),
     "duplicate-rows": Kind("error", f"{_ONE_ROW}; {_FIRST}"),
     "impression-and-click-rows": Kind(
         "error", f"{_ONE_ROW}, its click the largest of its rows; {_FIRST}"

@@ -1,6 +1,7 @@
 """Position bias as the clicks show it, relevance told by the features."""
 # ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -21,7 +22,7 @@ from prsrank.propensity.tempering import Tempering, temper_counts
 from prsrank.ragged import offsets_of
 
 # An audit is quick: fewer docs than a fit judges by.
-_DOCS = 10_000
+_DOCS, _VALUES = 10_000, 4_000_000
 _HASHES = 16**4
 
 
@@ -64,22 +65,30 @@ def _counted(
     log: EventTables, features: EventTables, docs: int, logged: bool
 ) -> tuple[RankingDataset, CountedClicks]:
     """Return some of the lists, by a hash that DuckDB and Spark share, with their clicks."""
-    below = format(min(_HASHES - 1, int(_HASHES * _DOCS / max(docs, 1))), "04x")
+    most = min(_DOCS, _VALUES // len(features.features))
+    below = format(min(_HASHES - 1, int(_HASHES * most / max(docs, 1))), "04x")
     sampled = f"substr(md5(q::VARCHAR), 1, 4) <= '{below}' AND d IS NOT NULL"
     p = f"min({log.raw('propensity')}::DOUBLE)" if logged else "NULL"
     cells = log.rows(
         f"SELECT q::VARCHAR, d::VARCHAR, k, count(*), count(*) FILTER (c), {p} FROM {{events}} "
         f"WHERE {sampled} AND k IS NOT NULL GROUP BY q, d, k"
     )
-    values = ", ".join(f"min({features.number(name)})" for name in features.features)
-    known = {
-        (q, d): row
-        for q, d, *row in features.rows(
-            f"SELECT q::VARCHAR, d::VARCHAR, {values} FROM {{events}} WHERE {sampled} GROUP BY q, d"
-        )
-    }
+    known = _known(features, sampled)
     there = (cell for cell in cells if cell[:2] in known and (not logged or cell[5]))
     return _on_lists(sorted(there), known, logged)
+
+
+def _known(features: EventTables, sampled: str) -> dict[Any, list[float]]:
+    """Return the features of each (query, doc)."""
+    known: dict[Any, list[float]] = {}
+    for block in features.blocks(features.features):
+        values = ", ".join(f"min({block.number(name)})" for name in block.features)
+        rows = block.rows(
+            f"SELECT q::VARCHAR, d::VARCHAR, {values} FROM {{events}} WHERE {sampled} GROUP BY q, d"
+        )
+        for q, d, *row in rows:
+            known.setdefault((q, d), []).extend(row)
+    return known
 
 
 def _on_lists(
@@ -87,13 +96,13 @@ def _on_lists(
 ) -> tuple[RankingDataset, CountedClicks]:
     """Return lists and counts of sorted rows (query, doc, position, shown, clicked, propensity)."""
     docs = {doc: i for i, doc in enumerate(dict.fromkeys(cell[:2] for cell in cells))}
-    queries, lengths = np.unique([query for query, _ in docs], return_counts=True)
+    lengths = np.array(list(Counter(query for query, _ in docs).values()), np.int64)
     with np.errstate(over="ignore"):  # the audit names what is infinite
         values = np.array([known[doc] for doc in docs] or np.empty((0, 1)), np.float32)
     lists = RankingDataset(
         values,
         offsets_of(lengths),
-        query_ids=queries.astype(np.str_),
+        query_ids=np.arange(len(lengths)),
     )
     k, shown, clicked = np.array([cell[2:5] for cell in cells], np.float64).reshape(-1, 3).T
     positions = k.astype(np.int64)

@@ -96,29 +96,34 @@ def listed(
 
 
 def _values(tables: EventTables, names: Sequence[str]) -> dict[str, _Values]:
-    wanted = []
-    for name in names:
-        x = tables.number(name)
-        finite = f"CASE WHEN {finite_sql(x)} THEN {x} END"
-        has = f"coalesce({finite_sql(x)}, false)::INTEGER"
-        wanted += [
-            f"count({finite})",
-            f"count(*) FILTER (abs({x}) = {INFINITY})",
-            f"min({finite})",
-            f"max({finite})",
-            _correlation(finite, "c::INTEGER"),
-            _correlation(has, "c::INTEGER"),
-            *(_correlation(finite, of) for of in ("k", "1.0 / k", "ln(k)")),
-        ]
-    rows, *found = tables.row(f"SELECT count(*), {', '.join(wanted)} FROM {{events}}")
-    size = len(wanted) // len(names)
+    return {name: value for one in tables.blocks(names) for name, value in _of_block(one).items()}
+
+
+def _of_block(tables: EventTables) -> dict[str, _Values]:
+    names = tables.features
+    numbers = [tables.number(name) for name in names]
+    # told apart once, below, and not in each of nine aggregates: that is what planning costs
+    finite = (f"CASE WHEN {finite_sql(x)} THEN {x} END AS finite_{x}" for x in numbers)
+    # huge values overflow DuckDB's sums, which is an error; no feature that large is a leak
+    bounded = (f"CASE WHEN abs({x}) < 1e100 THEN {x} END AS bounded_{x}" for x in numbers)
+    columns = ", ".join([*numbers, *finite, *bounded])
+    wanted = ", ".join(sql for x in numbers for sql in _aggregates(x))
+    rows, *found = tables.row(
+        f"SELECT count(*), {wanted} FROM (SELECT k, 1.0 / k AS inverse, ln(k) AS log_k, "
+        f"c::INTEGER AS clicked, {columns} FROM {{events}})"
+    )
+    size = len(found) // len(names)
     return {name: _Values(rows, *found[size * i : size * (i + 1)]) for i, name in enumerate(names)}
 
 
-def _correlation(one: str, other: str) -> str:
-    # huge values overflow DuckDB's sums, which is an error; no feature that large is a leak
-    bounded = f"CASE WHEN abs({one}) < 1e100 THEN {one} END"
-    return f"corr({bounded}, {other})"
+def _aggregates(x: str) -> Iterator[str]:
+    yield f"count(finite_{x})"
+    yield f"count(*) FILTER (abs({x}) = {INFINITY})"
+    yield f"min(finite_{x})"
+    yield f"max(finite_{x})"
+    yield f"corr(bounded_{x}, clicked)"
+    yield f"corr((finite_{x} IS NOT NULL)::INTEGER, clicked)"
+    yield from (f"corr(bounded_{x}, {of})" for of in ("k", "inverse", "log_k"))
 
 
 def _size(correlation: float | None) -> float:
@@ -137,7 +142,15 @@ def _changes(tables: EventTables, names: Sequence[str]) -> Iterator[Finding]:
 
 def changed_docs(tables: EventTables, names: Sequence[str]) -> tuple[int, dict[str, int]]:
     """Return the number of docs with several rows, and for each feature how many of them differ."""
-    differs = []
+    docs, found = 0, dict[str, int]()
+    for block in tables.blocks(names):
+        docs, changed = _changed_in_block(block)
+        found |= changed
+    return docs, found
+
+
+def _changed_in_block(tables: EventTables) -> tuple[int, dict[str, int]]:
+    differs, names = [], tables.features
     for i, name in enumerate(names):
         x = tables.number(name)
         some = f"count({x}) NOT IN (0, count(*))"

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from prsrank.audit.event_tables import EventTables
 from prsrank.logs.row_rules import finite_sql
-from prsrank.types import Floats, IdArray
+from prsrank.types import Floats, Longs
 
 _DOCS = 20_000
 _VALUES = 4_000_000
@@ -41,7 +42,7 @@ class DocSample:
     """Some docs of a log, in an order that means nothing.
 
     Attributes:
-        query: of each doc, as text.
+        query: a number for the query of each doc.
         shown: rows of each doc.
         clicked: clicked rows of each doc.
         position: mean position.
@@ -50,7 +51,7 @@ class DocSample:
         by_row: whether features are columns of the log, so that they may change between rows.
     """
 
-    query: IdArray
+    query: Longs
     shown: Floats
     clicked: Floats
     position: Floats
@@ -79,22 +80,31 @@ def sample_docs(log: EventTables, features: EventTables, names: Sequence[str]) -
         "FROM {events} WHERE q IS NOT NULL AND d IS NOT NULL "
         f"AND substr(md5(d::VARCHAR), 1, 4) <= '{below}' "
     )
-    values = ", ".join(_values_sql(features.number(name)) for name in names)
     counts = "count(c), count(*) FILTER (c), avg(k), min(k)"
-    by_row = log is features
     rows = log.rows(
-        f"SELECT q::VARCHAR, d::VARCHAR, {counts}{', ' + values if by_row else ''} "
-        f"{sampled}GROUP BY q, d HAVING count(c) > 0"
+        f"SELECT q::VARCHAR, d::VARCHAR, {counts} {sampled}GROUP BY q, d HAVING count(c) > 0"
     )
-    if not by_row:
-        table = {
-            (q, d): row
-            for q, d, *row in features.rows(
-                f"SELECT q::VARCHAR, d::VARCHAR, {values} {sampled}GROUP BY q, d"
-            )
-        }
-        rows = [(*row, *table[row[:2]]) for row in rows if row[:2] in table]
-    return _sample(rows, names, by_row)
+    found = [_block(one, sampled) for one in features.blocks(names)]
+    # engines return rows in orders of their own; sorted, and then mixed so that equal values of
+    # a feature do not stand in the order of ids
+    rows = sorted((row for row in rows if row[:2] in found[0][0]), key=lambda row: row[:2])
+    rows = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
+    return _sample(rows, found, by_row=log is features)
+
+
+_Block = tuple[dict[tuple[str, str], int], dict[str, npt.NDArray]]
+"""The row of each doc, and the numbers of each feature (columns x rows)."""
+
+
+def _block(features: EventTables, sampled: str) -> _Block:
+    """Return the values of a few features; as many columns as wanted take no memory as objects."""
+    names = features.features
+    values = ", ".join(_values_sql(features.number(name)) for name in names)
+    rows = features.rows(f"SELECT q::VARCHAR, d::VARCHAR, {values} {sampled}GROUP BY q, d")
+    numbers = np.array([row[2:] for row in rows], np.float64)
+    columns = numbers.reshape(len(rows), len(names), _COLUMNS).transpose(1, 2, 0)
+    index = {(q, d): i for i, (q, d, *_) in enumerate(rows)}
+    return index, dict(zip(names, columns, strict=True))
 
 
 def _values_sql(x: str) -> str:
@@ -103,18 +113,13 @@ def _values_sql(x: str) -> str:
     return f"count({x}), count({x}) FILTER (c), avg({x}), var_pop({x}), avg({x}) FILTER (c)"
 
 
-def _sample(rows: list[tuple[Any, ...]], names: Sequence[str], by_row: bool) -> DocSample:
-    # engines return rows in orders of their own; sorted, and then mixed so that equal values of
-    # a feature do not stand in the order of ids
-    rows = sorted(rows, key=lambda row: row[:2])
-    rows = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
-    query = np.array([row[0] for row in rows], np.str_)
-    numbers = np.array([row[2:] for row in rows], np.float64).reshape(
-        len(rows), 4 + _COLUMNS * len(names)
-    )
-    shown, clicked, position, first, *values = numbers.T
-    features = {
-        name: FeatureValues(*values[_COLUMNS * i : _COLUMNS * (i + 1)])
-        for i, name in enumerate(names)
-    }
+def _sample(rows: list[tuple[Any, ...]], found: Sequence[_Block], *, by_row: bool) -> DocSample:
+    codes = {query: code for code, query in enumerate(dict.fromkeys(row[0] for row in rows))}
+    counts = np.array([row[2:] for row in rows], np.float64).reshape(len(rows), 4)
+    features: dict[str, FeatureValues] = {}
+    for index, columns in found:
+        order = np.array([index[row[:2]] for row in rows], np.int64)
+        features |= {name: FeatureValues(*of[:, order]) for name, of in columns.items()}
+    query = np.array([codes[row[0]] for row in rows], np.int64)
+    shown, clicked, position, first = counts.T
     return DocSample(query, shown, clicked, position, first, features, by_row)

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from prsrank.errors import InputError
+from prsrank.errors import InputError, shortened
 from prsrank.logs.event_source import EVENTS, REQUIRED, EventSource, nearest_column
 from prsrank.logs.row_rules import (
     MAX_POSITION,
@@ -20,6 +20,9 @@ from prsrank.logs.sql_text import quoted_name
 
 TOP = 10
 """How many positions {sessions} tells one by one."""
+
+FEATURE_BLOCK = 64
+"""So many features go into one query: what a query costs grows faster than its columns."""
 
 _CLIENTS = ("client_id", "user_id")
 _SESSIONS, _LISTS, _CELLS = "prsrank_sessions", "prsrank_lists", "prsrank_cells"
@@ -103,6 +106,14 @@ class EventTables:
         """Return the name in {events} of one of the log's features as a number."""
         return f"x{list(self.features).index(name)}"
 
+    def blocks(self, names: Sequence[str]) -> Iterator["EventTables"]:
+        """Yield the tables with some of these features at a time, and no others."""
+        plain = [name for name in self.source.types if name not in set(self.features)]
+        for start in range(0, len(names), FEATURE_BLOCK):
+            block = tuple(names[start : start + FEATURE_BLOCK])
+            source = self.source.select(", ".join(map(quoted_name, (*plain, *block))))
+            yield replace(self, source=source, features=block)
+
     @property
     def client(self) -> str | None:
         """The column that names clients, if there is one."""
@@ -116,7 +127,8 @@ class EventTables:
     def session_example(self, condition: str, *, of: str = "sessions") -> str:
         """Return words that name the first of the sessions, or lists, for which a condition holds."""
         found = self.rows(f"SELECT q, s FROM {{{of}}} WHERE {condition} ORDER BY q, s LIMIT 1")
-        return f"session {found[0][1]} of query {found[0][0]}" if found else ""
+        query, session = (shortened(one) for one in (found[0] if found else ("", "")))
+        return f"session {session} of query {query}" if found else ""
 
     def _columns(self) -> dict[str, str]:
         columns = {f"r{i}": quoted_name(name) for i, name in enumerate(self.source.types)}
@@ -150,6 +162,7 @@ def numbers(last: int, name: str) -> str:
 
 def event_words(query: object, session: object, doc: object) -> str:
     """Return words that name an event."""
+    query, session, doc = (shortened(one) for one in (query, session, doc))
     return f"doc {doc} of session {session} of query {query}"
 
 

@@ -16,7 +16,7 @@ from prsrank.fit.engine import EngineLog
 from prsrank.fit.local import LocalLog
 from prsrank.logs.pieces import Extent, LocalPieces
 from prsrank.propensity.context import estimate_by_context
-from prsrank.propensity.curve import Propensities, covering
+from prsrank.propensity.curve import MOST_POSITIONS, Propensities, covering
 from prsrank.propensity.estimators import estimator
 from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.tempering import Tempering, temper_counts
@@ -39,7 +39,10 @@ class _Curve:
         ),
     ]
     positions: int | None = typer.Option(
-        None, min=1, max=1_000_000, help="Estimate positions 1 to this one; default all."
+        None,
+        min=1,
+        max=MOST_POSITIONS,
+        help="Estimate positions 1 to this one; default all, 2,000 at most.",
     )
     shape: str | None = typer.Option(None, help="Fit the curve to a shape: {shapes}.")
     eta: float = typer.Option(1.0, help="For the method known: p_k = (1/k)^eta.")

@@ -233,14 +233,45 @@ def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
     )
 
 
+MOST_LETTERS = 10_000
+"""An id has no more characters than this."""
+
+# ids stand side by side in room for the longest: so many letters are never too many, and beyond
+# them the room may be so many times what the ids hold
+_FREE_LETTERS, _WASTE = 1 << 24, 16
+
+
+def check_id_lengths(lengths: npt.ArrayLike) -> None:
+    """Raise an InputError for ids that are too long, or one so long that it makes all take its room.
+
+    >>> check_id_lengths([5, 20_000])
+    Traceback (most recent call last):
+    prsrank.errors.InputError: an id has 20,000 characters, and 10,000 is the most
+    """
+    found = np.asarray(lengths, np.int64)
+    longest = int(found.max(initial=0))
+    if longest > MOST_LETTERS:
+        raise InputError(f"an id has {longest:,} characters, and {MOST_LETTERS:,} is the most")
+    room = longest * len(found)
+    if room > max(_FREE_LETTERS, _WASTE * int(found.sum())):
+        raise InputError(
+            f"one of {len(found):,} ids has {longest:,} characters, where {found.mean():.0f} are the "
+            f"mean: side by side they would take {4 * room / 1e9:.1f} GB; shorten it"
+        )
+
+
 def id_array(values: npt.ArrayLike) -> IdArray:
     """Return ids as a read-only int64 or string array."""
-    array = np.asarray(values)
+    array = np.asarray(_ragged(values))
     if array.dtype.kind in "iub" or array.size == 0:
         return _frozen(array, np.int64)
     if array.dtype.kind in "OST" and all(isinstance(value, (int, np.integer)) for value in array):
         return _frozen(array, np.int64)
     if array.dtype.kind in "OSTU":
+        if array.dtype.kind == "O":
+            check_id_lengths(_lengths(array))
+        elif array.dtype.kind == "T" or array.dtype.itemsize > 4 * MOST_LETTERS:
+            check_id_lengths(np.strings.str_len(array))
         return _frozen(array, np.str_)
     raise InputError(f"ids must be integers or strings, not {array.dtype}")
 
@@ -261,6 +292,20 @@ def _frozen(values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray:
     array = np.ascontiguousarray(np.asarray(values, dtype=dtype)).view()
     array.flags.writeable = False
     return array
+
+
+def _lengths(array: npt.NDArray[np.object_]) -> Longs:
+    try:
+        return np.fromiter(map(len, array), np.int64, len(array))
+    except TypeError:  # numbers among the texts
+        return np.fromiter(map(len, map(str, array)), np.int64, len(array))
+
+
+def _ragged(values: npt.ArrayLike) -> npt.ArrayLike:
+    """Return strings of a list as objects, so that a long one does not widen the others."""
+    if isinstance(values, (list, tuple)) and any(isinstance(value, str) for value in values):
+        return np.array(values, object)
+    return values
 
 
 def _sized(array: npt.NDArray, size: int, name: str, of: str) -> npt.NDArray:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data import letor_lines as lines
-from prsrank.data.dataset import RankingDataset, id_array
+from prsrank.data.dataset import RankingDataset, check_id_lengths, id_array
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
 from prsrank.ragged import offsets_of
@@ -22,6 +22,7 @@ from prsrank.threads import map_in_order
 from prsrank.types import Bytes, IdArray, Longs, Reals
 
 _BLOCK = 8 << 20
+_MOST_LINE = 32 << 20
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -71,6 +72,8 @@ def read_letor(
     for path in map(existing_file, paths):
         line = 0
         for block in map_in_order(reader.parse, _texts(path), threads=threads):
+            if block.error is not None and block.column == 0:  # of all its lines, not of one
+                raise InputError(f"{path}: {block.error}")
             if block.error is not None:
                 raise InputError(f"{path}:{line + block.lines}:{block.column}: {block.error}")
             block.path, block.first_line = path, line
@@ -157,8 +160,14 @@ def _parse(text: Bytes, width: int, max_patches: int) -> tuple[_Block, int, Long
         starts=lists[:, 0].copy(),
         list_lines=lists[:, 1].copy(),
         query_ids=[text[a:b].tobytes() for a, b in lists[:, 2:]],
-        doc_ids=_doc_ids(text, docs[:good]) if found[lines.DOC_IDS] else None,
+        doc_ids=None,
     )
+    if found[lines.DOC_IDS]:
+        try:
+            check_id_lengths(docs[:good, 1] - docs[:good, 0])
+            block.doc_ids = _doc_ids(text, docs[:good])
+        except InputError as error:
+            block.error = str(error)
     return block, int(code), found
 
 
@@ -206,6 +215,7 @@ def _texts(path: Path) -> Iterator[Bytes]:
         while start < len(text):
             end = min(start + _BLOCK, len(text))
             while end < len(text) and text[end - 1] != ord("\n"):
+                _check_line(path, end - start - _BLOCK)
                 tail = bytes(text[end : end + 65536]).find(b"\n")
                 end = end + tail + 1 if tail >= 0 else min(end + 65536, len(text))
             yield text[start:end]
@@ -222,10 +232,16 @@ def _unpacked(path: Path) -> Iterator[Bytes]:
                 rest = piece[cut:]
             else:
                 rest += piece
+                _check_line(path, len(rest))
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         raise InputError(f"{path}: cannot be unpacked, damaged or cut short: {error}") from error
     if rest:
         yield np.frombuffer(rest, np.uint8)
+
+
+def _check_line(path: Path, length: int) -> None:
+    if length > _MOST_LINE:
+        raise InputError(f"{path}: a line has more than {_MOST_LINE >> 20} MiB")
 
 
 def _read_pieces(stream: BinaryIO | gzip.GzipFile | lzma.LZMAFile) -> Iterator[bytes]:
@@ -363,6 +379,7 @@ def _joined_doc_ids(blocks: list[_Block], rows: Longs) -> IdArray | None:
     if not present:
         return None
     longest = max(ids.dtype.itemsize for ids in present)
+    check_id_lengths(np.concatenate([np.strings.str_len(ids) for ids in present]))
     joined = np.zeros(int(rows[-1]), f"U{longest}")
     for i, block in enumerate(blocks):
         if block.doc_ids is not None:
@@ -380,6 +397,7 @@ def _decoded(ids: npt.NDArray[np.bytes_], path: str) -> npt.NDArray[np.str_]:
 
 def _ids(tokens: list[bytes], path: str) -> IdArray:
     """Integers if every id is written as one, else strings."""
+    check_id_lengths([len(token) for token in tokens])
     try:
         numbers = np.array(tokens).astype(np.int64)
     except (ValueError, OverflowError):

@@ -25,7 +25,7 @@ class CurveLevels:
 
     Attributes:
         contexts: the context values that have curves of their own.
-        depth: positions of each; 0 where the curve is known.
+        depth: positions of each whose errors are known; 0 where the curve is known.
 
     >>> CurveLevels(("a",), 3).of(np.array([1, 3, 5]), "a").tolist()
     [3, 5, -1]
@@ -39,7 +39,7 @@ class CurveLevels:
         """Return the entries of a curve that knows how uncertain it is, or none."""
         if not isinstance(curve, Propensities) or not _doubts(curve):
             return cls()
-        return cls(tuple(curve.contexts), max(c.positions for c in _curves(curve)))
+        return cls(tuple(curve.contexts), max(len(c.log_covariance) for c in _curves(curve)))
 
     @property
     def size(self) -> int:

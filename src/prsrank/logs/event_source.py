@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.errors import InputError
+from prsrank.errors import InputError, shortened
 from prsrank.files import FileName
 from prsrank.logs.row_rules import row_rules, type_rules
 from prsrank.logs.sql_text import quoted_name
@@ -154,6 +154,8 @@ class LogSource(EventSource):
     def keep(self, name: str, sql: str) -> Self:
         """Keep the rows of a query in a temporary table, on disk where memory is short."""
         self.query(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
+        if self.connection:  # not through the events: their thousands of columns would be bound
+            return self._of(self.connection.table(name))
         kept: Any = self.relation.query(EVENTS, f"SELECT * FROM {name}")  # noqa: S608
         return self._of(kept)
 
@@ -265,7 +267,7 @@ def check_rows(source: EventSource) -> int:
                     f"{rule.what} in {count} of {total} rows, which the file's own statistics "
                     "deny: it is damaged"
                 )
-            named = dict(zip(shown, rows[0], strict=True))
+            named = {name: shortened(one) for name, one in zip(shown, rows[0], strict=True)}
             raise InputError(
                 f"{rule.refusal.format(**named)} in {count} of {total} rows, first for doc "
                 f"{named['doc_id']} of session {named['session_id']} of query {named['query_id']}"

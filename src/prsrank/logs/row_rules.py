@@ -6,6 +6,7 @@ The SQL is DuckDB's, in words that Spark's has too (see `prsrank.spark.events`).
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from prsrank.data.dataset import MOST_LETTERS
 from prsrank.logs.sql_text import quoted_name
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ def row_rules(source: "EventSource") -> Iterator[RowRule]:
         if source.is_text(name):
             empty = f"lower(trim({quoted_name(name)})) IN ({_NOTHING})"
             yield RowRule("id-placeholder", empty, f"{name} is empty, or a word for nothing")
+            long = f"length({quoted_name(name)}) > {MOST_LETTERS}"
+            what = f"{name} has more than {MOST_LETTERS:,} characters"
+            yield RowRule("id-too-long", long, what, what)
     yield from _position_rules(source)
     yield from _click_rules(source)
     if "propensity" in source.types and source.is_number("propensity"):

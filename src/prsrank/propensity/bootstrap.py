@@ -18,7 +18,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.logs.pieces import Extent, LocalPieces, Pieces
-from prsrank.propensity.curve import Propensities
+from prsrank.propensity.curve import MOST_POSITIONS, Propensities
 from prsrank.propensity.shapes import SHAPES, check_shape
 from prsrank.propensity.verdict import FEW_CARRIERS, judge_counts
 from prsrank.types import Floats, Longs
@@ -35,7 +35,7 @@ class CurveOptions(ABC):
     """What all estimators from logs share; the facts about them are those of `Estimator`.
 
     Args:
-        positions: estimate positions 1 to this one; default all that were shown.
+        positions: estimate positions 1 to this one; default all that were shown, 2,000 at most.
         shape: "monotone" or "power": fit the curve, and every replicate, to this shape.
         replicates: number of bootstrap replicates behind the intervals.
     """
@@ -49,8 +49,8 @@ class CurveOptions(ABC):
     replicates: int = 200
 
     def __post_init__(self) -> None:
-        if self.positions is not None and self.positions < 1:
-            raise InputError(f"positions must be at least 1, not {self.positions}")
+        if self.positions is not None and not 1 <= self.positions <= MOST_POSITIONS:
+            raise InputError(f"positions must be 1 to {MOST_POSITIONS:,}, not {self.positions}")
         if self.replicates < 20:
             raise InputError(f"replicates must be at least 20, not {self.replicates}")
         check_shape(self.shape)
@@ -61,7 +61,7 @@ class CurveOptions(ABC):
             raise InputError("the log has no sessions")
         if extent.clicks == 0:
             raise InputError(NO_CLICKS)
-        return min(self.positions or extent.depth, extent.depth)
+        return min(self.positions or MOST_POSITIONS, extent.depth)
 
     def estimate(
         self, log: LogOrFrame, *, dataset: RankingDataset | None = None, seed: int = 0

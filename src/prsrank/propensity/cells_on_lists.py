@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.row_rules import MAX_POSITION
 from prsrank.logs.units import id_keys, joined_keys
 from prsrank.propensity.cells import Cells
 from prsrank.ragged import offsets_of
@@ -14,12 +15,13 @@ Columns = tuple[Longs, Longs, Floats, Floats]
 """The doc of each cell, its position, impressions and clicks."""
 
 
-def count_on_lists(log: ClickLog, dataset: RankingDataset) -> Cells:
+def count_on_lists(log: ClickLog, dataset: RankingDataset, *, depth: int = MAX_POSITION) -> Cells:
     """Fold a log into counts per (row of the data set, position).
 
     Args:
         log: the clicks; its queries and docs must be in the data set.
         dataset: the lists. A doc that was never shown has no cells.
+        depth: positions below this one do not count.
 
     >>> log = ClickLog.from_frame({
     ...     "query_id": np.array([7, 7, 7, 7]), "session_id": np.array([1, 1, 2, 2]),
@@ -30,7 +32,9 @@ def count_on_lists(log: ClickLog, dataset: RankingDataset) -> Cells:
     >>> cells.offsets.tolist(), cells.positions.tolist(), cells.clicked.tolist()
     ([0, 2, 4, 4], [1, 2, 1, 2], [1.0, 1.0, 1.0, 0.0])
     """
-    return cells_of(dataset, *count_columns(log, dataset))
+    docs, positions, shown, clicked = count_columns(log, dataset)
+    there = positions <= depth
+    return cells_of(dataset, docs[there], positions[there], shown[there], clicked[there])
 
 
 def count_columns(

@@ -8,7 +8,7 @@ from scipy.special import ndtri
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.propensity.curve import Propensities
+from prsrank.propensity.curve import MOST_POSITIONS, Propensities
 from prsrank.propensity.verdict import verdict_of
 from prsrank.types import Estimator, Floats
 
@@ -117,7 +117,10 @@ def _stretched(curve: Propensities, positions: int) -> Propensities:
         for x in (curve.propensity, curve.low, curve.high)
     )
     clicks = np.concatenate([curve.clicks, np.zeros(more, np.int64)])
-    covariance = None if curve.covariance is None else np.pad(curve.covariance, (0, more))
+    covariance = None
+    if curve.covariance is not None:
+        size = min(positions, MOST_POSITIONS)
+        covariance = np.pad(curve.covariance, (0, size - len(curve.covariance)))
     return replace(curve, propensity=p, low=low, high=high, clicks=clicks, covariance=covariance)
 
 

@@ -18,6 +18,9 @@ from prsrank.propensity.estimators import ESTIMATORS
 from prsrank.propensity.verdict import WIDE, has_few_clicks, in_words
 from prsrank.types import Floats, Longs, Marks
 
+MOST_POSITIONS = 2_000
+"""Positions that are estimated at most, and whose errors are known: what they go by is squared."""
+
 FEWEST_CLICKS = 10
 """A step of a curve that rests on fewer clicks than this tells nothing of its positions."""
 
@@ -73,7 +76,8 @@ class Propensities(Shown):
             "not identified: " (why, and what would help).
         method: name of the estimator.
         contexts: a curve of its own for each value of a context column.
-        covariance: of log p (positions x positions); None where only the intervals are known.
+        covariance: of log p (positions x positions, of the first MOST_POSITIONS); None where only
+            the intervals are known.
 
     >>> curve = Propensities([1, 0.5], [1, 0.4], [1, 0.6], [80, 40], "identified", "randomised")
     >>> curve.at([2, 1]).tolist()
@@ -104,18 +108,19 @@ class Propensities(Shown):
         if self.propensity.size and self.propensity[0] != 1:
             raise InputError(f"the propensity of position 1 is {self.propensity[0]}: it must be 1")
         if self.covariance is not None:
-            object.__setattr__(self, "covariance", _square(self.covariance, self.positions))
+            size = min(self.positions, MOST_POSITIONS)
+            object.__setattr__(self, "covariance", _square(self.covariance, size))
 
     @property
     def log_covariance(self) -> Floats:
-        """Covariance of log p, 0 where nothing is known of it.
+        """Covariance of log p of the first MOST_POSITIONS, 0 where nothing is known of it.
 
         Of a curve that came with intervals alone it is that of independent positions.
         """
         if self.covariance is not None:
             return self.covariance
         with np.errstate(divide="ignore", invalid="ignore"):
-            deviation = (np.log(self.high) - np.log(self.low)) / (2 * _Z)
+            deviation = (np.log(self.high) - np.log(self.low))[:MOST_POSITIONS] / (2 * _Z)
         return np.diag(np.where(np.isfinite(deviation), deviation, 0.0) ** 2)
 
     @property
@@ -261,7 +266,7 @@ def covering(curve: Propensities, depth: int, *, fewest: int = FEWEST_CLICKS) ->
         high=np.where(known, curve.high[source], np.nan),
         clicks=np.where(known, curve.clicks[source], 0),
         # what is taken as the position above moves with it
-        covariance=curve.log_covariance[np.ix_(source, source)],
+        covariance=curve.log_covariance[np.ix_(source[:MOST_POSITIONS], source[:MOST_POSITIONS])],
         verdict=f"{curve.verdict}; positions {gaps}: taken as the position above",
     )
 

@@ -18,7 +18,7 @@ from prsrank.propensity.bootstrap import (
 from prsrank.propensity.cells import Cells, carriers_of, queries_of
 from prsrank.propensity.cells_on_lists import count_on_lists
 from prsrank.propensity.counted_clicks import CountedClicks
-from prsrank.propensity.curve import Propensities, power_law
+from prsrank.propensity.curve import MOST_POSITIONS, Propensities, power_law
 from prsrank.propensity.em_steps import propensity_given_relevance
 from prsrank.propensity.regression_em import influence_given_relevance
 from prsrank.propensity.tempering import (
@@ -89,7 +89,7 @@ class LikelihoodEstimator(CurveOptions):
         if dataset is None:
             clicks = log.position_counts()[1][:depth]
             return not_identified(depth, clicks, method=self.method, why=_NO_FEATURES)
-        cells = count_on_lists(log, dataset)
+        cells = count_on_lists(log, dataset, depth=MOST_POSITIONS)
         at = cells.clicks_at[:depth]
         if depth < 2:
             return not_identified(depth, at, method=self.method, why=_FLAT)
@@ -161,7 +161,8 @@ def _with_doubt(curve: Propensities, error: float) -> Propensities:
         )
         for sign, end in ((-1, curve.low), (1, curve.high))
     )
-    covariance = curve.log_covariance + np.outer(moves, moves)
+    some = moves[:MOST_POSITIONS]
+    covariance = curve.log_covariance + np.outer(some, some)
     return replace(curve, low=low, high=high, covariance=covariance)
 
 
@@ -177,7 +178,7 @@ def _power_curve(power: float, least: float, most: float, cells: Cells, depth: i
     k = np.arange(1, depth + 1)
     p, low, high = (power_law(eta, k) for eta in (power, most, least))
     # one exponent: all positions move together
-    moves = np.log(k) * (most - least) / (2 * 1.96)
+    moves = np.log(k[:MOST_POSITIONS]) * (most - least) / (2 * 1.96)
     return Propensities(
         p,
         low,
