@@ -61,7 +61,8 @@ def main(chosen: Sequence[str]) -> int:
     ]
     with tempfile.TemporaryDirectory(prefix="prsrank-mutants-") as folder:
         sound = Path(folder, "sound")
-        _copy(SOURCE.parent, sound)
+        shutil.copytree(SOURCE.parent, sound)  # with times, so that compiled code stays good
+        shutil.copytree(ROOT / "experiments", sound / "prsrank" / "experiments")
         # without a fault they pass, and leave their compiled kernels to the copies
         every = sorted({test for fault in faults for test in fault.tests})
         code, told = _run(sound, every)
@@ -77,7 +78,7 @@ def main(chosen: Sequence[str]) -> int:
 
 def _noticed(fault: Fault, sound: Path, faulty: Path) -> bool:
     shutil.rmtree(faulty, ignore_errors=True)
-    _copy(sound, faulty)
+    shutil.copytree(sound, faulty)
     (faulty / "prsrank" / fault.file).write_text(fault.planted())
     for module in _importing(fault.file):
         # a compiled kernel does not notice that a kernel of another file has changed
@@ -89,11 +90,6 @@ def _noticed(fault: Fault, sound: Path, faulty: Path) -> bool:
     last = told.strip().splitlines()[-1] if told.strip() else ""
     print(f"{'noticed' if code == 1 else 'MISSED'} {fault.file}: {fault.what} ({last})", flush=True)
     return code == 1
-
-
-def _copy(one: Path, other: Path) -> None:
-    """Copy with times, so that compiled code stays good."""
-    shutil.copytree(one, other)
 
 
 def _importing(file: str) -> Iterator[str]:
