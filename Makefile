@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-slow lint docs dist bench clean clean-kernels setup
+.PHONY: demo test test-slow mutants lint docs dist bench clean clean-kernels setup
 
 demo: $(STAMP)
 	$(BIN)/prsrank demo --out demo
@@ -20,6 +20,10 @@ test: $(STAMP) $(SPARK) lint
 test-slow: $(STAMP)
 	$(BIN)/pytest -n auto -m slow
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(BIN)/pytest -n auto tests/clicks tests/data tests/evaluation tests/logs tests/losses tests/metrics tests/pairs tests/propensity tests/relevance
+
+# faults planted one by one in a copy of the source: each must be noticed by the tests named for it
+mutants: $(STAMP)
+	$(BIN)/python tests/mutants/planted.py
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

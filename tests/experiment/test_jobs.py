@@ -128,3 +128,20 @@ def test_tuning_at_each_point_is_a_job_of_each_point(spec_values):
 @pytest.mark.parametrize(("point", "clicks"), [(0.5, 2), (6, 18), (100, 300)])
 def test_clicks_per_query_set_the_clicks_by_the_training_lists(point, clicks):
     assert job_of("density", "prs", point).identity["clicks"]["clicks"] == clicks  # 3 lists
+
+
+def test_rankers_that_stop_early_do_so_on_what_their_method_may_know():
+    spec = load_spec("fig3")
+    on_clicks = replace(spec, tuning=replace(spec.tuning, on="clicks"))
+    stops = {
+        (panel, method): planner(on_clicks).job(Cell(panel, method, 1000, 1, 0), None)
+        for panel in ("linear", "lambdamart")
+        for method in ("labels", "prs")
+    }
+    found = {key: job.identity["stop_on"] for key, job in stops.items()}
+    assert found == {
+        ("linear", "labels"): "",
+        ("linear", "prs"): "",
+        ("lambdamart", "labels"): "labels",
+        ("lambdamart", "prs"): "clicks",
+    }

@@ -1,9 +1,12 @@
 """Which method is shipped."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from prsrank.evaluation.results import Difference
-from prsrank.fit.choice import LEVEL, better_shown
+from prsrank.fit.choice import LEVEL, better_shown, choose
+from prsrank.fit.plan import Plan
 
 
 def less_posterior(name, difference, p_value):
@@ -33,3 +36,41 @@ def test_chance_alone_replaces_it_in_at_most_5_percent():
     at = LEVEL / 4
     assert better_shown("a", [less_posterior(n, 1, at) for n in "bcde"]).name == "b"
     assert better_shown("a", [less_posterior(n, 1, at + 1e-9) for n in "bcde"]).name == "a"
+
+
+class Judging:
+    """A part whose clicks show a difference; it notes what it was asked."""
+
+    def __init__(self, differences):
+        self.differences, self.asked = differences, []
+        self.evaluation = self
+        self.narrowest = "dr"
+
+    def evaluate(self, curve, rankers, *, against, seed):
+        self.asked.append((curve, rankers, against, seed))
+        return self
+
+    def difference(self, ranker, metric, *, against, estimator):
+        assert (metric, against, estimator) == ("dcg@10", "posterior", "dr")
+        return self.differences[ranker]
+
+
+def chosen_of(weighting="auto", **differences):
+    validation = Judging({n: less_posterior(n, d, 0.001) for n, d in differences.items()})
+    parts = SimpleNamespace(validation=validation)  # nothing else may be asked
+    plan = Plan("log.parquet", data="synthetic:mq2007:50", weighting=weighting, seed=4)
+    tuned = {n: SimpleNamespace(ranker=f"ranker {n}") for n in ("posterior", *differences)}
+    return choose(parts, "a curve", tuned, plan), validation.asked
+
+
+def test_methods_are_compared_on_the_validation_part_with_the_preferred_one():
+    choice, asked = chosen_of(prs=-0.1, ips=0.2)
+    rankers = {n: f"ranker {n}" for n in ("posterior", "prs", "ips")}
+    assert asked == [("a curve", rankers, ["posterior"], 4)]
+    assert choice.name == "ips"
+    assert [one.ranker for one in choice.differences] == ["prs", "ips"]
+
+
+def test_a_named_method_is_shipped_whatever_the_clicks_say():
+    choice, asked = chosen_of("posterior", ips=0.2, naive=0.3)
+    assert (choice.name, choice.why, asked) == ("posterior", "it was asked for", [])

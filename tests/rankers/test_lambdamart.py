@@ -7,6 +7,7 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
+from prsrank.losses.lambdas import LambdaObjective
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 from prsrank.rankers.base import load_ranker
@@ -40,7 +41,6 @@ def label_pairs(ranker, lists):
 
 def test_same_trees_as_lightgbms_lambdarank_from_distinct_start_scores(data, test_lists):
     ranker = LambdaMART(trees=50, learning_rate=0.1, min_docs_in_leaf=5, threads=1)
-    from prsrank.losses.lambdas import LambdaObjective
 
     start = np.random.default_rng(0).normal(scale=1e-3, size=data.docs)
     objective = LambdaObjective(label_pairs(ranker, data))
@@ -173,3 +173,16 @@ def test_bad_input(data, test_lists, clicked):
     ranker.fit(data, label_pairs(ranker, data))
     with pytest.raises(InputError, match="trained on 46 columns"):
         ranker.score(data.features[:, :3])
+
+
+@pytest.mark.parametrize("truncation", [None, 1, 3])
+def test_truncation_reaches_pairs_and_objective(data, truncation):
+    ranker = LambdaMART(truncation=truncation, threads=1)
+    pairs = PairSet.from_labels(data, **ranker.pair_options)
+    assert pairs.truncation == truncation
+    scores = np.random.default_rng(0).normal(size=data.docs)
+    known = LambdaObjective(pairs, truncation=truncation, threads=1)(scores)
+    for one, other in zip(ranker._objective(pairs)(scores), known, strict=True):
+        np.testing.assert_array_equal(one, other)
+    whole = LambdaObjective(pairs, threads=1)(scores)[0]
+    assert np.array_equal(known[0], whole) == (truncation is None)

@@ -72,7 +72,7 @@ if server is None:
     while not started.exists():
         time.sleep(0.05)
 started.touch()
-with WorkerSums(number, len(machines), server=server, address=address) as sums:
+with WorkerSums(number, len(machines), server=server, address=address, secret=b"ours") as sums:
     workers = Workers(number, machines, sums)
     if parameters == "null":
         found = theta_of(number, len(machines), workers)

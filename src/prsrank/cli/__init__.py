@@ -18,6 +18,7 @@ from prsrank.cli.endings import exit_code, prompt_endings
 from prsrank.cli.log_options import with_spark_value
 from prsrank.cli.option_groups import Command, with_groups
 from prsrank.errors import InputError, escaped
+from prsrank.files.scratch import scratch_of_process
 
 COMMANDS = {
     "audit": "Look a click log over before any training: counts, problems, what to fix, worst first.",
@@ -47,6 +48,7 @@ Each is the function of its name in the module of its name, imported when it is 
 may import what it needs, and help on all of them is there at once.
 """
 
+_INTERRUPTED = 130
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -112,13 +114,13 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line; return the exit code: 0, or 2 for bad input."""
     warnings.showwarning = _show_warning
     try:
-        code = app(args=with_spark_value(arguments), prog_name="prsrank", standalone_mode=False)
+        code = _called(with_spark_value(arguments))
         sys.stdout.flush()
     except (KeyboardInterrupt, Abort):
         if (ended := exit_code()) is not None:
             return ended
         typer.echo("prsrank: interrupted", err=True)
-        return 130
+        return _INTERRUPTED
     except Exception as error:
         # a query that a signal interrupts fails with an error of its own
         if (ended := exit_code()) is not None:
@@ -128,6 +130,13 @@ def run(arguments: Sequence[str]) -> int:
             raise
         return _fail(message)
     return int(code or 0)
+
+
+def _called(arguments: Sequence[str]) -> Any:
+    code = app(args=arguments, prog_name="prsrank", standalone_mode=False)
+    if code == _INTERRUPTED:  # what typer makes of a KeyboardInterrupt, whichever signal it was
+        raise KeyboardInterrupt
+    return code
 
 
 def refusal(error: Exception) -> str | None:
@@ -164,7 +173,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 def main() -> None:
     """Entry point of the `prsrank` command."""
-    with prompt_endings():
+    with prompt_endings(), scratch_of_process():
         code = run(sys.argv[1:])
         try:
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Signals that end a command: one line, its exit code, and no draft left behind.
+"""Signals that end a command: one line, its exit code, and nothing left behind.
 
 Python runs a signal's handler when the main thread is back in Python; a kernel, a query or a
 tree of LightGBM may keep it for long. A thread of its own hears of the signal at once, and ends
@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from prsrank.files.drafts import discard_drafts
+from prsrank.files.scratch import discard_scratch
 
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 _PATIENCE = 1.0
@@ -60,6 +61,7 @@ def _watch(reading: int, heard: threading.Event) -> None:
         # somebody who asks twice does not want to wait for a clean end, only for a safe one
         if came > 1 or not heard.wait(_PATIENCE):
             discard_drafts()
+            discard_scratch()
             _say(number)
             os._exit(128 + number)
 

@@ -91,7 +91,7 @@ def write_reason(error: Exception) -> str:
 def recover(target: Path) -> None:
     """Put back and clear away what killed processes left of drafts of this target."""
     for left in target.parent.glob(f".{_escaped(target.name)}{_MARK}*"):
-        lock = _locked(left)
+        lock = lock_folder(left)
         if lock is not None:
             _Workspace(left, target, lock).discard()
 
@@ -114,7 +114,7 @@ class _Workspace:
     @classmethod
     def make(cls, target: Path) -> "_Workspace":
         folder = Path(tempfile.mkdtemp(prefix=f".{target.name}{_MARK}", dir=target.parent))
-        made = cls(folder, target, _locked(folder))
+        made = cls(folder, target, lock_folder(folder))
         _open_drafts[folder] = made
         return made
 
@@ -180,7 +180,7 @@ def exchange(one: Path, other: Path) -> bool:
 _CANNOT = {22, 38, 95}  # EINVAL, ENOSYS, EOPNOTSUPP
 
 
-def _locked(folder: Path) -> int | None:
+def lock_folder(folder: Path) -> int | None:
     """Open and lock a folder; None if another process holds it, or locks are not to be had."""
     file = None
     try:

@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import secrets
 import socket
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +33,7 @@ _ROW = (
 _OWN_ERROR = re.compile(
     r"^(?!org\.|java\.)[A-Za-z_][\w.]*(Error|Exception|LostWorker): .*$", re.MULTILINE
 )
+_LOOPBACK = "127.0.0.1"
 _INPUT_ERROR = f"{InputError.__module__}.{InputError.__name__}: "
 _MARKS = (
     "Most recent failure reason: ",
@@ -41,6 +44,23 @@ _MARKS = (
 
 class SparkFailure(InputError):
     """A stage was lost to the cluster, not to the input; the message is one line."""
+
+
+@dataclass(frozen=True)
+class _Meeting:
+    """How the workers of a stage find and know one another.
+
+    Attributes:
+        secret: of this stage; it travels to the workers with the task.
+        local: whether all workers are on the driver's machine: then they listen on its loopback.
+    """
+
+    secret: bytes
+    local: bool
+
+    def host(self, address: str) -> str:
+        """Return the address to listen on, of the one that Spark knows a worker by."""
+        return _LOOPBACK if self.local else socket.gethostbyname(address.rpartition(":")[0])
 
 
 def train_in_barrier(
@@ -73,10 +93,16 @@ def train_in_barrier(
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    def task(batches: Iterator["pyarrow.RecordBatch"]) -> Iterator["pyarrow.RecordBatch"]:
-        yield from _run_worker(batches, load, settings, kind)
+    local = str(partitions.sparkSession.sparkContext.master).startswith("local")
 
     for attempt in range(1, attempts + 1):
+        meeting = _Meeting(secrets.token_bytes(32), local)
+
+        def task(
+            batches: Iterator["pyarrow.RecordBatch"], meeting: _Meeting = meeting
+        ) -> Iterator["pyarrow.RecordBatch"]:
+            yield from _run_worker(batches, load, settings, kind, meeting)
+
         try:
             rows = partitions.mapInArrow(task, _ROW, barrier=True).collect()
             break
@@ -133,13 +159,14 @@ def _run_worker(
     load: Load,
     settings: Sequence[Mapping[str, Any]],
     kind: str,
+    meeting: _Meeting,
 ) -> Iterator["pyarrow.RecordBatch"]:
     """Do what one task does: load, meet the others, train; worker 0 gives the models."""
     from pyspark import BarrierTaskContext
 
     context = BarrierTaskContext.get()
     worker = context.partitionId()
-    host = socket.gethostbyname(context.getTaskInfos()[worker].address.rpartition(":")[0])
+    host = meeting.host(context.getTaskInfos()[worker].address)
     shard, problem = None, ""
     try:
         shard = load(batches)
@@ -157,7 +184,9 @@ def _run_worker(
         own_server = server if worker == 0 else None
         # Sums over sockets of our own, not `allGather`: that goes through the driver and took
         # 0.92 s a call on local[2], and the value of the model is summed after every tree.
-        with WorkerSums(worker, len(told), server=own_server, address=address) as sums:
+        with WorkerSums(
+            worker, len(told), server=own_server, address=address, secret=meeting.secret
+        ) as sums:
             models, problem = _train(settings, kind, shard, lambda: _workers(worker, hosts, sums))
         if problem:
             yield _row(worker, 0, problem, TrainedModel("", []))

@@ -10,11 +10,12 @@ from prsrank.fit.plan import Plan
 from prsrank.logs.features import keyed_table
 from prsrank.logs.mapping import LogMapping
 from prsrank.rankers.base import ranker_class
+from prsrank.spark.barrier import SparkFailure
 from prsrank.spark.checks import checked
 from prsrank.spark.events import SparkEvents, open_spark_log
 from prsrank.spark.log import SparkLog
 from prsrank.spark.pairs import doc_rows
-from prsrank.spark.session import OwnSession, import_pyspark
+from prsrank.spark.session import DYING, OwnSession, import_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,7 +83,14 @@ class SparkEngine:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        gone = None
+        if isinstance(error, Exception) and self._own is not None:
+            told = isinstance(error, InputError) and not isinstance(error, SparkFailure)
+            gone = None if told else self._own.ending(DYING)
         self.close()
+        if gone is not None:
+            # whatever failed then failed because of it
+            raise SparkFailure(f"{gone}: too little memory, or somebody ended it") from error
 
     def close(self) -> None:
         """Stop the session, if it is our own."""

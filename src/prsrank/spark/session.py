@@ -2,20 +2,29 @@
 
 import atexit
 import importlib.util
+import logging
 import os
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
+import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from prsrank.errors import InputError
+from prsrank.files.scratch import last_steps
 from prsrank.threads import thread_count
 
 _LOOPBACK = ("local", "spark://127.0.0.1", "spark://localhost")
+DYING = 2.0
+"""Seconds that a dying Java may take: its sockets close before it is gone."""
+
 _PANDAS = "PySpark does not yet fully support pandas"
 
 
@@ -109,20 +118,29 @@ class OwnSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         chosen = master or os.environ.get("MASTER") or "local[*]"
+        self._java: Any = None
         self._folder = tempfile.mkdtemp(prefix="prsrank-spark-")
         atexit.register(self._remove_folder)  # where nobody calls `stop`
         kept = os.environ.get("JAVA_HOME")
         os.environ["JAVA_HOME"] = untrimmed(home, Path(self._folder)) if is_trimmed(home) else home
+        handler = signal.getsignal(signal.SIGINT)
+        logging.getLogger().addFilter(_is_news)
         try:
             self.session = self._start(chosen, options or {})
-        except Exception as error:
-            self._remove_folder()
+        except BaseException as error:
             last = str(error).strip().splitlines() or [type(error).__name__]
-            raise InputError(f"Spark does not start with master {chosen}: {last[0]}") from error
+            why = self.ending(DYING) or last[0]
+            self._forget()
+            self._kill()
+            if not isinstance(error, Exception):
+                raise
+            raise InputError(f"Spark does not start with master {chosen}: {why}") from error
         finally:
             os.environ.pop("JAVA_HOME")
             if kept is not None:
                 os.environ["JAVA_HOME"] = kept
+            _put_back(handler)
+        last_steps.append(self._kill)
 
     def _start(self, master: str, options: dict[str, str]) -> Any:
         from pyspark.sql import SparkSession
@@ -155,13 +173,71 @@ class OwnSession:
         return settings
 
     def stop(self) -> None:
-        """Stop the session and remove what it spilled."""
-        self.session.stop()
+        """Stop the session, if Java still runs, and remove what it spilled."""
+        last_steps.remove(self._kill)
+        if self.ending() is None:
+            self.session.stop()
+        else:
+            self._forget()
+        self._remove_folder()
+
+    def ending(self, patience: float = 0.001) -> str | None:
+        """Return how Spark's Java process ended, though nobody stopped it; None while it runs.
+
+        Args:
+            patience: seconds to wait for its end.
+        """
+        java = self._find_java_process()
+        if java is None:
+            return None
+        try:
+            code = java.wait(patience)
+        except subprocess.TimeoutExpired:
+            return None
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+        return f"Spark's Java process {how}"
+
+    def _find_java_process(self) -> Any:
+        """Return Java as a `Popen`; None before it starts, or where spark-submit started it."""
+        from pyspark import SparkContext
+
+        self._java = self._java or getattr(SparkContext._gateway, "proc", None)
+        return self._java
+
+    def _forget(self) -> None:
+        """Make room for another session in this process: the Java that this one had is gone."""
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
+        self._find_java_process()
+        with suppress(Exception):
+            SparkContext._gateway.shutdown()  # type: ignore[union-attr]
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+    def _kill(self) -> None:
+        """End Java, which would write to the folder while it is removed."""
+        java = self._find_java_process()
+        if java is not None:
+            java.kill()
+            java.wait(timeout=10)
         self._remove_folder()
 
     def _remove_folder(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
         atexit.unregister(self._remove_folder)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Tell whether a message says more than that somebody pressed Ctrl-C, with a traceback."""
+    return not record.getMessage().startswith("KeyboardInterrupt while sending command")
+
+
+def _put_back(handler: Any) -> None:
+    """Put the command's handler of Ctrl-C back, which Spark replaces by one of its own."""
+    main = threading.current_thread() is threading.main_thread()
+    if main and handler is not signal.default_int_handler and handler is not None:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _local_cores(master: str) -> int:

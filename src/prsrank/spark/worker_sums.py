@@ -1,7 +1,16 @@
-"""Sums over workers by plain sockets: worker 0 adds up what the others send and tells them."""
+"""Sums over workers by plain sockets: worker 0 adds up what the others send and tells them.
 
+Whoever connects must know the secret of the fit, and so must worker 0: each proves it by an HMAC of
+a challenge of the other's. A stranger is dropped, and the workers go on. What is sent afterwards is
+not encrypted.
+"""
+
+import hmac
+import secrets
 import socket
 import struct
+import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -10,7 +19,10 @@ import numpy.typing as npt
 
 from prsrank.types import Floats
 
-_LENGTH = struct.Struct("<I")
+_NUMBER = struct.Struct("<I")
+_NONCE, _PROOF = 32, 32
+# Somebody who connects and says nothing must not keep the workers waiting for long.
+_PATIENCE = 5.0
 
 
 class LostWorker(RuntimeError):
@@ -38,6 +50,7 @@ class WorkerSums:
         workers: how many there are.
         server: worker 0's listening socket; None on the others.
         address: host and port of it.
+        secret: what all workers of this fit know, and nobody else.
         timeout: seconds to wait for another worker.
 
     >>> with WorkerSums(0, 1) as sums:
@@ -52,31 +65,65 @@ class WorkerSums:
         *,
         server: socket.socket | None = None,
         address: tuple[str, int] | None = None,
+        secret: bytes = b"",
         timeout: float = 120.0,
     ) -> None:
         self.worker, self.workers = worker, workers
         self._peers: list[socket.socket] = []
+        if workers == 1:
+            return
+        if not secret:
+            raise ValueError("several workers need a secret")
         try:
-            if workers == 1:
-                return
             if server is not None:
-                self._accept(server, timeout)
+                self._accept(server, secret, timeout)
             elif address is not None:
-                peer = socket.create_connection(address, timeout=timeout)
-                peer.sendall(_LENGTH.pack(worker))
-                self._peers = [peer]
+                self._connect(address, secret, timeout)
         except OSError as error:
             self.close()
             raise LostWorker(f"worker {worker} cannot reach the others: {error}") from error
 
-    def _accept(self, server: socket.socket, timeout: float) -> None:
-        server.settimeout(timeout)
+    def _connect(self, address: tuple[str, int], secret: bytes, timeout: float) -> None:
+        peer = socket.create_connection(address, timeout=timeout)
+        self._peers = [peer]
+        challenge, own = _receive(peer, _NONCE), secrets.token_bytes(_NONCE)
+        number = _NUMBER.pack(self.worker)
+        peer.sendall(number + own + _proof(secret, b"worker", number, challenge, own))
+        if not hmac.compare_digest(_receive(peer, _PROOF), _proof(secret, b"first", own)):
+            raise ConnectionError("what answers there is not worker 0 of this fit")
+
+    def _accept(self, server: socket.socket, secret: bytes, timeout: float) -> None:
+        end = time.monotonic() + timeout
         known: dict[int, socket.socket] = {}
-        while len(known) < self.workers - 1:
-            peer, _ = server.accept()
-            peer.settimeout(timeout)
-            known[_LENGTH.unpack(_receive(peer, _LENGTH.size))[0]] = peer
-        self._peers = [known[worker] for worker in sorted(known)]
+        try:
+            while len(known) < self.workers - 1:
+                server.settimeout(max(end - time.monotonic(), 0.001))
+                peer, _ = server.accept()
+                number = self._welcome(peer, secret)
+                if number is None or number in known:
+                    peer.close()
+                    continue
+                peer.settimeout(timeout)
+                known[number] = peer
+        finally:
+            self._peers = [known[worker] for worker in sorted(known)]
+
+    def _welcome(self, peer: socket.socket, secret: bytes) -> int | None:
+        """Return the number of a worker that proves to be one of this fit; None for a stranger."""
+        challenge = secrets.token_bytes(_NONCE)
+        peer.settimeout(_PATIENCE)
+        with suppress(OSError):
+            peer.sendall(challenge)
+            told = _receive(peer, _NUMBER.size + _NONCE + _PROOF)
+            number, own = told[: _NUMBER.size], told[_NUMBER.size : -_PROOF]
+            if not hmac.compare_digest(
+                told[-_PROOF:], _proof(secret, b"worker", number, challenge, own)
+            ):
+                return None
+            peer.sendall(_proof(secret, b"first", own))
+            worker: int = _NUMBER.unpack(number)[0]
+            return worker if 0 < worker < self.workers else None
+        return None
 
     def __call__(self, values: npt.ArrayLike) -> Floats:
         """Return the sum over workers; every worker must call with as many values.
@@ -114,6 +161,10 @@ class WorkerSums:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _proof(secret: bytes, *parts: bytes) -> bytes:
+    return hmac.digest(secret, b"".join(parts), "sha256")
 
 
 def _receive(peer: socket.socket, size: int) -> bytes:
