@@ -3,6 +3,12 @@
 import difflib
 from collections.abc import Iterable
 
+GAPS_FILLED = (
+    "(prsrank.covering, or an estimate fitted to a shape, monotone or power, gives every position "
+    "a propensity)"
+)
+"""What a message about a click at propensity 0 ends with."""
+
 
 class InputError(ValueError):
     """Bad input: the message is one line that says what is wrong and where.

@@ -113,6 +113,28 @@ def test_a_curve_with_gaps_can_be_covered():
     assert one.diagnostics() == two.diagnostics()
 
 
+@pytest.mark.parametrize(
+    ("weighting", "who"),
+    [
+        ("prs", "query 0, doc 3: clicked at position 3"),
+        ("posterior", "the doc of row 2 was clicked"),
+    ],
+)
+def test_a_click_where_nobody_looks_names_the_doc_and_the_way_on(weighting, who):
+    positions = np.tile([1, 2, 3], 30)
+    log = {
+        **{"query_id": np.zeros(90, int), "session_id": np.repeat(np.arange(30), 3)},
+        **{"doc_id": positions, "position": positions, "click": positions == np.repeat([1, 3], 45)},
+    }
+    docs = {"query_id": [0] * 3, "doc_id": [1, 2, 3], "x": [1.0, 2.0, 3.0]}
+    lists = prsrank.RankingDataset.from_frame(docs)
+    curve = prsrank.Propensities(*[[1, 0.5, 0]] * 3, [90, 45, 0], "weak: ...", "randomised")
+    ranker = prsrank.LambdaMART()
+    with pytest.raises(InputError, match=rf"{who}.* is 0 \(prsrank\.covering, or"):
+        ranker.pairs(log, lists, curve, weighting)
+    ranker.pairs(log, lists, prsrank.covering(curve, 3), weighting)
+
+
 def test_a_curve_without_clicks_is_only_filled():
     known = [1, 0.5, np.nan, 0.25]
     curve = prsrank.Propensities(known, known, known, [0] * 4, "given", "file")

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from prsrank.errors import InputError
+from prsrank.errors import GAPS_FILLED, InputError
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Longs, Marks, SumOver
 
@@ -151,9 +151,9 @@ class ClickEvidence:
         evidence = cls(np.ascontiguousarray(offsets, np.int64), *cells)
         impossible = (evidence.clicked > 0) & (evidence.gain + evidence.floor <= 0)
         if impossible.any():
+            doc = int(np.searchsorted(evidence.offsets, impossible.argmax(), side="right")) - 1
             raise InputError(
-                f"cell {int(impossible.argmax())} has a click where the propensity is 0 (an "
-                "estimate fitted to a shape, monotone or power, gives every position a propensity)"
+                f"the doc of row {doc} was clicked where the propensity is 0 {GAPS_FILLED}"
             )
         return evidence
 

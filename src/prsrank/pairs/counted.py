@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.errors import InputError
+from prsrank.errors import GAPS_FILLED, InputError
 from prsrank.files import FileName
 from prsrank.logs.event_source import check_columns, check_rows, errors_in_one_line
 from prsrank.logs.features import lists_of_log, lists_of_table, lists_shown
@@ -218,8 +218,7 @@ class _Fold:
         unseen = (self.keys.propensities == 0)[levels[codes]]
         if unseen.any():
             raise InputError(
-                f"{name(int(unseen.argmax()))} was clicked where the propensity is 0 (an estimate "
-                "fitted to a shape, monotone or power, gives every position a propensity)"
+                f"{name(int(unseen.argmax()))} was clicked where the propensity is 0 {GAPS_FILLED}"
             )
 
     def add(self, counts: Columns, weights: PairWeights) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.errors import DataWarning, InputError
+from prsrank.errors import GAPS_FILLED, DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.ragged import list_of_row, offsets_of, ragged_rows, row_in_list
@@ -136,8 +136,7 @@ class LogOnLists:
             query = int(np.searchsorted(log.doc_offsets, doc, side="right")) - 1
             raise InputError(
                 f"query {log.query_ids[query]}, doc {log.doc_ids[doc]}: clicked at position "
-                f"{log.ranking_positions[slot]}, whose propensity is 0 (an estimate fitted to a "
-                "shape, monotone or power, gives every position a propensity)"
+                f"{log.ranking_positions[slot]}, whose propensity is 0 {GAPS_FILLED}"
             )
 
     def shared_rows(self, weighting: Weighting) -> WeightRows | None:
