@@ -26,7 +26,10 @@ def test_all_windows_are_in_the_table_the_latest_first():
 
 def test_curve_gain_rates_and_shares_are_drawn():
     figures = {one["id"]: one for one in figures_of(monitor_report(monitoring(windows=3)))}
-    assert {"curve", "power", "gain", "rates", "clicks-per-session", "randomised"} <= set(figures)
+    assert set(figures) == {"curve", "power", "gain", "rates", "over-time"}
+    shares = [panel["title"] for panel in figures["over-time"]["panels"]]
+    assert "Clicks a session" in shares
+    assert "Share of randomised sessions" in shares
     gains = figures["gain"]["panels"][0]["series"][0]
     assert gains["x"] == ["held out by the fit", "2026-01-05", "2026-01-06", "2026-01-07"]
     assert gains["y"][0] == 0.13
