@@ -13,6 +13,7 @@ from prsrank.cli.log_inputs import TableOptions, run_of
 from prsrank.cli.standard_input import as_file
 from prsrank.errors import InputError
 from prsrank.files import check_writable
+from prsrank.files.drafts import check_target
 from prsrank.monitor.monitoring import Monitoring, monitor_log, window_line
 from prsrank.monitor.state import STATE
 from prsrank.monitor.verdict import FINE, Window
@@ -86,6 +87,8 @@ def monitor(
     check_every(every)
     given = inputs.beside(run)
     check_writable(state or Path(run, STATE))
+    if html is not None:
+        check_target(html, folder=False)
     with working(f"measuring {inputs.log}"):
         found = monitor_log(
             run,

@@ -22,13 +22,13 @@ _WORDS = {
     "look": "Look: something is off with the data; the model may be as good as it was.",
     "retrain": "Retrain: what the model was trained on is no longer so.",
 }
-# ratios drawn over windows: title, and the title of the values
+# ratios drawn over windows, and what they are called
 _OVER_TIME = {
-    "clicks per session": ("Clicks a session", "clicks a session"),
-    "docs per session": ("Docs shown a session", "docs a session"),
-    "randomised": ("Share of randomised sessions", "share of sessions"),
-    "greedy": ("Sessions that click half of the docs", "share of sessions"),
-    "order": ("Order shown and the model's", "correlation"),
+    "clicks per session": "Clicks a session",
+    "docs per session": "Docs shown a session",
+    "randomised": "Share of randomised sessions",
+    "greedy": "Share of sessions that click half of the docs",
+    "order": "Correlation of the order shown with the model's",
 }
 
 
@@ -139,12 +139,13 @@ def _curve_series(name: str, curve: Any) -> Part:
 
 def _intervals(name: str, title: str, rows: Sequence[tuple[str, float, float]]) -> Part:
     """Return a figure of values with intervals, one a window."""
-    one = series(
-        title, [row[0] for row in rows], [row[1] for row in rows],
-        [row[1] - row[2] for row in rows], [row[1] + row[2] for row in rows],
-    )  # fmt: skip
     more = {"kind": "intervals", "scale": "ordinal", "zero": False, "caption": "95 % intervals."}
-    return _lines(name, title, "", "", [one], **more)
+    return _lines(name, title, "", "", [_interval_series(rows)], **more)
+
+
+def _interval_series(rows: Sequence[tuple[str, float, float]]) -> Part:
+    lows, highs = [y - half for _, y, half in rows], [y + half for _, y, half in rows]
+    return series("windows", [x for x, _, _ in rows], [y for _, y, _ in rows], lows, highs)
 
 
 def _gain(found: "Monitoring", windows: Sequence["Window"]) -> Part:
@@ -158,7 +159,7 @@ def _gain(found: "Monitoring", windows: Sequence["Window"]) -> Part:
     if not known:
         return section("gain", "The gain", text=["No window has clicks enough for a gain."])
     drawn = series(
-        "gain", [name for name, _ in known], [one.difference for _, one in known],
+        "windows", [name for name, _ in known], [one.difference for _, one in known],
         [one.low for _, one in known], [one.high for _, one in known],
     )  # fmt: skip
     more = {"kind": "intervals", "scale": "ordinal", "caption": "95 % intervals."}
@@ -168,7 +169,7 @@ def _gain(found: "Monitoring", windows: Sequence["Window"]) -> Part:
 
 def _features(latest: "Window") -> Part:
     rows = [
-        [one.feature, f"{one.importance:.1%}", round(one.shift, 3), f"{one.p_value:.2g}", one.what]
+        [one.feature, f"{one.importance:.1%}", f"{one.shift:.0%}", f"{one.p_value:.2g}", one.what]
         for one in latest.drift
     ]
     columns = ["feature", "use in the model", "shift", "p", "where"]
@@ -187,14 +188,22 @@ def _traffic(found: "Monitoring", windows: Sequence["Window"], latest: "Window")
     caption = "Share of shown docs that were clicked, with 95 % intervals of chance."
     title = "Click rate by position"
     figures = [_lines("rates", title, "position", "click rate", drawn, caption=caption)]
-    for name, (title, _) in _OVER_TIME.items():
-        shown = [("reference", before), *((one.summary.name, one.summary) for one in windows)]
+    figures.append(_over_time(before, windows))
+    details = [{"title": "All shares of the latest window", "rows": _ratio_rows(before, now)}]
+    return section("traffic", "Sessions, clicks and impressions", figures=figures, details=details)
+
+
+def _over_time(before: "Summary", windows: Sequence["Window"]) -> Part:
+    """Return a figure with a panel for each share that some window has."""
+    shown = [("reference", before), *((one.summary.name, one.summary) for one in windows)]
+    panels = []
+    for name, title in _OVER_TIME.items():
         known = [(label, one.ratios[name]) for label, one in shown if name in one.ratios]
         rows = [(label, one.value, _Z * one.error) for label, one in known]
         if any(value or reach for _, value, reach in rows):
-            figures.append(_intervals(name.replace(" ", "-"), title, rows))
-    details = [{"title": "All shares of the latest window", "rows": _ratio_rows(before, now)}]
-    return section("traffic", "Sessions, clicks and impressions", figures=figures, details=details)
+            panels.append({"title": title, "series": [_interval_series(rows)]})
+    more = {"kind": "intervals", "scale": "ordinal", "zero": False, "caption": "95 % intervals."}
+    return _lines("over-time", "Over the windows", "", "", [], **more) | {"panels": panels}
 
 
 def _rates(name: str, one: "Summary") -> Part:
