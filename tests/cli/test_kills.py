@@ -15,7 +15,7 @@ def killed(folder: Path, kills: int, seed: int) -> dict:
         [sys.executable, str(script), str(folder), str(kills), str(seed)],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         # on one core nothing starts threads, which forks would lack
-        preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}),  # noqa: PLW1509
+        preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}),
         capture_output=True,
         text=True,
         check=False,
