@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-CASES = {"parquet": 1000, "compact": 1000, "csv": 1000, "jsonl": 500, "letor": 1500, "stored": 1500}
+CASES = {
     "parquet": 1000,
-    "compact": 1500,
-    "csv": 1500,
-    "jsonl": 1000,
-    "letor": 2000,
-    "stored": 2000,
+    "compact": 1000,
+    "csv": 1000,
+    "jsonl": 500,
+    "letor": 1500,
+    "stored": 1500,
 }
 
 
