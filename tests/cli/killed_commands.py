@@ -24,7 +24,8 @@ from pathlib import Path
 
 import duckdb
 
-from prsrank.cli import main, run
+from prsrank import cli
+from prsrank.cli import run
 from prsrank.data.storage import read_stored
 from prsrank.files import drafts
 from prsrank.files.scratch import _clear
@@ -106,18 +107,26 @@ def arm(step: str, call: int, number: int) -> None:
         builtins.open = armed
 
 
-def child(arguments: list[str], errors: Path, armed: tuple[str, int, int] | None) -> None:
+def child(
+    arguments: list[str], errors: Path, armed: tuple[str, int, int] | None, ready: int
+) -> None:
     """Do what the command line does, in a fork; never returns."""
-    code = 99
+    code, real = 99, cli.run
+
+    def told(given: list[str]) -> int:
+        os.write(ready, b"!")  # from here on signals are ours
+        if armed is not None:
+            arm(*armed)
+        return real(given)
+
+    cli.run = told
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         file = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, 2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.argv = ["prsrank", *arguments]
-        if armed is not None:
-            arm(*armed)
-        main()
+        cli.main()
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 98
     except BaseException:
@@ -128,9 +137,13 @@ def child(arguments: list[str], errors: Path, armed: tuple[str, int, int] | None
 
 
 def started(arguments: list[str], errors: Path, armed: tuple[str, int, int] | None = None) -> int:
+    reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
-        child(arguments, errors, armed)
+        child(arguments, errors, armed, writing)
+    os.close(writing)
+    os.read(reading, 1)
+    os.close(reading)
     return pid
 
 
@@ -224,7 +237,7 @@ class Commands:
             self.wrong.append(f"{what}: {why[-600:]}")
 
 
-def check_all(folder: Path, kills: int, seed: int) -> None:
+def check_kills(folder: Path, kills: int, seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311
     commands, counts = Commands(folder), {}
     for number in range(kills):
@@ -234,4 +247,4 @@ def check_all(folder: Path, kills: int, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    check_all(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    check_kills(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

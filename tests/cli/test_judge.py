@@ -2,6 +2,8 @@
 
 import json
 
+import duckdb
+import numpy as np
 import pytest
 
 from prsrank.cli import run
@@ -27,6 +29,17 @@ def test_judgements_are_written_and_counted(prsrank, log, tmp_path, features):
     assert len(out.read_text().splitlines()) == found["judgements"] + 1
     assert sum(found["docs_by_rating"]) == found["judgements"]
     assert found["curve"].startswith("randomised")
+
+
+def test_features_have_a_say_where_they_are_given(prsrank, log, tmp_path):
+    given = ("judge", log, "--propensity", "power:1", "--evidence", "0", "--out")
+    for name, more in (("plain", ()), ("featured", ("--data", DATA))):
+        assert prsrank(*given, tmp_path / f"{name}.parquet", *more)[0] == 0
+    plain, featured = (
+        np.sort(duckdb.read_parquet(str(tmp_path / f"{name}.parquet")).fetchnumpy()["theta"])
+        for name in ("plain", "featured")
+    )
+    assert not np.allclose(plain, featured, rtol=0.01)
 
 
 def test_docs_that_were_hardly_seen_are_left_out(prsrank, log, tmp_path):

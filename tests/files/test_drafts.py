@@ -247,3 +247,46 @@ def test_a_kernel_is_ended_too(number, tmp_path):
     assert process.returncode == 128 + number
     assert errors in ("prsrank: terminated\n", "prsrank: interrupted\n")
     assert os.listdir(tmp_path) == []
+
+
+_DROPPED = """
+import os, signal, sys, time
+from prsrank.cli import endings
+from prsrank.files import atomic_output
+
+class Closing:
+    def __del__(self):
+        os.kill(os.getpid(), int(sys.argv[2]))
+
+with endings.prompt_endings(), atomic_output(sys.argv[1]) as draft:
+    draft.write_text("half")
+    Closing()  # Python drops what is raised there
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_python_drops_ends_the_process_all_the_same(number, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", _DROPPED, str(tmp_path / "x"), str(int(number))],
+        capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert done.returncode == 128 + number
+    assert done.stderr in ("prsrank: terminated\n", "prsrank: interrupted\n")
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_a_check_of_a_killed_process_leaves_is_cleared_away(tmp_path, monkeypatch):
+    real = drafts.tempfile.mkdtemp
+
+    def killed(*given, **named):
+        real(*given, **named)
+        raise KeyError
+
+    with monkeypatch.context() as dying, pytest.raises(KeyError):
+        dying.setattr("tempfile.mkdtemp", killed)
+        drafts.check_writable(tmp_path / "x")
+    assert len(os.listdir(tmp_path)) == 1
+    with atomic_output(tmp_path / "x") as draft:
+        draft.write_text("whole")
+    assert os.listdir(tmp_path) == ["x"]

@@ -22,6 +22,7 @@ def less_posterior(name, difference, p_value):
         ([("prs", 0.2, 0.01), ("ips", 0.1, 0.001)], "prs"),  # the best of those that are shown
         ([("prs", 0.2, 0.03), ("ips", 0.1, 0.9)], "posterior"),  # one of two at the level
         ([("prs", -0.2, 0.001), ("ips", 0.1, 0.02)], "ips"),  # worse for sure is not better
+        ([("prs", -0.2, 0.001), ("ips", 0.1, 0.9)], "posterior"),  # though it alone is sure
     ],
 )
 def test_another_method_replaces_the_preferred_one_only_if_it_is_shown_to_be_better(found, chosen):

@@ -298,6 +298,7 @@ def test_a_curve_of_an_experiment_is_judged_but_left_as_it_is(fitted, monkeypatc
     assert judged.warning.endswith("left as it is, for it does not rest on features")
     weak = replace(judged, firm=False, judged=None).judge(fitted.parts.learning, 0)
     np.testing.assert_allclose(weak.curve.propensity, judged.curve.propensity**0.5)
+    assert weak.judging is weak.curve
     assert weak.warning == ""
 
 

@@ -296,7 +296,8 @@ def test_a_plan_comes_back_from_its_json(tmp_path):
         ({"data": DATA, "features": "t.csv"}, "not both"),
         ({"data": DATA, "ranker": "dla"}, "weighted pairs, which dla is not"),
         ({"data": DATA, "holdout": "query:2"}, "does not say what to hold out"),
-        ({"data": DATA, "trials": 0}, "trials must be at least 1"),
+        ({"data": DATA, "trials": 0}, "trials must be from 1 to 10000, not 0"),
+        ({"data": DATA, "trees": 10**9}, r"trees must be from 1 to 1e\+06"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(settings, said):

@@ -9,9 +9,11 @@ from scipy.stats import kendalltau
 
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
+from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.evaluation.results import Difference
 from prsrank.fit.verdict import RULES, Agreement, Evidence, decide
+from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.sampled_clicks import SampledClicks
 
@@ -61,6 +63,11 @@ def test_a_rule_and_its_verdict(name):
     assert found.ships == (verdict != "too-thin")
     assert found.reason
     assert "'a run'" in found.next_command
+
+
+@pytest.mark.parametrize("few", [{"learned": 99}, {"judged": 49}])
+def test_too_few_clicks_on_either_side_are_too_thin(few):
+    assert decide(replace(GOOD, **few), run="run").rule == "few-clicks"
 
 
 @pytest.mark.parametrize(
@@ -124,3 +131,21 @@ def test_agreement_is_that_of_the_mean_positions():
             )
     assert same.tau == pytest.approx(np.mean(by_list))
     assert Agreement.of(Scores(0), sampled).tau != Agreement.of(Scores(0), sampled).tau  # NaN
+
+
+def test_mean_positions_are_those_over_impressions():
+    """Doc 0 was once at position 1 and three times at 3, doc 1 the other way round."""
+    lists = RankingDataset(np.array([[2.0], [1.0], [0.0]]), np.array([0, 3]), np.array([7]))
+    orders = [[0, 2, 1], *[[1, 2, 0]] * 3]
+    log = ClickLog.from_frame(
+        {
+            "query_id": np.full(12, 7),
+            "session_id": np.repeat(np.arange(4), 3),
+            "doc_id": np.concatenate(orders),
+            "position": np.tile([1, 2, 3], 4),
+            "click": np.arange(12) == 0,
+        }
+    )
+    sampled = SampledClicks.of(log, lists, 1.0)
+    # means 2.5, 1.5 and 2: by the feature the last is second, so that one pair of three agrees
+    assert Agreement.of(Scores(1), sampled).tau == pytest.approx(-1 / 3)

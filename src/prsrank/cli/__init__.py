@@ -173,7 +173,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 def main() -> None:
     """Entry point of the `prsrank` command."""
-    with prompt_endings(), scratch_of_process():
+    with scratch_of_process(), prompt_endings():
         code = run(sys.argv[1:])
         try:
             sys.stdout.flush()

@@ -25,7 +25,7 @@ RelevantFrom = Annotated[
 ]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder that train or fit wrote.")]
 Split = Annotated[str, typer.Option(help="train, validation or test.")]
-Fold = Annotated[int, typer.Option(min=1, help="The fold of the collection.")]
+Fold = Annotated[int, typer.Option(min=1, max=1000, help="The fold of the collection.")]
 Seed = Annotated[
     int, typer.Option(min=0, max=2**31 - 1, help="The same seed gives the same result.")
 ]
@@ -80,7 +80,7 @@ def check_room(count: int, what: str) -> None:
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if need > there:
         raise InputError(
-            f"{count:,} {what} take about {need / 1e9:,.0f} GB of memory; "
+            f"{count:,} {what} take about {need // 10**9:,} GB of memory; "
             f"this machine has {there / 1e9:,.0f}"
         )
 

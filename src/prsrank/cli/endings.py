@@ -2,7 +2,8 @@
 
 Python runs a signal's handler when the main thread is back in Python; a kernel, a query or a
 tree of LightGBM may keep it for long. A thread of its own hears of the signal at once, and ends
-the process itself where the main thread does not get to it.
+the process itself where the main thread does not get to it, or where Python drops the exception
+that the handler raises, as it does in `__del__` and in callbacks of C.
 """
 
 import os
@@ -36,11 +37,24 @@ def prompt_endings() -> Iterator[None]:
 
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
+
+    def unraisable(lost: "sys.UnraisableHookArgs") -> None:
+        if lost.exc_type is KeyboardInterrupt:  # Python drops it: as if the signal came again
+            os.write(writing, bytes(received[-1:]))
+        else:
+            sys.__unraisablehook__(lost)
+
     threading.Thread(target=_watch, args=(reading, heard), daemon=True).start()
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     for number in WORDS:
         signal.signal(number, handle)
-    yield
+    sys.unraisablehook = unraisable
+    try:
+        yield
+    finally:
+        # the command is done, or has been ended: what is left to do is clearing away
+        for number in WORDS:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def exit_code() -> int | None:

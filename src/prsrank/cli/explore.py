@@ -39,7 +39,10 @@ def explore(
         help="Columns of the table of features or of the log to show as text, such as title,url.",
     ),
     queries: int = typer.Option(
-        1000, min=1, help="Queries at most: of a larger log those worth a look, and some at random."
+        1000,
+        min=1,
+        max=1_000_000,
+        help="Queries at most: of a larger log those worth a look, and some at random.",
     ),
     propensity: PlanCurve = None,
     seed: Seed = 0,

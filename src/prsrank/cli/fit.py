@@ -64,8 +64,12 @@ class _Settings:
         "auto",
         help="auto: the best by held-out clicks; or {weightings}; not those that need labels.",
     )
-    trials: int = typer.Option(12, min=1, help="Settings to try for each method, at most.")
-    trees: int = typer.Option(300, min=1, help="The most trees of a ranker that grows trees.")
+    trials: int = typer.Option(
+        12, min=1, max=10_000, help="Settings to try for each method, at most."
+    )
+    trees: int = typer.Option(
+        300, min=1, max=1_000_000, help="The most trees of a ranker that grows trees."
+    )
     seed: Seed = 0
     force: bool = typer.Option(False, "--force", help="Write the model even if it is too thin.")
 

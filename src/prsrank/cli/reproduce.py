@@ -22,7 +22,7 @@ class _Changed:
     """What is to be otherwise than the spec says."""
 
     runs: int | None = typer.Option(None, min=1, max=100_000, help="Runs; default as in the spec.")
-    folds: int | None = typer.Option(None, min=1, help="Folds at most.")
+    folds: int | None = typer.Option(None, min=1, max=1000, help="Folds at most.")
     points: str | None = typer.Option(None, help="Points of the axis, separated by commas.")
     smoke: bool = typer.Option(False, "--smoke", help="Tiny sizes, to see that everything works.")
     tune_on: str | None = typer.Option(

@@ -76,6 +76,7 @@ def sensitivity(
     seed: int | None = typer.Option(
         None,
         min=0,
+        max=2**31 - 1,
         help="The same seed gives the same result. Default: the fit's, if LOG is its folder, else 0.",
     ),
 ) -> None:

@@ -223,8 +223,10 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     target = Path(path)
     parents = (parent for parent in target.absolute().parents if parent.exists())
     try:
-        # permission bits do not tell of read-only disks, and do not bind everybody
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=next(parents)):
+        # permission bits do not tell of read-only disks, and do not bind everybody; what a killed
+        # process leaves of it goes with the drafts of this target
+        prefix = f".{target.name}{_MARK}"
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=next(parents)):
             pass
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error.strerror}") from error

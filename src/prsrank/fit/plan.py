@@ -11,6 +11,7 @@ from prsrank.logs.mapping import LogMapping
 from prsrank.logs.split import RANDOMISED, Split, parse_hold_out
 from prsrank.propensity.estimators import ESTIMATORS
 from prsrank.rankers.base import ranker_class
+from prsrank.rankers.parameter_ranges import RANGES, Range
 from prsrank.weighting import find_weighting
 
 COMPARED = ("ips", "naive")
@@ -18,6 +19,8 @@ COMPARED = ("ips", "naive")
 
 TRIED = ("posterior", "prs", *COMPARED)
 """The weightings that are tried where none is named, the preferred one first."""
+
+TRIALS = Range(1, 10_000)
 
 _SYNTHETIC = "synthetic:"
 
@@ -62,9 +65,9 @@ class Plan:
             raise InputError(f"fit trains rankers of weighted pairs, which {self.ranker} is not")
         if self.weighting != "auto" and find_weighting(self.weighting).needs_labels:
             raise InputError(f"fit knows clicks only: weighting {self.weighting} needs labels")
-        for name in ("trials", "trees"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name, allowed in (("trials", TRIALS), ("trees", RANGES["trees"])):
+            if not allowed.holds(getattr(self, name)):
+                raise InputError(f"{name} must be {allowed}, not {getattr(self, name)}")
         self.split  # noqa: B018 - raises where the text means nothing
 
     @property
