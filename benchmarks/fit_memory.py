@@ -49,7 +49,7 @@ def measure(events: int, memory: str, trees: int) -> dict[str, Any]:
     return log | figures | {"time_ratio": ratio, "same_estimates": same}
 
 
-def generate(folder: str, events: int) -> dict[str, float]:
+def generate(folder: str, events: int, features: int = FEATURES) -> dict[str, float]:
     """Write a made-up log and its table of features."""
     from prsrank.logs.tables import connected
 
@@ -59,7 +59,7 @@ def generate(folder: str, events: int) -> dict[str, float]:
     relevance = "hash(query_id * 12 + doc) % 5 = 0"
     noise = ", ".join(
         f"(hash(query_id, doc, {i}) % 100 / 100.0 + ({relevance})::INT * {1 / (1 + i)})::FLOAT AS f{i}"
-        for i in range(FEATURES)
+        for i in range(features)
     )
     with connected(memory="6GB") as connection:
         connection.execute("SET preserve_insertion_order = false")
