@@ -28,7 +28,8 @@ def make(docs):
     events = pd.read_parquet("log.parquet").query("position <= 10")
     events["device"] = np.where(events["session_id"] % 2, "phone", "desk")
     # one query after the other: else no split by time has queries on one side only
-    events["timestamp"] = pd.Timestamp(2026, 1, 1) + pd.to_timedelta(events["query_id"], "h")
+    later = pd.Timestamp(2026, 1, 1) + pd.to_timedelta(events["query_id"], "h")
+    events["timestamp"] = later.astype("datetime64[us]")  # Spark reads no nanoseconds
     events["shuffled"] = events["randomised"].fillna("") != ""
     joined = events.merge(features, on=["query_id", "doc_id"])
     _logs(events, joined)

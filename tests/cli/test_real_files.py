@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import re
 import sys
 import threading
 from types import SimpleNamespace
@@ -212,8 +213,10 @@ def test_of_rows_at_one_position_the_clicked_one_counts(tmp_path):
     assert len(log.clicks) == sum(row[4] for row in rows())
 
 
-def test_a_log_with_gaps_and_duplicates_goes_all_the_way(prsrank, tmp_path):
+def test_a_log_with_gaps_duplicates_and_thin_positions_goes_all_the_way(prsrank, tmp_path):
     shown = [row for row in duplicated() if row[3] != 3]
+    # two of 480 sessions go on to positions 8 and 9
+    shown += [(f"q{q}", 5, f"d{k}", k, int(k == 9), 0.5, 0.5) for q in (1, 2) for k in (8, 9)]
     file = write(tmp_path / "real.csv", shown, null="NULL")
     (tmp_path / "log.toml").write_text('duplicates = "first"\n[features]\ncolumns = ["x", "y"]\n')
     given = (file, "--mapping", tmp_path / "log.toml")
@@ -278,6 +281,66 @@ def test_documents_wrapped_in_source(prsrank, tmp_path):
     assert read_log(wrapped)[0].equals(read_log(plain)[0])
     plan = ("plan-experiment", wrapped, "--position", 2, "--propensity", "power:1")
     assert prsrank(*plan)[::2] == (0, "")
+
+
+def test_sensitivity_of_a_ubi_folder_and_a_table(prsrank, tmp_path):
+    folder = tmp_path / "ubi"
+    folder.mkdir()
+    texts = [f"text {i % 9}" for i in range(90)]
+    queries = [
+        {"query_id": f"r{i}", "user_query": text, "query_response_hit_ids": ["a", "b", "c"]}
+        for i, text in enumerate(texts)
+    ]
+    events = [
+        {
+            **{"query_id": f"r{i}", "action_name": "click"},
+            "event_attributes": {"object": {"object_id": "aab"[i % 3]}},
+        }
+        for i in range(90)
+    ]
+    for name, documents in (("ubi_queries", queries), ("ubi_events", events)):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, documents)))
+    table = tmp_path / "table.csv"
+    lines = [f"{t},{d},{n},{len(t)}" for t in sorted(set(texts)) for n, d in enumerate("abc")]
+    table.write_text("\n".join(["query_id,doc_id,x,y", *lines]))
+    study = ("sensitivity", folder, "--features", table, "--ranker", "linear", "--propensity")
+    quick = ("--try", "eta=0.5", "--try", "noise=0.1", "--try", "trust=0.2", "--try", "gamma=2")
+    code, out, err = prsrank(*study, "power:1", *quick, "--out", tmp_path / "study")
+    assert (code, err) == (0, "")
+    assert "eta 0.5" in out
+
+
+def test_tables_show_no_infinity_and_no_minus_zero(prsrank, tmp_path):
+    """One query to judge by gives no interval, and two equal rankers no difference."""
+    log = write(tmp_path / "log.csv", rows())
+    held_out = write(tmp_path / "held_out.csv", rows(lists=1))
+    given = ("--mapping", tmp_path / "log.toml")
+    (tmp_path / "log.toml").write_text('[features]\ncolumns = ["y"]\n')
+    train = ("train", log, *given, "--propensity", "power:1", "--ranker", "linear", "--out")
+    for name in ("one", "two"):
+        assert prsrank(*train, tmp_path / name)[0] == 0
+    judge = ("evaluate", tmp_path / "one", "--log", held_out, *given, "--propensity", "power:1")
+    code, out, _ = prsrank(*judge, "--against", tmp_path / "two")
+    assert code == 0
+    assert "no interval" in out
+    assert "one - two: +0.0000" in out
+    assert not re.search(r"\binf\b|-0\.0+\b(?!\d)", out)
+
+
+def test_a_table_of_features_has_words_and_commas_too(tmp_path, clean):
+    table = tmp_path / "table.csv"
+    docs = {(row[0], row[2]): row[5:] for row in rows()}
+    lines = [
+        f"{q};{d};{'N/A' if x is None else str(x).replace('.', ',')};{str(y).replace('.', ',')}"
+        for (q, d), (x, y) in docs.items()
+    ]
+    table.write_text("\n".join(["query_id;doc_id;x;y", *lines]))
+    with (
+        pytest.warns(match="'N/A' is read as a missing value"),
+        pytest.warns(match="commas are read as decimal points"),
+    ):
+        found = read_log(clean, features=table)
+    same(found, read_log(clean, mapping=FEATURES))
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,15 @@ def test_features_may_be_a_frame_too():
     assert np.array_equal(same.features, lists.features)
 
 
+def test_features_in_a_frame_beside_a_log_in_a_file(tmp_path):
+    log, table = frames()
+    log.to_parquet(tmp_path / "log.parquet")
+    expected = read_log(log, features=table)
+    found = read_log(tmp_path / "log.parquet", features=table.sample(frac=1, random_state=1))
+    assert found[0].equals(expected[0])
+    assert np.array_equal(found[1].features, expected[1].features)
+
+
 def test_a_frame_is_audited_as_it_is():
     log, _ = frames()
     assert audit(log).counts["sessions"] == 400

@@ -106,13 +106,13 @@ class FrameColumns:
 def dataset_of_frame(
     frame: object,
     *,
-    query: str = "query_id",
-    doc: str | None = "doc_id",
-    label: str | None = None,
-    features: Sequence[str] | None = None,
-    relevant_from: float | None = 1.0,
+    query: str,
+    doc: str | None,
+    label: str | None,
+    features: Sequence[str] | None,
+    relevant_from: float | None,
 ) -> RankingDataset:
-    """Make lists of a frame; see `RankingDataset.from_frame`, which calls this."""
+    """Make lists of a frame; see `RankingDataset.from_frame`, which calls this and has the defaults."""
     columns = FrameColumns.of(frame)
     queries = columns.ids(query, " (query)")
     docs = None if doc is None else columns.ids(doc, " (doc); doc=None where docs have no ids")

@@ -220,13 +220,20 @@ def read_table(session: "SparkSession", files: Sequence[str]) -> "DataFrame":
 
     kind = next((k for k, ends in ENDINGS.items() if files[0].lower().endswith(ends)), "Parquet")
     options = {"recursiveFileLookup": "true"}
-    if kind == "CSV":
-        separator = "\t" if ".tsv" in files[0].lower() else ","
-        options |= {"header": "true", "inferSchema": "true", "sep": separator}
     try:
+        if kind == "CSV":
+            options |= {"header": "true", "inferSchema": "true"}
+            options["sep"] = _separator(session, files)
         return session.read.format(_READERS[kind]).options(**options).load(list(files))
     except PySparkException as error:
         raise InputError(f"cannot be read: {first_line(error)}") from error
+
+
+def _separator(session: "SparkSession", files: Sequence[str]) -> str:
+    """Return what stands between the columns of a CSV file, by its header."""
+    lines = session.read.option("recursiveFileLookup", "true").text(list(files)).limit(1).collect()
+    header = lines[0][0] if lines else ""
+    return max(",;\t|", key=header.count)
 
 
 def first_line(error: BaseException) -> str:
