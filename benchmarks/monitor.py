@@ -207,11 +207,16 @@ def one_log(
 
 
 def jobs(logs: int, changed: int) -> Iterator[tuple[int, str, int]]:
-    """Yield setup, change and number of every log; those that share a reference together."""
-    for number, _ in enumerate(SETUPS):
-        for change, count in (("", logs), *((c, changed) for c in CHANGES)):
-            lists_end_before = SETUPS[number].shape == "personal" and change == "positions lost"
-            for log in range(0 if lists_end_before else -(-count // len(SETUPS))):
+    """Yield setup, change and number of every log."""
+    for change in ("", *CHANGES):
+        # lists of personal end at position 10
+        numbers = [
+            number
+            for number, setup in enumerate(SETUPS)
+            if change != "positions lost" or setup.shape != "personal"
+        ]
+        for number in numbers:
+            for log in range(-(-(changed if change else logs) // len(numbers))):
                 yield number, change, log
 
 

@@ -33,7 +33,7 @@ def test_the_same_sessions_are_fine_and_code_0(prsrank, folder, tmp_path):
     code, out, err = prsrank(*given)
     assert (code, err) == (0, "")
     assert out.startswith("verdict: fine\n")
-    assert f"state: {state}, 1 windows" in out
+    assert f"state: {state} (windows: 1)" in out
 
 
 def test_a_change_is_code_1_and_a_page(prsrank, folder, tmp_path):

@@ -11,6 +11,7 @@ from prsrank.logs.click_log import Context
 from prsrank.logs.coverage import known_lists
 from prsrank.logs.pieces import LocalPieces
 from prsrank.monitor.checks import CHECKS, SIZES, is_live
+from prsrank.monitor.curves import Curve, Power
 from prsrank.monitor.monitoring import _plan_of, _reference, _watched
 from prsrank.monitor.ratios import Ratio
 from prsrank.monitor.summary import Gain, Heaviest, summarise
@@ -155,10 +156,6 @@ def test_more_clicks_at_every_position_are_looked_at(judged, sessions):
     assert "clicks" in checks
 
 
-def with_changes(summary, **changed):
-    return replace(summary, **changed)
-
-
 def names_of(now, reference):
     return [reason.check for reason in judge(now, reference, 1).reasons]
 
@@ -171,6 +168,23 @@ def test_a_gain_that_is_gone_calls_for_training(watch, quiet):
     gone = Gain(0.02, -0.02, 0.06, 1.0)
     assert names_of(replace(quiet, gain=gone), reference) == ["gain"]
     assert names_of(replace(quiet, gain=Gain(0.9, 0.8, 1.0, 1.0)), reference) == []
+
+
+def test_another_power_of_the_curve_calls_for_training(watch, quiet):
+    reference = replace(watch[0], summary=replace(watch[0].summary, power=Power(1.0, 0.05)))
+    assert names_of(replace(quiet, power=Power(1.2, 0.05)), reference) == []
+    assert names_of(replace(quiet, power=Power(1.5, 0.05)), reference) == ["likelihood"]
+    assert names_of(replace(quiet, power=Power(1.5, 0.3)), reference) == []
+
+
+def test_another_curve_of_the_same_method_calls_for_training(watch, quiet):
+    def curve(eta):
+        p = [k**-eta for k in range(1, 11)]
+        return Curve("harvest", p, [0.96 * x for x in p], [1.04 * x for x in p], [99] * 10)
+
+    reference = replace(watch[0], summary=replace(watch[0].summary, curve=curve(1.0)))
+    assert names_of(replace(quiet, curve=curve(1.1)), reference) == []
+    assert names_of(replace(quiet, curve=curve(1.4)), reference) == ["curve"]
 
 
 def test_a_model_that_is_shown_has_no_gain_to_lose(watch, quiet):

@@ -52,7 +52,7 @@ def monitoring(*, windows=5, evil=""):
         )
         for i in range(windows - 1)
     ]
-    what = f"clicks fall as if the exponent were +0.33 larger{evil}"
+    what = f"clicks fall as if the exponent were 0.33 larger{evil}"
     reasons = [
         Reason("fall", "retrain", what, 1e-8, "train again on sessions since the change"),
         Reason("features", "look", f"feature {feature} moved", 1e-9, "compare how it is made"),

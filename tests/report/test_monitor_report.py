@@ -13,7 +13,7 @@ from prsrank.report.parts import figures_of
 def test_the_verdict_comes_first_then_its_reasons():
     lead = monitor_report(monitoring())["lead"]
     assert lead[0].startswith("Retrain:")
-    assert "+0.33" in lead[1]
+    assert "0.33 larger" in lead[1]
     assert lead[1].endswith("Train again on sessions since the change.")
 
 

@@ -118,7 +118,7 @@ def _lines(found: Monitoring) -> Iterator[str]:
         yield from _window_lines(window)
     yield ""
     yield f"compared with {found.state.reference.source}"
-    yield f"state: {found.path}, {len(found.state.windows)} windows"
+    yield f"state: {found.path} (windows: {len(found.state.windows)})"
 
 
 def _window_lines(window: Window) -> Iterator[str]:

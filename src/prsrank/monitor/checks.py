@@ -118,8 +118,8 @@ def fall(now: Summary, reference: Reference) -> Iterator[Move]:
     for new, old, _, p in _ratio_moves(now, reference, "depth", ""):
         steeper = (old - new) / spread
         what = (
-            f"clicks fall with the position as if the curve's exponent were {steeper:+.2f} larger, "
-            "in the same order of docs"
+            f"clicks fall with the position as if the curve's exponent were {abs(steeper):.2f} "
+            f"{'larger' if steeper > 0 else 'smaller'}, in the same order of docs"
         )
         yield Move(what, p, abs(steeper) / SIZES["fall"])
 

@@ -1,6 +1,6 @@
 """Watch a model after its launch: new sessions beside those that it was trained on."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -28,7 +28,6 @@ from prsrank.rankers.cards import CARD
 from prsrank.rankers.feature_order import features_for
 
 _GRAVITY = (FINE, "look", "retrain")
-Tell = Callable[[str], object]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,7 +93,6 @@ def monitor_log(
     features: Any = None,
     mapping: LogMapping | None = None,
     memory: str | None = None,
-    tell: Tell | None = None,
 ) -> Monitoring:
     """Compare new sessions with those that a model was trained on, window by window.
 
@@ -110,7 +108,6 @@ def monitor_log(
         features: table of features keyed by query and doc, files or a frame, and
         mapping: which column of the log means what.
         memory: how much to hold while reading, such as "4GB".
-        tell: is told what is going on.
 
     Returns:
         The verdict "fine", "look" or "retrain", and for each window statistics and reasons.
@@ -131,16 +128,14 @@ def monitor_log(
     >>> prsrank.monitor_log(f"{folder}/run", new, every=450)
     <Monitoring: fine; 2 new windows>
     """
-    tell = tell or (lambda _: None)
     check_every(every)
     plan = _plan_of(run)
-    card = read_json(_model_folder(run) / CARD)
-    path = Path(run, STATE) if state is None else Path(state)
-    known = read_state(path, str(card.get("checksum")))
     watched = _watched(run, plan)
+    model = str(read_json(Path(run, "model", CARD)).get("checksum"))
+    path = Path(run, STATE) if state is None else Path(state)
+    known = read_state(path, model)
     if known is None:
-        tell("measuring the log of the fit")
-        known = State(FORMAT, str(card.get("checksum")), _reference(run, plan, watched), [])
+        known = State(FORMAT, model, _reference(run, plan, watched), [])
     watched = known.reference.watching(watched)
     found: list[Window] = []
     with frame_file(features, "the table of features") as table:
@@ -148,7 +143,6 @@ def monitor_log(
         with _loaded(log, replace(new, memory=memory), watched) as (loaded, left_out):
             name = Path(log_name(log)).stem if is_path(log) else f"window {len(known.windows) + 1}"
             for title, part in cut(loaded, every, name):
-                tell(f"measuring {title}")
                 share = round(left_out * part.extent().sessions / loaded.extent().sessions)
                 now = summarise(part, watched, title, left_out=share)
                 window = judge(now, known.reference, known.number(title))
@@ -162,11 +156,6 @@ def _plan_of(run: FileName) -> Plan:
     if not Path(run).is_dir() or not is_fit(run):
         raise InputError(f"{run}: is not a folder that fit wrote")
     return Plan.from_json_dict(read_manifest(run)["settings"], run)
-
-
-def _model_folder(run: FileName) -> Path:
-    load_ranker(run)  # says where there is no model, and why
-    return Path(run, "model")
 
 
 def _new_plan(plan: Plan, data: str | None, table: str | None, mapping: LogMapping | None) -> Plan:
