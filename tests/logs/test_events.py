@@ -69,7 +69,7 @@ def test_log_of_a_small_frame():
     assert log.query_ids.tolist() == ["q1", "q2"]
     assert log.doc_ids.tolist() == [10, 11, 20, 21]
     assert log.doc_offsets.tolist() == [0, 2, 4]
-    assert log.session_ids.tolist() == [5, 7, 9]  # in the order of their first rows
+    assert log.session_ids.tolist() == [5, 7, 9]  # sorted, as is all
     assert log.session_ranking.tolist() == [0, 1, 1]
     assert log.ranking_query.tolist() == [1, 0]
     assert log.ranking_docs.tolist() == [2, 3, 0, 1]

@@ -188,12 +188,10 @@ class LogSource(EventSource):
         with errors_in_one_line(self.name):
             return self.relation.project(columns).fetchnumpy()
 
-    def distinct(self, column: str, *, also: str, ordered: bool) -> dict[str, npt.NDArray]:
-        """Return the distinct values of a column as `value`, and SQL of `value` beside them."""
+    def distinct(self, column: str, *, also: str) -> dict[str, npt.NDArray]:
+        """Return the distinct values of a column as `value`, sorted, and SQL of `value` beside."""
         with errors_in_one_line(self.name):
-            values = self.relation.project(f"{column} AS value").distinct()
-            if ordered:
-                values = values.order("value")
+            values = self.relation.project(f"{column} AS value").distinct().order("value")
             return values.project(f"value, {also}").fetchnumpy()
 
 

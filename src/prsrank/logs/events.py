@@ -36,8 +36,9 @@ def from_frame(frame: object, *, contexts: Sequence[str] = (), whole: bool = Tru
     `weight` (how much a click counts; of no matter where there is none). Other columns are
     ignored.
 
-    A session is a distinct pair (query_id, session_id). Sessions keep the order of their
-    first rows; the rest is in the order of `click_log_parts.canonical`.
+    A session is a distinct pair (query_id, session_id). Sessions are sorted by session_id, then
+    query_id; the rest is in the order of `click_log_parts.canonical`. So a log does not depend on
+    the order of the rows, and neither does any sum over it.
 
     Args:
         frame: pandas or Polars frame, Arrow table, DuckDB relation, or a mapping of arrays.
@@ -64,7 +65,7 @@ def from_source(source: LogSource, *, contexts: Sequence[str] = (), whole: bool 
     keyed = _KeyedColumns(source, contexts)
     events = keyed.fetch()
     query, session_id = events["query_id"], events["session_id"]
-    session, first_rows = code_pairs(query, session_id)
+    session, first_rows = keyed.sorted_sessions(*code_pairs(query, session_id), events)
     keyed.check_constant(session, first_rows, events)
     offsets, order = group_rows(session, len(first_rows), events["position"])
     if not np.all(order[1:] > order[:-1]):
@@ -122,9 +123,7 @@ class _KeyedColumns:
         column = f"{column}::VARCHAR" if name in _IDS else f"coalesce({column}::VARCHAR, '')"
         # strings become 64-bit keys; should two meet, another hash is taken
         for hashed in ("hash({})", "hash({} || '1')", "hash({} || '2')"):
-            found = self.source.distinct(
-                column, also=f"{hashed.format('value')} AS key", ordered=name != "session_id"
-            )
+            found = self.source.distinct(column, also=f"{hashed.format('value')} AS key")
             keys = found["key"].view(np.int64)
             if len(code_pairs(keys, np.zeros_like(keys))[1]) == len(keys):
                 return _Keys(hashed.format(column), found["value"], keys)
@@ -146,6 +145,21 @@ class _KeyedColumns:
         check_fetched({name: arrays[f"c{i}"] for i, name in enumerate(sql)})
         found = {name: np.asarray(arrays[f"c{i}"]) for i, name in enumerate(sql)}
         return {n: a.view(np.int64) if a.dtype == np.uint64 else a for n, a in found.items()}
+
+    def sorted_sessions(
+        self, session: Ints, first_rows: Longs, events: dict[str, npt.NDArray]
+    ) -> tuple[Ints, Longs]:
+        """Number sessions by their ids instead of as they first appear: rows have no order."""
+        ids, queries = (
+            self.keys[name].ranks(events[name][first_rows]) for name in ("session_id", "query_id")
+        )
+        rises = (ids[1:] > ids[:-1]) | ((ids[1:] == ids[:-1]) & (queries[1:] > queries[:-1]))
+        if rises.all():  # as most logs are written
+            return session, first_rows
+        order = np.lexsort((queries, ids))
+        number = np.empty(len(order), np.int32)
+        number[order] = np.arange(len(order), dtype=np.int32)
+        return number[session], first_rows[order]
 
     def check_constant(
         self, session: Ints, first_rows: Longs, events: dict[str, npt.NDArray]

@@ -8,7 +8,6 @@ from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import is_compact, read_compact
-from prsrank.logs.duplicates import LEFT_OUT
 from prsrank.logs.event_source import LogSource, open_frame
 from prsrank.logs.events import from_source
 from prsrank.logs.features import lists_of_log, lists_of_table, split_lists
@@ -128,19 +127,11 @@ def log_and_lists(
 
 
 def click_log(source: LogSource, *, whole: bool = True) -> ClickLog:
-    """Make a checked click log of events; sessions keep the order of the file, if it has one.
+    """Make a checked click log of events, sorted by session, whatever the order of the rows.
 
     Args:
         source: the events.
         whole: false for a piece of a log, which may hold nothing but clicks.
     """
     with named_errors(source.name):
-        return from_source(_in_order(source), contexts=source.contexts, whole=whole)
-
-
-def _in_order(source: LogSource) -> LogSource:
-    """Sort events that were gathered, or sorted out: threads leave them in any order."""
-    if "impression" not in source.types and LEFT_OUT not in source.findings:
-        return source
-    ordered = source.relation.order("query_id, session_id, position, doc_id")
-    return replace(source, relation=ordered)
+        return from_source(source, contexts=source.contexts, whole=whole)

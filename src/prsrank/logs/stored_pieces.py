@@ -53,7 +53,7 @@ def read_in_pieces(
 
 
 def _cut(source: LogSource, folder: Path, pieces: int, by_original: bool) -> Iterator[LogSource]:
-    """Write the events to files by piece, then give piece after piece, sorted."""
+    """Write the events to files by piece, then give piece after piece."""
     kept = [quoted_name(name) for name in source.types if name not in source.features]
     query = ORIGINAL_QUERY if by_original else "query_id::VARCHAR"
     # all sessions of a query in one piece: whatever sums over queries needs no merge
@@ -63,11 +63,10 @@ def _cut(source: LogSource, folder: Path, pieces: int, by_original: bool) -> Ite
         rows.write_parquet(str(folder), partition_by=["prsrank_piece"])
         for part in sorted(folder.iterdir()):
             relation = source.connection.read_parquet(str(part / "*.parquet"))
-            # threads write rows in any order; sums of weights must not depend on it
-            ordered = relation.project(", ".join(kept)).order("query_id, session_id, position")
+            rows = relation.project(", ".join(kept))
             yield LogSource(
-                ordered,
-                source_of(ordered).types,
+                rows,
+                source_of(rows).types,
                 source.name,
                 contexts=source.contexts,
                 connection=source.connection,
