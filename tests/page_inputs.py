@@ -45,7 +45,8 @@ def make(docs):
 
 
 def _logs(events, joined):
-    joined.to_parquet("log.parquet")
+    # few features, for what each of them takes on Spark
+    joined[[*events, "f1", "f2", "f3"]].to_parquet("log.parquet")
     joined.to_parquet("new.parquet")
     events.to_parquet("shuffled.parquet")
     events[~events["shuffled"]].to_parquet("plain.parquet")

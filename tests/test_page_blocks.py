@@ -132,8 +132,17 @@ def to_run(page):
     return [block[1:] for block in blocks(page) if not block[0] and block[1] in RUN]
 
 
-def spark_session():
+def start_java_here():
+    """Leave a Java that tests before this one started: it keeps the folder that it was started in."""
     require_spark()
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is not None:
+        SparkContext._gateway.shutdown()
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+def spark_session():
     from pyspark.sql import SparkSession
 
     started = SparkSession.builder.master("local[2]")
@@ -156,6 +165,8 @@ def test_blocks_run(page, inputs, tmp_path, monkeypatch):
     shutil.copytree(inputs, folder)
     monkeypatch.chdir(folder)
     monkeypatch.setattr(prsrank.fit, "fit_log", partial(prsrank.fit.fit_log, trials=1, trees=5))
+    if page == SPARK:
+        start_java_here()
     known = page_inputs.names() if "```python" in page.read_text() else {}
     for language, text, before in to_run(page):
         RUN[language](text, before, known)
