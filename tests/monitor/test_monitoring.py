@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from prsrank import InputError, Monitoring, monitor_log, write_events
+from prsrank.files import read_json
 from prsrank.fit.local import LocalEngine
-from prsrank.monitor.monitoring import window_line
+from prsrank.fit.manifest import judged_model
+from prsrank.monitor.monitoring import gain_of, window_line
 
 
 @pytest.fixture
@@ -76,6 +78,25 @@ def test_a_change_is_found_and_told(run, sessions, tmp_path):
     assert "fall" in [reason["check"] for reason in line["reasons"]]
     assert found.to_frame()["verdict"].tolist() == ["retrain"]
     assert "retrain" in repr(found)
+
+
+def test_the_gain_before_is_that_of_the_fit_over_the_logged_ranking(run):
+    found = read_json(run / "evaluation.json")["differences"]
+    rows = [
+        (one["difference"], one["low"], one["high"])
+        for one in found
+        if (one["part"], one["metric"], one["estimator"]) == ("all", "dcg@10", "dr")
+        and (one["ranker"], one["against"]) == (judged_model(run).name, "logged")
+    ]
+    gain = gain_of(run)
+    assert [(gain.difference, gain.low, gain.high)] == rows
+
+
+def test_a_gain_over_shuffled_docs_is_no_gain_to_compare_with(watched, sessions):
+    manifest = watched / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"query:0.2"', '"randomised"'))
+    found = monitor_log(watched, sessions(300, 30))
+    assert found.state.reference.gain is None
 
 
 def test_a_log_seen_again_is_replaced(run, sessions, tmp_path):

@@ -17,6 +17,14 @@ def test_the_verdict_comes_first_then_its_reasons():
     assert lead[1].endswith("Train again on sessions since the change.")
 
 
+def test_of_several_windows_the_latest_that_is_not_fine_is_told():
+    found = monitoring(windows=3)
+    off = replace(found.new[0], summary=replace(found.new[0].summary, name="the day before"))
+    lead = monitor_report(replace(found, new=(off, found.new[0])))["lead"]
+    assert [line.partition(",")[0] for line in lead[1:3]] == ["2026-01-07", "2026-01-07"]
+    assert lead[-1] == "Not fine before: the day before (retrain)."
+
+
 def test_all_windows_are_in_the_table_the_latest_first():
     page = monitor_report(monitoring(windows=4))
     rows = page["sections"][0]["tables"][0]["rows"]

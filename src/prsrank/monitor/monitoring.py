@@ -16,6 +16,7 @@ from prsrank.fit.manifest import is_fit, judged_model, read_manifest
 from prsrank.fit.plan import Plan
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sources import frame_file, is_path, log_name
+from prsrank.logs.split import RANDOMISED
 from prsrank.monitor.reference import Reference, measure
 from prsrank.monitor.state import FORMAT, STATE, State, read_state
 from prsrank.monitor.summary import CLIENTS, Gain, Watched, summarise
@@ -206,7 +207,8 @@ def _collection(plan: Plan) -> Any:
 
 def _reference(run: FileName, plan: Plan, watched: Watched) -> Reference:
     """Measure the log of a fit, or what it held out where the log is gone."""
-    gain = _gain_of(run)
+    # over shuffled docs a gain is another than over the ranking in production
+    gain = None if plan.holdout == RANDOMISED else gain_of(run)
     try:
         with _loaded(plan.log, plan, watched) as (log, left_out):
             source = f"the log of the fit, {plan.log}"
@@ -223,7 +225,7 @@ def _reference(run: FileName, plan: Plan, watched: Watched) -> Reference:
         return measure(log, watched, source=source, gain=gain)
 
 
-def _gain_of(run: FileName) -> Gain | None:
+def gain_of(run: FileName) -> Gain | None:
     """Return the gain over the logged ranking that fit found on held-out clicks."""
     name, found = judged_model(run).name, read_json(Path(run, "evaluation.json"))
     kinds: Sequence[str] = ("dr", "clipped", "ips")

@@ -53,12 +53,15 @@ def monitor_report(found: "Monitoring") -> Part:
 
 
 def _lead(found: "Monitoring") -> list[str]:
+    """Return the verdict, the reasons of the latest window that is not fine, and which others are not."""
     lines = [_WORDS[found.verdict]]
-    for window in found.new:
-        for reason in window.reasons:
-            lines.append(
-                f"{window.summary.name}, {reason.verdict}: {reason.what}. {_do(reason.do)}"
-            )
+    off = [window for window in found.new if window.reasons]
+    if off:
+        name = off[-1].summary.name
+        lines += [f"{name}, {r.verdict}: {r.what}. {_do(r.do)}" for r in off[-1].reasons]
+    if len(off) > 1:
+        names = ", ".join(f"{one.summary.name} ({one.verdict})" for one in off[:-1])
+        lines.append(f"Not fine before: {names}.")
     return lines
 
 
