@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from prsrank import audit_log, evaluate_on_log, fit_log, read_log
 from prsrank.clicks.position_based import PositionBasedModel
@@ -72,7 +73,8 @@ def of_variants(logs, monkeypatch):
         found = {}
         for name, (path, cores) in logs.items():
             monkeypatch.setattr(os, "sched_getaffinity", lambda _, n=cores: range(n))
-            found[name] = bits(function(path))
+            with threadpool_limits(limits=cores, user_api="blas"):
+                found[name] = bits(function(path))
         first = found.pop("as it is")
         for name, other in found.items():
             assert other == first, name

@@ -5,9 +5,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from prsrank import InputError
-from prsrank.threads import even_pieces, for_each_piece, map_in_order, thread_count
+from prsrank.threads import (
+    even_pieces,
+    for_each_piece,
+    map_in_order,
+    one_blas_thread,
+    thread_count,
+)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
@@ -91,3 +98,13 @@ def test_thread_count():
     assert thread_count() >= 1
     with pytest.raises(InputError, match="at least 1"):
         thread_count(0)
+
+
+def test_matrix_products_in_one_thread():
+    def threads():
+        return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = threads()
+        assert one_blas_thread()(threads)() == {1}
+        assert threads() == before

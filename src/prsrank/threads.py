@@ -4,11 +4,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from itertools import islice, pairwise
 from types import ModuleType
 from typing import TypeVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from prsrank.errors import InputError
 from prsrank.types import Longs
@@ -123,6 +125,17 @@ def _forget_pool() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_pool)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let NumPy's matrix products run in one thread, here or, as a decorator, in a function.
+
+    How BLAS cuts a product, and so its last digits, depends on the number of its threads; and
+    intervals with them.
+    """
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
 
 
 def import_lightgbm() -> ModuleType:

@@ -324,3 +324,14 @@ def test_designs(design):
 def test_unknown_designs(design):
     with pytest.raises(InputError, match="but a design is"):
         check_design(design)
+
+
+def test_a_context_with_a_value_for_every_session_is_refused():
+    many = 1_001
+    columns = {name: np.repeat(np.arange(many), 2) for name in ("query_id", "session_id")}
+    columns |= {"doc_id": np.tile([1, 2], many), "position": np.tile([1, 2], many)}
+    columns |= {"click": np.tile([0, 1], many), "device": columns["session_id"].astype(str)}
+    with pytest.raises(InputError, match=r"'device' has more than 1,000 values.* is it an id"):
+        ClickLog.from_frame(columns, contexts=["device"])
+    columns["device"][:2] = "1"
+    assert len(ClickLog.from_frame(columns, contexts=["device"]).contexts["device"].values) == 1_000

@@ -19,6 +19,7 @@ from prsrank.losses.logistic import logistic_loss
 from prsrank.pairs import log_on_lists as shown_lists
 from prsrank.pairs.click_counts import ClickCounts
 from prsrank.pairs.click_sets import ClickSets
+from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 from prsrank.weighting import WEIGHTINGS, find_weighting
@@ -586,3 +587,16 @@ def test_estimates_above_one_warn_once():
 def test_own_function():
     pairs = PairSet.from_log(one_click(), DATA, CURVE, lambda p_i, p_j: p_i * p_j)
     np.testing.assert_allclose(pairs.weights, [0, 0.5 * 0.25, 0.5])
+
+
+def test_weights_that_overflow_what_rankers_hold_are_refused():
+    data, log = random_log(np.random.default_rng(5))
+    assert PairSet.from_log(log, data, CURVE, "ips").winners
+    heavy = replace(log, click_weights=np.full(len(log.clicks), 1e38))
+    with pytest.raises(
+        InputError, match=r"add up to .*e\+\d+, and rankers hold numbers up to 3\.4e"
+    ):
+        PairSet.from_log(heavy, data, CURVE, "ips")
+    theta = np.full(data.docs, 0.5)
+    with pytest.raises(InputError, match="rankers hold numbers up to"):
+        OuterPairs.from_relevance(data, theta, action_weights=np.full(data.docs, 1e39))

@@ -17,6 +17,7 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.logs.features import original_queries
 from prsrank.logs.units import UnitSums, id_keys, units_of
 from prsrank.pairs.log_on_lists import PropensitySource
+from prsrank.threads import one_blas_thread
 from prsrank.types import Floats, Longs
 
 
@@ -168,6 +169,7 @@ def _added(one: Longs, other: Longs) -> Longs:
     return total
 
 
+@one_blas_thread()
 def sum_clicks(
     log: ClickLog,
     dataset: RankingDataset | None,

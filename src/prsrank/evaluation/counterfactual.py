@@ -57,6 +57,7 @@ from prsrank.evaluation.results import (
 from prsrank.evaluation.weight_diagnostics import diagnostics_of_sums
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.log_on_lists import PropensitySource
+from prsrank.threads import one_blas_thread
 from prsrank.types import Floats
 
 ESTIMATORS = ("ips", "snips")
@@ -138,6 +139,7 @@ class CounterfactualMetric:
         return float((self._weights * values).sum()), self._total
 
 
+@one_blas_thread()
 def evaluation_of_sums(
     sums: ClickSums,
     *,

@@ -37,6 +37,7 @@ from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.relevance.prior import cross_fitted_prior
 from prsrank.relevance.priors import find_prior
+from prsrank.threads import one_blas_thread
 from prsrank.types import Floats, Marks
 
 
@@ -53,6 +54,7 @@ class Regression:
     tau: float
 
     @classmethod
+    @one_blas_thread()
     def of_logs(
         cls,
         logs: Iterable[ClickLog],
@@ -118,6 +120,7 @@ class Regression:
         return theta, slope
 
 
+@one_blas_thread()
 def sum_docs(
     log: ClickLog,
     dataset: RankingDataset,

@@ -188,10 +188,19 @@ class LogSource(EventSource):
         with errors_in_one_line(self.name):
             return self.relation.project(columns).fetchnumpy()
 
-    def distinct(self, column: str, *, also: str) -> dict[str, npt.NDArray]:
-        """Return the distinct values of a column as `value`, sorted, and SQL of `value` beside."""
+    def distinct(
+        self, column: str, *, also: str, most: int | None = None
+    ) -> dict[str, npt.NDArray]:
+        """Return the distinct values of a column as `value`, sorted, and SQL of `value` beside.
+
+        Args:
+            column: its SQL.
+            also: SQL of the second column.
+            most: so many of them at most.
+        """
         with errors_in_one_line(self.name):
             values = self.relation.project(f"{column} AS value").distinct().order("value")
+            values = values if most is None else values.limit(most)
             return values.project(f"value, {also}").fetchnumpy()
 
 

@@ -23,6 +23,9 @@ from prsrank.logs.sql_text import quoted_name
 from prsrank.ragged import ragged_rows
 from prsrank.types import Floats, IdArray, Ints, Longs, Marks
 
+MOST_VALUES = 1_000
+"""A context has no more values than this: every one may get a curve of its own."""
+
 _BLOCK_ROWS = 1_000_000
 
 
@@ -121,9 +124,16 @@ class _KeyedColumns:
         if name == "randomised" and self.source.types[name] == "BOOLEAN":
             column = f"CASE WHEN {column} THEN 'uniform' ELSE '' END"
         column = f"{column}::VARCHAR" if name in _IDS else f"coalesce({column}::VARCHAR, '')"
+        most = None if name in _IDS else MOST_VALUES
         # strings become 64-bit keys; should two meet, another hash is taken
         for hashed in ("hash({})", "hash({} || '1')", "hash({} || '2')"):
-            found = self.source.distinct(column, also=f"{hashed.format('value')} AS key")
+            also = f"{hashed.format('value')} AS key"
+            found = self.source.distinct(column, also=also, most=most and most + 1)
+            if most and len(found["value"]) > most:
+                raise InputError(
+                    f"column {name!r} has more than {most:,} values: a context has few, such as a "
+                    "device; is it an id?"
+                )
             keys = found["key"].view(np.int64)
             if len(code_pairs(keys, np.zeros_like(keys))[1]) == len(keys):
                 return _Keys(hashed.format(column), found["value"], keys)

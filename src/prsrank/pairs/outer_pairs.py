@@ -10,7 +10,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.pairs.fold import PairDraft, SessionConstant
 from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM
-from prsrank.pairs.pair_set import PairDiagnostics, PairSet
+from prsrank.pairs.pair_set import PairDiagnostics, PairSet, check_sum_of_weights
 from prsrank.ragged import list_of_row
 from prsrank.types import Floats, IdArray, Longs, Marks, Reals
 
@@ -53,6 +53,8 @@ class OuterPairs:
                 raise InputError("the weights of pairs must be finite and at least 0")
             values.flags.writeable = False
             object.__setattr__(self, name, values)
+        won = float(self.winning.sum(dtype=np.float64))
+        check_sum_of_weights(won * float(self.losing.max(initial=0.0)))
 
     @classmethod
     def from_relevance(

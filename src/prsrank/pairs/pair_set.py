@@ -19,6 +19,9 @@ from prsrank.ragged import list_of_row, offsets_of
 from prsrank.types import Floats, IdArray, Ints, Longs, Reals
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
 
+# LightGBM and the neural rankers hold gradients, which are sums of weights, in float32.
+_MOST_WEIGHT = float(np.finfo(np.float32).max)
+
 
 @dataclass(frozen=True, repr=False)
 class PairDiagnostics(Shown):
@@ -145,6 +148,7 @@ class PairSet:
             raise InputError(
                 f"{len(self.weights)} weights where the winners need {self.weight_offsets[-1]}"
             )
+        check_sum_of_weights(float(self.weights.sum(dtype=np.float64)))
         for name in ("winner_offsets", "winner_row", "weights", "totals"):
             array = np.ascontiguousarray(getattr(self, name)).view()
             array.flags.writeable = False
@@ -319,6 +323,20 @@ class PairSet:
         distinct = int(np.count_nonzero(self.weights))
         return PairDiagnostics.of(
             self.totals, per_list, self.query_ids, self.winners, distinct, heaviest
+        )
+
+
+def check_sum_of_weights(total: float) -> None:
+    """Raise an InputError for weights whose sums overflow: a ranker would learn nothing from them.
+
+    >>> check_sum_of_weights(1e39)
+    Traceback (most recent call last):
+    prsrank.errors.InputError: the weights of the pairs add up to 1e+39, and rankers hold numbers up to 3.4e+38: check for propensities near 0, and weights of clicks
+    """
+    if not total <= _MOST_WEIGHT:
+        raise InputError(
+            f"the weights of the pairs add up to {total:.2g}, and rankers hold numbers up to "
+            f"{_MOST_WEIGHT:.2g}: check for propensities near 0, and weights of clicks"
         )
 
 

@@ -21,6 +21,7 @@ from prsrank.logs.pieces import Extent, LocalPieces, Pieces
 from prsrank.propensity.curve import MOST_POSITIONS, Propensities
 from prsrank.propensity.shapes import SHAPES, check_shape
 from prsrank.propensity.verdict import FEW_CARRIERS, judge_counts
+from prsrank.threads import one_blas_thread
 from prsrank.types import Floats, Longs
 
 NO_CLICKS = "the log has no clicks at all: propensities cannot be estimated"
@@ -141,6 +142,7 @@ class RawCurve:
         return np.where(np.isfinite(self.log_p), np.maximum(variance, 0.0), np.nan)
 
 
+@one_blas_thread()
 def curve_with_intervals(
     raw: RawCurve, *, options: CurveOptions, method: str, seed: int
 ) -> Propensities:

@@ -7,6 +7,7 @@ of precision times value at each position, position 1 held at 0.
 
 import numpy as np
 
+from prsrank.threads import one_blas_thread
 from prsrank.types import Floats, Marks
 
 
@@ -22,6 +23,7 @@ def linked_to_first(conductance: Floats) -> Marks:
     return np.asarray(part == part[0])
 
 
+@one_blas_thread()
 def solve_grounded(conductance: Floats, flows: Floats, linked: Marks) -> Floats:
     """Return the potentials for each row of flows, that of position 1 being 0.
 

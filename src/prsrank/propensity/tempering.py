@@ -30,6 +30,7 @@ from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING, sampled_queries
 from prsrank.relevance.prior import PriorModel, cross_fitted_prior
 from prsrank.relevance.priors import find_prior
 from prsrank.relevance.tree_prior import TreePrior
+from prsrank.threads import one_blas_thread
 from prsrank.types import Floats, Marks
 
 # Powers are tried that make the curve about as steep as (1/k)^eta for these eta.
@@ -172,6 +173,7 @@ def temper(
     return temper_counts(counted, lists, model=model, prior=prior, seed=seed, threads=threads)
 
 
+@one_blas_thread()
 def temper_counts(
     counted: CountedClicks,
     lists: RankingDataset,

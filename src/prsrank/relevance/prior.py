@@ -16,6 +16,7 @@ from prsrank.clicks.likelihood import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.relevance.workers import ALONE, Workers
+from prsrank.threads import one_blas_thread
 from prsrank.types import Floats, IdArray, Longs, Marks
 
 PARTS = 5
@@ -67,6 +68,7 @@ class PriorModel(Protocol):
         ...
 
 
+@one_blas_thread()
 def cross_fitted_prior(
     dataset: RankingDataset,
     evidence: ClickEvidence,
