@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from prsrank.clicks.cascade import CascadeModel
-from prsrank.clicks.likelihood import PositionClicks, TrustClicks
+from prsrank.clicks.likelihood import ClickEvidence, PositionClicks, TrustClicks
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.clicks.trust import TrustBiasModel
@@ -19,7 +19,13 @@ from prsrank.losses.outer import outer_logistic_loss
 from prsrank.pairs.doubly_robust import doubly_robust_pairs, doubly_robust_relevance
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
-from prsrank.pairs.posterior import DocClicks, posterior, posterior_of_clicks, posterior_pairs
+from prsrank.pairs.posterior import (
+    DocClicks,
+    action_weights,
+    posterior,
+    posterior_of_clicks,
+    posterior_pairs,
+)
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw
 from prsrank.relevance import beta_posterior
@@ -205,6 +211,16 @@ def test_weights_that_are_chance_are_shrunk_to_the_mean(lists: RankingDataset) -
     assert worth.std() < 0.35 * weights.std()
 
 
+def test_weights_are_shrunk_by_credibility() -> None:
+    """Two docs of two clicks each, of weights 1, 3 and 9, 11; and one without a click."""
+    n, total, squares = np.array([[2, 2, 0], [4, 20, 0], [1 + 9, 81 + 121, 0]], np.float64)
+    mean, within = 24 / 4, ((1 - 2) ** 2 + (3 - 2) ** 2 + (9 - 10) ** 2 + (11 - 10) ** 2) / (4 - 2)
+    between = (2 * (2 - mean) ** 2 + 2 * (10 - mean) ** 2 - within) / (4 - (2**2 + 2**2) / 4)
+    m = within / between
+    expected = [(4 + m * mean) / (2 + m), (20 + m * mean) / (2 + m), mean]
+    np.testing.assert_allclose(action_weights(n, total, squares), expected)
+
+
 def weighted_log(lists: RankingDataset) -> ClickLog:
     log = log_of(lists, 2000)
     weights = np.random.default_rng(3).choice([1.0, 10.0], len(log.clicks))
@@ -275,6 +291,14 @@ def test_doubly_robust_relevance_is_unbiased_and_clipped_in_pairs(lists: Ranking
     )
     assert pairs.normalise == "arp"
     assert (pairs.losing <= 1).all()
+
+
+def test_the_clip_of_doubly_robust_relevance_is_of_the_mean_propensity() -> None:
+    hardly = ClickEvidence.of([0, 1], shown=[10], clicked=[1], gain=[0.02], floor=[0.0])
+    # alpha is .02 of ten impressions: .3 + (1 / 10 - .02 * .3) / max(.02, tau)
+    for tau, divisor in ((0.0, 0.02), (0.1, 0.1)):
+        found = doubly_robust_relevance(hardly, [0.3], tau=tau)
+        assert found == pytest.approx([0.3 + (0.1 - 0.006) / divisor])
 
 
 @pytest.mark.parametrize("normalise", [None, "ndcg", "arp"])

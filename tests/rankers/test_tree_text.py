@@ -61,6 +61,7 @@ _DEFECTS = {
     "many leaves": (r"num_leaves=6", "num_leaves=99999999", "values where"),
     "a feature beyond": (r"(split_feature=)\d", r"\g<1>4", "beyond the 4"),
     "more features": (r"max_feature_idx=3", "max_feature_idx=9", "feature_names has 4 values"),
+    "no number of features": (r"max_feature_idx=3", "max_feature_idx=", "idx has 0 values where 1"),
     "a threshold past float64": (r"(threshold=)\S+", r"\g<1>1e999", "threshold cannot|not finite"),
     "a leaf that is no number": (r"(leaf_value=)\S+", r"\1nan", "leaf_value cannot be"),
     "a decision of no kind": (r"(decision_type=)\d+", r"\g<1>12", "decision_type 12"),

@@ -105,6 +105,8 @@ def check_model_text(text: str) -> int:
     if lines[0] != "tree":
         raise InputError("the LightGBM model does not begin with 'tree'")
     header = _entries([line for line in lines[1:] if line != "average_output"], _HEADER, "header")
+    single = {"max_feature_idx": header["max_feature_idx"]}
+    _check_lengths(single, _HEADER, {"one": 1}, "header")
     features = int(header["max_feature_idx"][0]) + 1
     sizes = [int(size) for size in header["tree_sizes"]]
     known = {"one": 1, "features": features, "trees": len(sizes)}
