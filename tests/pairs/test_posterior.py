@@ -2,6 +2,7 @@ import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -324,3 +325,61 @@ def test_own_clicks_count_as_far_as_is_said(lists: RankingDataset) -> None:
         )
     between = found.pairs(own=0.25).losing
     np.testing.assert_allclose(between, 1 - (0.75 * found.prior + 0.25 * found.theta), rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def few(lists: RankingDataset) -> RankingDataset:
+    return lists.select(np.arange(60))
+
+
+def test_options_of_a_ranker_reach_the_pairs(few: RankingDataset) -> None:
+    found = posterior(log_of(few, 500), few, CURVE, prior=PRIOR)
+    pairs = found.pairs(normalise="ndcg", truncation=2, dtype=np.float32)
+    assert (pairs.normalise, pairs.truncation, pairs.winning.dtype) == ("ndcg", 2, np.float32)
+    known = OuterPairs.from_relevance(few, found.theta, normalise="ndcg", truncation=2)
+    np.testing.assert_allclose(pairs.winning, known.winning, rtol=1e-6)
+
+
+def test_a_power_of_the_curve_is_the_curve_of_that_power(few: RankingDataset) -> None:
+    log = log_of(few, 500)
+    clicks = DocClicks.of([log], few, PowerLaw(2.0))
+    halved = posterior_of_clicks(clicks, few, power=0.5, prior=PRIOR)
+    known = posterior(log, few, PowerLaw(1.0), prior=PRIOR)
+    np.testing.assert_allclose(halved.theta, known.theta, rtol=1e-9)
+
+
+@pytest.mark.parametrize("temper", [0.0, 1.0])
+def test_what_the_clicks_say_of_the_curve_is_followed_if_asked_for(
+    few: RankingDataset, temper: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "prsrank.pairs.posterior.temper_counts", lambda *_: SimpleNamespace(followed=0.5)
+    )
+    log = log_of(few, 500)
+    pairs = posterior_pairs(log, few, PowerLaw(2.0), prior=PRIOR, parameters={"temper": temper})
+    known = posterior_pairs(log, few, PowerLaw(1.0 if temper else 2.0), prior=PRIOR)
+    np.testing.assert_allclose(pairs.losing, known.losing, rtol=1e-9)
+
+
+def test_posteriors_are_kept_by_curve_and_shared_by_own(few: RankingDataset) -> None:
+    log, known = log_of(few, 500), {}
+    for eta in (1.0, 2.0):
+        curve = PowerLaw(eta)
+        for own in (1.0, 0.5):
+            given = {"own": own}
+            kept = posterior_pairs(log, few, curve, prior=PRIOR, parameters=given, known=known)
+            anew = posterior_pairs(log, few, curve, prior=PRIOR, parameters=given)
+            np.testing.assert_array_equal(kept.losing, anew.losing)
+    assert len(known) == 2
+
+
+def test_clicks_of_pieces_without_weights_count_one(few: RankingDataset) -> None:
+    log = log_of(few, 500)
+    parts = [piece(log, number, 2) for number in (0, 1)]
+    weights = np.random.default_rng(3).choice([1.0, 10.0], len(parts[0].clicks))
+    mixed = [replace(parts[0], click_weights=weights), parts[1]]
+    plain = [mixed[0], replace(parts[1], click_weights=np.ones(len(parts[1].clicks)))]
+    found, known = (DocClicks.of(logs, few, CURVE).weights for logs in (mixed, plain))
+    assert found is not None
+    assert known is not None
+    np.testing.assert_array_equal(found, known)
