@@ -289,6 +289,11 @@ def test_a_plan_comes_back_from_its_json(tmp_path):
     assert Plan.from_json_dict(plan.to_json_dict(), "m") == plan
 
 
+@pytest.mark.parametrize("holdout", ["query:0.3", "time:0.2", "randomised"])
+def test_the_seed_of_a_plan_is_that_of_its_split(holdout):
+    assert Plan("log.parquet", data=DATA, holdout=holdout, seed=7).split.seed == 7
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

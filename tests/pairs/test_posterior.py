@@ -2,12 +2,13 @@ import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from prsrank.clicks.cascade import CascadeModel
-from prsrank.clicks.likelihood import PositionClicks, TrustClicks
+from prsrank.clicks.likelihood import ClickEvidence, PositionClicks, TrustClicks
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.clicks.trust import TrustBiasModel
@@ -19,7 +20,13 @@ from prsrank.losses.outer import outer_logistic_loss
 from prsrank.pairs.doubly_robust import doubly_robust_pairs, doubly_robust_relevance
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
-from prsrank.pairs.posterior import DocClicks, posterior, posterior_of_clicks, posterior_pairs
+from prsrank.pairs.posterior import (
+    DocClicks,
+    action_weights,
+    posterior,
+    posterior_of_clicks,
+    posterior_pairs,
+)
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw
 from prsrank.relevance import beta_posterior
@@ -205,6 +212,16 @@ def test_weights_that_are_chance_are_shrunk_to_the_mean(lists: RankingDataset) -
     assert worth.std() < 0.35 * weights.std()
 
 
+def test_weights_are_shrunk_by_credibility() -> None:
+    """Two docs of two clicks each, of weights 1, 3 and 9, 11; and one without a click."""
+    n, total, squares = np.array([[2, 2, 0], [4, 20, 0], [1 + 9, 81 + 121, 0]], np.float64)
+    mean, within = 24 / 4, ((1 - 2) ** 2 + (3 - 2) ** 2 + (9 - 10) ** 2 + (11 - 10) ** 2) / (4 - 2)
+    between = (2 * (2 - mean) ** 2 + 2 * (10 - mean) ** 2 - within) / (4 - (2**2 + 2**2) / 4)
+    m = within / between
+    expected = [(4 + m * mean) / (2 + m), (20 + m * mean) / (2 + m), mean]
+    np.testing.assert_allclose(action_weights(n, total, squares), expected)
+
+
 def weighted_log(lists: RankingDataset) -> ClickLog:
     log = log_of(lists, 2000)
     weights = np.random.default_rng(3).choice([1.0, 10.0], len(log.clicks))
@@ -277,6 +294,14 @@ def test_doubly_robust_relevance_is_unbiased_and_clipped_in_pairs(lists: Ranking
     assert (pairs.losing <= 1).all()
 
 
+def test_the_clip_of_doubly_robust_relevance_is_of_the_mean_propensity() -> None:
+    hardly = ClickEvidence.of([0, 1], shown=[10], clicked=[1], gain=[0.02], floor=[0.0])
+    # alpha is .02 of ten impressions: .3 + (1 / 10 - .02 * .3) / max(.02, tau)
+    for tau, divisor in ((0.0, 0.02), (0.1, 0.1)):
+        found = doubly_robust_relevance(hardly, [0.3], tau=tau)
+        assert found == pytest.approx([0.3 + (0.1 - 0.006) / divisor])
+
+
 @pytest.mark.parametrize("normalise", [None, "ndcg", "arp"])
 def test_totals_of_outer_pairs_are_those_of_their_rows(normalise: str | None) -> None:
     sizes = np.array([1, 2, 5, 0, 7, 1, 30])
@@ -300,3 +325,61 @@ def test_own_clicks_count_as_far_as_is_said(lists: RankingDataset) -> None:
         )
     between = found.pairs(own=0.25).losing
     np.testing.assert_allclose(between, 1 - (0.75 * found.prior + 0.25 * found.theta), rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def few(lists: RankingDataset) -> RankingDataset:
+    return lists.select(np.arange(60))
+
+
+def test_options_of_a_ranker_reach_the_pairs(few: RankingDataset) -> None:
+    found = posterior(log_of(few, 500), few, CURVE, prior=PRIOR)
+    pairs = found.pairs(normalise="ndcg", truncation=2, dtype=np.float32)
+    assert (pairs.normalise, pairs.truncation, pairs.winning.dtype) == ("ndcg", 2, np.float32)
+    known = OuterPairs.from_relevance(few, found.theta, normalise="ndcg", truncation=2)
+    np.testing.assert_allclose(pairs.winning, known.winning, rtol=1e-6)
+
+
+def test_a_power_of_the_curve_is_the_curve_of_that_power(few: RankingDataset) -> None:
+    log = log_of(few, 500)
+    clicks = DocClicks.of([log], few, PowerLaw(2.0))
+    halved = posterior_of_clicks(clicks, few, power=0.5, prior=PRIOR)
+    known = posterior(log, few, PowerLaw(1.0), prior=PRIOR)
+    np.testing.assert_allclose(halved.theta, known.theta, rtol=1e-9)
+
+
+@pytest.mark.parametrize("temper", [0.0, 1.0])
+def test_what_the_clicks_say_of_the_curve_is_followed_if_asked_for(
+    few: RankingDataset, temper: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "prsrank.pairs.posterior.temper_counts", lambda *_: SimpleNamespace(followed=0.5)
+    )
+    log = log_of(few, 500)
+    pairs = posterior_pairs(log, few, PowerLaw(2.0), prior=PRIOR, parameters={"temper": temper})
+    known = posterior_pairs(log, few, PowerLaw(1.0 if temper else 2.0), prior=PRIOR)
+    np.testing.assert_allclose(pairs.losing, known.losing, rtol=1e-9)
+
+
+def test_posteriors_are_kept_by_curve_and_shared_by_own(few: RankingDataset) -> None:
+    log, known = log_of(few, 500), {}
+    for eta in (1.0, 2.0):
+        curve = PowerLaw(eta)
+        for own in (1.0, 0.5):
+            given = {"own": own}
+            kept = posterior_pairs(log, few, curve, prior=PRIOR, parameters=given, known=known)
+            anew = posterior_pairs(log, few, curve, prior=PRIOR, parameters=given)
+            np.testing.assert_array_equal(kept.losing, anew.losing)
+    assert len(known) == 2
+
+
+def test_clicks_of_pieces_without_weights_count_one(few: RankingDataset) -> None:
+    log = log_of(few, 500)
+    parts = [piece(log, number, 2) for number in (0, 1)]
+    weights = np.random.default_rng(3).choice([1.0, 10.0], len(parts[0].clicks))
+    mixed = [replace(parts[0], click_weights=weights), parts[1]]
+    plain = [mixed[0], replace(parts[1], click_weights=np.ones(len(parts[1].clicks)))]
+    found, known = (DocClicks.of(logs, few, CURVE).weights for logs in (mixed, plain))
+    assert found is not None
+    assert known is not None
+    np.testing.assert_array_equal(found, known)

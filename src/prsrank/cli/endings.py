@@ -58,9 +58,10 @@ def prompt_endings() -> Iterator[None]:
 
 
 def exit_code() -> int | None:
-    """Return the exit code of the signal that came, after saying so; None if none came."""
+    """Return the exit code of the signal that came, after clearing away and saying so; or None."""
     if not received:
         return None
+    discard_drafts()
     _say(received[0])
     return 128 + received[0]
 

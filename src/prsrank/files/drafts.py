@@ -26,6 +26,8 @@ _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 _open_drafts: "dict[Path, _Workspace]" = {}
+# where this process may have made a folder that it had no time to note
+_targets: set[Path] = set()
 # held while a draft takes its name: `discard_drafts` must not remove what is being renamed
 _replacing = threading.RLock()
 
@@ -47,6 +49,7 @@ def atomic_output(path: str | os.PathLike[str], *, folder: bool = False) -> Iter
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         recover(target)
+        _targets.add(target)
         workspace = _Workspace.make(target)
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error.strerror}") from error
@@ -101,6 +104,9 @@ def discard_drafts() -> None:
     _replacing.acquire(timeout=60)  # never given back
     for workspace in list(_open_drafts.values()):
         workspace.discard()
+    # a signal may come between the making of a folder and its note, or in its removal
+    for target in _targets:
+        recover(target)
 
 
 @dataclass(frozen=True)
@@ -221,12 +227,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     Folders that are not there yet are not made.
     """
     target = Path(path)
-    parents = (parent for parent in target.absolute().parents if parent.exists())
+    beside = next(parent for parent in target.absolute().parents if parent.exists()) / target.name
+    _targets.add(beside)
+    recover(beside)
     try:
         # permission bits do not tell of read-only disks, and do not bind everybody; what a killed
         # process leaves of it goes with the drafts of this target
         prefix = f".{target.name}{_MARK}"
-        with tempfile.TemporaryDirectory(prefix=prefix, dir=next(parents)):
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=beside.parent):
             pass
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error.strerror}") from error

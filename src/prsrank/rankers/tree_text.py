@@ -105,6 +105,8 @@ def check_model_text(text: str) -> int:
     if lines[0] != "tree":
         raise InputError("the LightGBM model does not begin with 'tree'")
     header = _entries([line for line in lines[1:] if line != "average_output"], _HEADER, "header")
+    single = {"max_feature_idx": header["max_feature_idx"]}
+    _check_lengths(single, _HEADER, {"one": 1}, "header")
     features = int(header["max_feature_idx"][0]) + 1
     sizes = [int(size) for size in header["tree_sizes"]]
     known = {"one": 1, "features": features, "trees": len(sizes)}
@@ -128,7 +130,11 @@ def _blocks(text: bytes, sizes: Sequence[int]) -> Iterator[list[str]]:
         first, *lines = block.decode(errors="replace").split("\n")
         if first != f"Tree={number}" or not block.endswith(b"\n"):
             raise InputError(f"tree {number} of the LightGBM model is not where tree_sizes says")
-        yield [line for line in lines if line]
+        # LightGBM stops reading a tree at an empty line, and may abort for what it then lacks
+        lines = "\n".join(lines).rstrip("\n").split("\n")
+        if "" in lines:
+            raise InputError(f"tree {number} of the LightGBM model has an empty line")
+        yield lines
     if not text[at:].startswith(_END):
         raise InputError("the trees of the LightGBM model do not end where tree_sizes says")
 
