@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from prsrank.errors import InputError, shortened
 from prsrank.logs.event_source import EVENTS, REQUIRED, EventSource, nearest_column
+from prsrank.logs.mapping import CLIENTS
 from prsrank.logs.row_rules import (
     MAX_POSITION,
     click_sql,
@@ -24,7 +25,6 @@ TOP = 10
 FEATURE_BLOCK = 64
 """So many features go into one query: what a query costs grows faster than its columns."""
 
-_CLIENTS = ("client_id", "user_id")
 _SESSIONS, _LISTS, _CELLS = "prsrank_sessions", "prsrank_lists", "prsrank_cells"
 
 
@@ -117,7 +117,7 @@ class EventTables:
     @property
     def client(self) -> str | None:
         """The column that names clients, if there is one."""
-        return next((name for name in _CLIENTS if name in self.source.types), None)
+        return next((name for name in CLIENTS if name in self.source.types), None)
 
     def example(self, condition: str) -> str:
         """Return words that name the first event for which a condition holds."""

@@ -14,6 +14,7 @@ from prsrank.evaluation.rank_values import RankValue, find_rank_value
 from prsrank.evaluation.results import ALL, AT_OTHERS, AT_TOP, LOGGED
 from prsrank.evaluation.weight_diagnostics import WeightSums
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.events import check_few_values
 from prsrank.logs.features import original_queries
 from prsrank.logs.units import UnitSums, id_keys, units_of
 from prsrank.pairs.log_on_lists import PropensitySource
@@ -286,5 +287,6 @@ def _parts(statistics: ClickStatistics, by: str | None) -> Iterator[tuple[str, L
         raise InputError(
             f"context {by!r} is not in the log (it has: {', '.join(contexts) or 'none'})"
         )
+    check_few_values(by, len(contexts[by].values))
     for code, value in enumerate(contexts[by].values):
         yield f"{by}={value}", *statistics.counts(contexts[by].codes == code)

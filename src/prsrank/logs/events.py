@@ -19,6 +19,7 @@ from prsrank.logs.distinct import (
 )
 from prsrank.logs.event_source import LogSource, check_columns, check_rows, open_frame
 from prsrank.logs.fetched_checks import check_fetched
+from prsrank.logs.mapping import CLIENTS
 from prsrank.logs.sql_text import quoted_name
 from prsrank.ragged import ragged_rows
 from prsrank.types import Floats, IdArray, Ints, Longs, Marks
@@ -27,6 +28,15 @@ MOST_VALUES = 1_000
 """A context has no more values than this: every one may get a curve of its own."""
 
 _BLOCK_ROWS = 1_000_000
+
+
+def check_few_values(context: str, count: int) -> None:
+    """Raise an InputError for a context with so many values that it must be an id."""
+    if count > MOST_VALUES:
+        raise InputError(
+            f"column {context!r} has more than {MOST_VALUES:,} values: a context has few, such as a "
+            "device; is it an id?"
+        )
 
 
 def from_frame(frame: object, *, contexts: Sequence[str] = (), whole: bool = True) -> ClickLog:
@@ -124,16 +134,13 @@ class _KeyedColumns:
         if name == "randomised" and self.source.types[name] == "BOOLEAN":
             column = f"CASE WHEN {column} THEN 'uniform' ELSE '' END"
         column = f"{column}::VARCHAR" if name in _IDS else f"coalesce({column}::VARCHAR, '')"
-        most = None if name in _IDS else MOST_VALUES
+        most = None if name in (*_IDS, *CLIENTS) else MOST_VALUES
         # strings become 64-bit keys; should two meet, another hash is taken
         for hashed in ("hash({})", "hash({} || '1')", "hash({} || '2')"):
             also = f"{hashed.format('value')} AS key"
             found = self.source.distinct(column, also=also, most=most and most + 1)
-            if most and len(found["value"]) > most:
-                raise InputError(
-                    f"column {name!r} has more than {most:,} values: a context has few, such as a "
-                    "device; is it an id?"
-                )
+            if most:
+                check_few_values(name, len(found["value"]))
             keys = found["key"].view(np.int64)
             if len(code_pairs(keys, np.zeros_like(keys))[1]) == len(keys):
                 return _Keys(hashed.format(column), found["value"], keys)

@@ -13,6 +13,8 @@ from prsrank.logs.event_source import OPTIONAL, REQUIRED
 
 MEANINGS = (*REQUIRED, *OPTIONAL, "client_id", "action")
 _IDS = ("query_id", "session_id", "doc_id", "client_id")
+CLIENTS = ("client_id", "user_id")
+"""Columns that name clients, where a log has one."""
 DUPLICATES = ("error", "first")
 _READING = ("nulls", "decimal", "duplicates")
 _KEYS = ("columns", "actions", "features", "positions_from", "context", "random", *_READING)

@@ -14,12 +14,12 @@ from prsrank.fit.engine import METRIC
 from prsrank.fit.local import LocalEngine, LocalLog
 from prsrank.fit.manifest import is_fit, judged_model, read_manifest
 from prsrank.fit.plan import Plan
-from prsrank.logs.mapping import LogMapping
+from prsrank.logs.mapping import CLIENTS, LogMapping
 from prsrank.logs.sources import frame_file, is_path, log_name
 from prsrank.logs.split import RANDOMISED
 from prsrank.monitor.reference import Reference, measure
 from prsrank.monitor.state import FORMAT, STATE, State, read_state
-from prsrank.monitor.summary import CLIENTS, Gain, Watched, summarise
+from prsrank.monitor.summary import Gain, Watched, summarise
 from prsrank.monitor.verdict import FINE, Window, judge
 from prsrank.monitor.windows import check_every, cut
 from prsrank.notebook import Chart, Columns, Shown

@@ -14,6 +14,7 @@ from prsrank.fit.local import LocalLog
 from prsrank.fit.plan import Plan
 from prsrank.fit.verdict import FEWEST_JUDGED
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.mapping import CLIENTS
 from prsrank.logs.sources import open_events
 from prsrank.monitor.curves import Curve, Power, estimated_curve, likelihood_power
 from prsrank.monitor.ratios import Ratio
@@ -22,9 +23,6 @@ from prsrank.monitor.windows import time_span
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.rankers.base import Ranker
 from prsrank.types import Floats
-
-CLIENTS = ("client_id", "user_id")
-"""Columns that name clients, where a log has one."""
 
 _MODEL = "model"
 _RATIOS = {

@@ -8,6 +8,7 @@ from scipy.special import ndtri
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.events import check_few_values
 from prsrank.propensity.curve import MOST_POSITIONS, Propensities
 from prsrank.propensity.verdict import verdict_of
 from prsrank.types import Estimator, Floats
@@ -39,6 +40,7 @@ def estimate_by_context(
         known = ", ".join(log.contexts) or "none"
         raise InputError(f"the log has no context column '{context}'; there are: {known}")
     column = log.contexts[context]
+    check_few_values(context, len(column.values))
     shared = estimator.estimate(log, dataset=dataset, seed=seed)
     own = {}
     for code, value in enumerate(column.values):
