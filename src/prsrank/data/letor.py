@@ -1,28 +1,23 @@
 """Reader of LETOR / SVMlight text: `<label> qid:<id> [cost:<c>] <feature>:<value> ... # comment`."""
 
-import gzip
-import lzma
 import mmap
 import os
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.data import letor_lines as lines
 from prsrank.data.dataset import RankingDataset, check_id_lengths, id_array
+from prsrank.data.line_blocks import blocks_of_lines
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
 from prsrank.ragged import offsets_of
 from prsrank.threads import map_in_order
 from prsrank.types import Bytes, IdArray, Longs, Reals
 
-_BLOCK = 8 << 20
-_MOST_LINE = 32 << 20
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -71,7 +66,7 @@ def read_letor(
     done = 0
     for path in map(existing_file, paths):
         line = 0
-        for block in map_in_order(reader.parse, _texts(path), threads=threads):
+        for block in map_in_order(reader.parse, blocks_of_lines(path), threads=threads):
             if block.error is not None and block.column == 0:  # of all its lines, not of one
                 raise InputError(f"{path}: {block.error}")
             if block.error is not None:
@@ -89,7 +84,7 @@ def read_letor(
 
 def first_lines(file: Path, count: int) -> list[str]:
     """Return the first lines of a text, unpacked, as they are."""
-    for text in _texts(file):
+    for text in blocks_of_lines(file):
         return bytes(text[: 1 << 20]).decode(errors="replace").splitlines()[:count]
     return []
 
@@ -203,77 +198,6 @@ def _doc_ids(text: Bytes, spans: Longs) -> npt.NDArray[np.bytes_]:
     ids = np.zeros((len(spans), longest), np.uint8)
     lines.copy_spans(text, spans, ids)
     return ids.view(f"S{longest}")[:, 0]
-
-
-def _texts(path: Path) -> Iterator[Bytes]:
-    """The file's text in blocks of whole lines."""
-    if path.suffix in _UNPACKERS:
-        yield from _unpacked(path)
-    elif path.stat().st_size:
-        text = np.memmap(path, np.uint8, mode="r")
-        start = 0
-        while start < len(text):
-            end = min(start + _BLOCK, len(text))
-            while end < len(text) and text[end - 1] != ord("\n"):
-                _check_line(path, end - start - _BLOCK)
-                tail = bytes(text[end : end + 65536]).find(b"\n")
-                end = end + tail + 1 if tail >= 0 else min(end + 65536, len(text))
-            yield text[start:end]
-            start = end
-
-
-def _unpacked(path: Path) -> Iterator[Bytes]:
-    rest = b""
-    try:
-        for piece in _UNPACKERS[path.suffix](path):
-            cut = piece.rfind(b"\n") + 1
-            if cut:
-                yield np.frombuffer(rest + piece[:cut], np.uint8)
-                rest = piece[cut:]
-            else:
-                rest += piece
-                _check_line(path, len(rest))
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        raise InputError(f"{path}: cannot be unpacked, damaged or cut short: {error}") from error
-    if rest:
-        yield np.frombuffer(rest, np.uint8)
-
-
-def _check_line(path: Path, length: int) -> None:
-    if length > _MOST_LINE:
-        raise InputError(f"{path}: a line has more than {_MOST_LINE >> 20} MiB")
-
-
-def _read_pieces(stream: BinaryIO | gzip.GzipFile | lzma.LZMAFile) -> Iterator[bytes]:
-    with stream:
-        while piece := stream.read(_BLOCK):
-            yield piece
-
-
-def _zst_pieces(path: Path) -> Iterator[bytes]:
-    import zstandard
-
-    decoder = None
-    try:
-        for packed in _read_pieces(path.open("rb")):
-            for start in range(0, len(packed), 1 << 18):
-                part = packed[start : start + (1 << 18)]
-                while part:
-                    decoder = decoder or zstandard.ZstdDecompressor().decompressobj()
-                    yield decoder.decompress(part)
-                    part = decoder.unused_data if decoder.eof else b""
-                    decoder = None if decoder.eof else decoder
-    except zstandard.ZstdError as error:
-        raise EOFError(str(error)) from error
-    if decoder is not None:
-        raise EOFError("the last frame has no end")
-
-
-_UNPACKERS: dict[str, Callable[[Path], Iterable[bytes]]] = {
-    ".gz": lambda path: _read_pieces(gzip.GzipFile(path)),
-    ".xz": lambda path: _read_pieces(lzma.LZMAFile(path)),  # noqa: SIM115 - closed in there
-    ".zst": _zst_pieces,
-}
 
 
 def _assemble(
