@@ -39,8 +39,8 @@ VERDICTS = {"audit", "fit", "propensity"}
 # whole fits and experiments, one after the other
 SPARK = DOCS / "spark.md"
 SLOW = {DOCS / "tutorial.md", DOCS / "commands" / "reproduce.md", SPARK}
-# its sections are rivals, each with a test of its own (test_python_pages.py)
-ELSEWHERE = {DOCS / "drop-in.md"}
+# tests of their own run these and look at what comes out (test_python_pages.py)
+ELSEWHERE = {DOCS / "drop-in.md", DOCS / "python.md"}
 
 
 def blocks(page):
