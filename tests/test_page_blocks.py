@@ -39,8 +39,8 @@ VERDICTS = {"audit", "fit", "propensity"}
 # whole fits and experiments, one after the other
 SPARK = DOCS / "spark.md"
 SLOW = {DOCS / "tutorial.md", DOCS / "commands" / "reproduce.md", SPARK}
-# its sections are rivals, each with a test of its own (test_python_pages.py)
-ELSEWHERE = {DOCS / "drop-in.md"}
+# tests of their own run these and look at what comes out (test_python_pages.py)
+ELSEWHERE = {DOCS / "drop-in.md", DOCS / "python.md"}
 
 
 def blocks(page):
@@ -132,23 +132,23 @@ def to_run(page):
     return [block[1:] for block in blocks(page) if not block[0] and block[1] in RUN]
 
 
-def start_java_here():
-    """Leave a Java that tests before this one started: it keeps the folder that it was started in."""
+def start_java_here(folder, monkeypatch):
+    """Leave a Java that tests before this one started, which keeps its folder; and let it be small."""
     require_spark()
     from pyspark import SparkContext
 
     if SparkContext._gateway is not None:
         SparkContext._gateway.shutdown()
         SparkContext._gateway = SparkContext._jvm = None
+    settings = "".join(f"{name} {value}\n" for name, value in SPARK_SMALL.items())
+    (folder / "spark-defaults.conf").write_text(settings)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(folder))
 
 
 def spark_session():
     from pyspark.sql import SparkSession
 
-    started = SparkSession.builder.master("local[2]")
-    for name, value in SPARK_SMALL.items():
-        started = started.config(name, value)
-    return started.getOrCreate()
+    return SparkSession.builder.master("local[2]").getOrCreate()
 
 
 def pages_to_run():
@@ -166,7 +166,7 @@ def test_blocks_run(page, inputs, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(prsrank.fit, "fit_log", partial(prsrank.fit.fit_log, trials=1, trees=5))
     if page == SPARK:
-        start_java_here()
+        start_java_here(tmp_path, monkeypatch)
     known = page_inputs.names() if "```python" in page.read_text() else {}
     for language, text, before in to_run(page):
         RUN[language](text, before, known)
