@@ -1,12 +1,12 @@
 """False alarms of prsrank monitor, and how soon it finds changes: the table of docs/commands/monitor.md.
 
-    python benchmarks/monitor.py --out monitor.jsonl [--logs 200] [--changed 40] [--seed 0]
+    python benchmarks/monitor.py --out monitor.jsonl [--logs 200] [--changed 40] [--seed 0] [--first 3]
 
 Each log draws queries and sessions of its own from a population of lists, clicked by the
 position-based model (eta 1, mu 0.1). Ten logs share a model, a curve and the log that both were trained on;
 half of a log's queries are new to it. Stationary logs have two windows, numbered 1 and 2. Changed logs
-have up to two windows after the change, numbered 3 and 4, as if two quiet ones had come before: the level is
-that much stricter. What was measured is appended to --out, one JSON object a log; a run that is started again goes on
+have up to two windows after the change, numbered from --first on, as if quiet ones had come before: the
+level is that much stricter. What was measured is appended to --out, one JSON object a log; a run that is started again goes on
 where it ended. Thresholds were chosen on the logs of --seed 100 and 101.
 """
 
@@ -60,7 +60,6 @@ SETUPS = (
 )
 CHANGES = ("steeper curve", "ranker swapped", "positions lost", "feature rescaled", "bots")
 LOGS_PER_REFERENCE = 10
-FIRST_CHANGED = 3
 
 
 class Population:
@@ -192,13 +191,12 @@ def _rescaled(lists: RankingDataset, name: str) -> RankingDataset:
 
 
 def one_log(
-    setup: Setup, population: Population, trained: Trained, change: str, seed: int
+    setup: Setup, population: Population, trained: Trained, change: str, seed: int, first: int
 ) -> dict[str, Any]:
     """Return the verdicts of a log's windows, with the checks that raised an alarm."""
     watched = trained.reference.watching(trained.watched)
-    first, count = (FIRST_CHANGED, 2) if change else (1, 2)
     found = []
-    for number in range(first, first + count):
+    for number in (first, first + 1):
         part = window(setup, population, trained, change, 10 * seed + number)
         one = judge(summarise(part, watched, str(number)), trained.reference, number)
         found.append({"verdict": one.verdict, "checks": [r.check for r in one.reasons]})
@@ -221,7 +219,7 @@ def jobs(logs: int, changed: int) -> Iterator[tuple[int, str, int]]:
                 yield number, change, log
 
 
-def run(out: Path, logs: int, changed: int, seed: int) -> None:
+def run(out: Path, logs: int, changed: int, seed: int, first: int) -> None:
     """Measure the logs that are not in the journal yet."""
     done = {tuple(one["log"]) for one in _journal(out)}
     populations: dict[str, Population] = {}
@@ -239,7 +237,9 @@ def run(out: Path, logs: int, changed: int, seed: int) -> None:
             trained = {key: train(setup, populations[setup.shape], base + key[1])}
         started = time.perf_counter()
         own = base + 100 * (1 + number) + 10 * (["", *CHANGES].index(change))
-        found = one_log(setup, populations[setup.shape], trained[key], change, own)
+        found = one_log(
+            setup, populations[setup.shape], trained[key], change, own, first if change else 1
+        )
         found |= {"log": [setup_number, change, number]}
         found["seconds"] = round(time.perf_counter() - started, 2)
         with out.open("a") as file:
@@ -283,9 +283,10 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=200, help="stationary logs")
     parser.add_argument("--changed", type=int, default=40, help="logs of each change")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=3, help="number of the first changed window")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    run(given.out, given.logs, given.changed, given.seed)
+    run(given.out, given.logs, given.changed, given.seed, given.first)
     for line in (*table(given.out), "", *reasons(given.out)):
         print(line)
 
