@@ -94,7 +94,7 @@ def test_many_blocks_keep_the_order(tmp_path, monkeypatch):
     frame = pd.DataFrame(
         {
             "query_id": np.repeat(rng.integers(7, size=sessions), 3),
-            "session_id": np.repeat(rng.permutation(sessions), 3),
+            "session_id": np.repeat(np.arange(sessions) + 7, 3),
             "doc_id": np.tile(["a", "b", "c"], sessions),
             "position": np.tile([1, 2, 3], sessions),
             "click": rng.random(3 * sessions) < 0.3,

@@ -88,8 +88,9 @@ def test_rows_come_back_as_they_were(strings):
     expected["timestamp"] = pd.to_datetime(expected["timestamp"], unit="us")
     found = rows_of(log).sort_values(order, ignore_index=True)
     pd.testing.assert_frame_equal(found[frame.columns], expected, check_dtype=False)
-    firsts = frame.drop_duplicates(["query_id", "session_id"])["session_id"]
-    assert log.session_ids.tolist() == firsts.tolist()
+    sessions = frame[["session_id", "query_id"]].drop_duplicates()
+    sessions = sessions.sort_values(["session_id", "query_id"])
+    assert log.session_ids.tolist() == sessions["session_id"].tolist()
 
 
 def test_equal_rankings_are_stored_once():

@@ -410,3 +410,16 @@ def test_options_are_checked(csv):
     with pytest.raises(InputError, match="MEANING=COLUMN"):
         LogMapping().with_columns(["query_id"])
     assert read_click_log(csv).equals(read_log(csv)[0])
+
+
+def test_a_log_larger_than_the_memory_named_is_refused(tmp_path, monkeypatch):
+    file = tmp_path / "log.csv"
+    file.write_text("query_id,session_id,doc_id,position,click\n1,1,1,1,0\n1,1,2,2,1\n")
+    assert read_click_log(file, memory="100MB").sessions == 1
+    monkeypatch.setattr("prsrank.logs.reading.BYTES_PER_EVENT", 60_000_000)
+    assert read_click_log(file).sessions == 1
+    message = "2 events take about 0.1 GB in one piece, more than the memory allowed"
+    with pytest.raises(InputError, match=message):
+        read_click_log(file, memory="100MB")
+    with pytest.raises(InputError, match=message):
+        read_log(file, memory="100MB")

@@ -246,7 +246,7 @@ class ClickLog(Shown):
         return split_by_time(self, at=at, share=share)
 
     def equals(self, other: "ClickLog") -> bool:
-        """Tell whether two logs say the same: same sessions in the same order.
+        """Tell whether two logs say the same: the same sessions, whatever their order.
 
         How queries, docs and rankings are numbered does not matter, nor does what no
         session shows.

@@ -97,7 +97,9 @@ def split_by_time(
 
 
 def merge(logs: "Sequence[ClickLog]") -> "ClickLog":
-    """Put the sessions of several logs behind one another; queries and docs meet by their ids.
+    """Put the sessions of several logs together; queries and docs meet by their ids.
+
+    They are behind one another where they have no ids, else sorted by them.
 
     What only some of the logs have (propensities, session ids, times, a context) is left
     out. Integer ids become strings if any log has string ids.
@@ -156,11 +158,11 @@ def merge(logs: "Sequence[ClickLog]") -> "ClickLog":
 def canonical(log: "ClickLog") -> "ClickLog":
     """Return the same log in the one order that readers give.
 
-    Queries are sorted by id, each query's docs by id, designs by name, and contexts'
-    values too; equal rankings are stored once, in the order in which sessions first show
-    them. Queries and docs that no session shows are left out.
+    Sessions are sorted by id, then query; queries by id, each query's docs by id, designs by
+    name, and contexts' values too; equal rankings are stored once, in the order in which sessions
+    first show them. Queries and docs that no session shows are left out.
     """
-    log = select(log, np.arange(log.sessions))
+    log = select(log, _session_order(log))
     query_ids, query_of = _sorted_ids(log.query_ids)
     names, name_of_doc = _sorted_ids(log.doc_ids)
     ranking_query = query_of[log.ranking_query]
@@ -194,6 +196,13 @@ def canonical(log: "ClickLog") -> "ClickLog":
         session_ids=None if _is_numbering(log.session_ids) else log.session_ids,
         contexts={name: _sorted_values(context) for name, context in log.contexts.items()},
     )
+
+
+def _session_order(log: "ClickLog") -> Longs:
+    if log.session_ids is None:
+        return np.arange(log.sessions)
+    query = _sorted_ids(log.query_ids)[1][log.ranking_query][log.session_ranking]
+    return np.lexsort((query, _sorted_ids(log.session_ids)[1]))
 
 
 def same(one: "ClickLog", other: "ClickLog") -> bool:

@@ -13,9 +13,12 @@ from prsrank.logs.events import from_source
 from prsrank.logs.features import lists_of_log, lists_of_table, split_lists
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sources import check_unmapped, frame_file, is_path, open_events
-from prsrank.logs.tables import connected, named_errors
+from prsrank.logs.tables import connected, memory_limit, named_errors
 
 LISTS = ("query", "session")
+
+BYTES_PER_EVENT = 90
+"""About what making a log of events takes at its peak, measured."""
 
 
 def read_click_log(
@@ -46,6 +49,7 @@ def read_click_log(
     if found is not None:
         return found
     with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
+        _check_fits(source, memory)
         return click_log(source if contexts is None else replace(source, contexts=tuple(contexts)))
 
 
@@ -86,6 +90,7 @@ def read_log(
     with frame_file(given, "the table of features") as table:
         if found is None:
             with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
+                _check_fits(source, memory)
                 return log_and_lists(source, mapping=mapping, features=table, lists=lists)
         if table is None:
             return found, None
@@ -94,6 +99,19 @@ def read_log(
             open_frame({"query_id": found.query_ids}, connection) as queries,
         ):
             return found, lists_of_table(queries, table, mapping=mapping)
+
+
+def _check_fits(source: LogSource, memory: str | None) -> None:
+    """Raise an InputError for a log that would take more than the memory that was named."""
+    if memory is None:
+        return
+    (rows,) = source.total("count(*)")
+    need, allowed = rows * BYTES_PER_EVENT, memory_limit(source.connection)
+    if need > allowed:
+        raise InputError(
+            f"{source.name}: {rows:,} events take about {need / 1e9:.1f} GB in one piece, more than "
+            f"the memory allowed ({memory}); 'audit', 'propensity' and 'fit' read in pieces"
+        )
 
 
 def ready_log(

@@ -17,13 +17,10 @@ from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.event_source import check_columns, check_rows, errors_in_one_line, source_of
 from prsrank.logs.features import ORIGINAL_QUERY
 from prsrank.logs.pieces import LocalPieces
-from prsrank.logs.reading import click_log
+from prsrank.logs.reading import BYTES_PER_EVENT, click_log
 from prsrank.logs.sources import LogSource
 from prsrank.logs.sql_text import quoted_name
 from prsrank.logs.tables import memory_limit
-
-BYTES_PER_EVENT = 90
-"""About what making a log of events takes at its peak, measured."""
 
 
 def read_in_pieces(
