@@ -90,3 +90,12 @@ def test_demo_tells_the_whole_story(prsrank, tmp_path):
     page = (tmp_path / "demo" / "report.html").read_text()
     assert "Rankers against production" in page
     assert f"{table['linear, prs']['gain']:+.3f}" in page
+
+
+def test_a_column_whose_name_is_not_utf_8_is_one_line(prsrank, tmp_path):
+    log = tmp_path / "log.parquet"
+    assert prsrank("simulate", "synthetic:mq2007:20", "--clicks", 50, "--out", log)[0] == 0
+    log.write_bytes(log.read_bytes().replace(b"position", b"\xff\xfe\xfdition"))
+    code, _, errors = prsrank("audit", log)
+    assert code == 2
+    assert errors.count("\n") == 1
