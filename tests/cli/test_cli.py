@@ -102,3 +102,12 @@ def test_demo_tells_the_whole_story(prsrank, tmp_path):
     scores = load_ranker(fitted / "judged" / "naive").score(test.features)
     values = metric("ndcg@10")(test.relevance, scores, test.offsets)
     assert table["naive"]["ndcg@10"] == pytest.approx(average(values).mean)
+
+
+def test_a_column_whose_name_is_not_utf_8_is_one_line(prsrank, tmp_path):
+    log = tmp_path / "log.parquet"
+    assert prsrank("simulate", "synthetic:mq2007:20", "--clicks", 50, "--out", log)[0] == 0
+    log.write_bytes(log.read_bytes().replace(b"position", b"\xff\xfe\xfdition"))
+    code, _, errors = prsrank("audit", log)
+    assert code == 2
+    assert errors.count("\n") == 1

@@ -49,6 +49,14 @@ def test_the_first_method_decides(prsrank, folder):
     assert "harvest: not identified" in text
 
 
+def test_the_printed_curve_begins_at_position_1(prsrank, folder):
+    _, text, _ = prsrank("propensity", folder / "log.parquet", "--method", "known", "--eta", 1)
+    rows = [line.split()[:2] for line in text.splitlines()[2:]]
+    assert [(int(position), float(p)) for position, p in rows] == [
+        (1, 1.0), (2, 0.5), (3, pytest.approx(1 / 3, abs=0.001))
+    ]  # fmt: skip
+
+
 def test_every_curve_of_a_context_is_printed_and_drawn(prsrank, folder, tmp_path):
     plot = tmp_path / "p.svg"
     options = ("propensity", folder / "log.parquet", "--method", "harvest", "--context", "device")

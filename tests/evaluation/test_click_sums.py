@@ -83,3 +83,18 @@ def test_lists_of_one_query_are_one_unit(data, log):
     assert (len(apart.keys), len(together.keys)) == (log.queries, len(np.unique(numbers // 3)))
     np.testing.assert_allclose(together.values.sum(axis=0), apart.values.sum(axis=0))
     assert together.sessions.sum() == log.sessions
+
+
+def test_pieces_of_unlike_depth_keep_every_position(data):
+    """The first piece shows fewer positions than the second, and the other way round."""
+    deep, flat = (
+        simulate_clicks(data, data.labels, PositionBasedModel(cutoff=k), sessions=80)
+        for k in (9, 2)
+    )
+    sums = [sum_clicks(one, data, PowerLaw(1), {}, metrics=METRICS) for one in (deep, flat)]
+    for pair in (sums, sums[::-1]):
+        both = pair[0] + pair[1]
+        for name in ("position_shown", "position_clicks"):
+            counts = [getattr(one, name) for one in sums]
+            expected = counts[0] + np.pad(counts[1], (0, len(counts[0]) - len(counts[1])))
+            np.testing.assert_array_equal(getattr(both, name), expected)

@@ -148,6 +148,15 @@ def test_lists_of_one_query_are_in_one_part(split_lists_log, holdout):
     assert total + parts.dropped_sessions == log.sessions
 
 
+def test_a_query_with_many_lists_counts_once(split_lists_log):
+    """Held out is a share of the queries, not of their lists, of which one query has but one."""
+    file, mapping, log, queries_of = split_lists_log
+    plan = Plan(str(file), mapping=mapping, lists="session", holdout="query:0.3")
+    held_out = sessions(split_log(log, plan).held_out)
+    queries = {queries_of[time] for time in held_out.session_times.tolist()}
+    assert len(queries) == round(0.3 * len(set(queries_of.values())))
+
+
 def test_without_split_lists_a_number_in_an_id_means_nothing(split_lists_log):
     _, _, log, queries_of = split_lists_log
     parts = split_log(log, Plan("log", data=DATA))

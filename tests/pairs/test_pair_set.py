@@ -19,6 +19,7 @@ from prsrank.losses.logistic import logistic_loss
 from prsrank.pairs import log_on_lists as shown_lists
 from prsrank.pairs.click_counts import ClickCounts
 from prsrank.pairs.click_sets import ClickSets
+from prsrank.pairs.fold_kernels import LARGEST, PAIRS, SQUARES, SUM
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
@@ -462,6 +463,21 @@ def test_merge_adds_weights(rng):
     expected = [0.5 * a + 3 * b for a, b in zip(*map(dense, parts), strict=True)]
     assert_same(dense(merged), expected)
     assert merged.diagnostics().pairs == sum(part.diagnostics().pairs for part in parts)
+
+
+@pytest.mark.parametrize("scales", [(2.0, 3.0), (5.0, 0.1)])
+def test_merged_totals_are_those_of_the_scaled_pairs(scales):
+    data, log = random_log(np.random.default_rng(2), sessions=200)
+    parts = [PairSet.from_log(log, data, CURVE, "ips"), PairSet.from_labels(data)]
+    merged = PairSet.merge(parts, scales).totals
+    one, other = (part.totals for part in parts)
+    a, b = scales
+    np.testing.assert_allclose(merged[:, PAIRS], one[:, PAIRS] + other[:, PAIRS])
+    np.testing.assert_allclose(merged[:, SUM], a * one[:, SUM] + b * other[:, SUM])
+    squares = a**2 * one[:, SQUARES] + b**2 * other[:, SQUARES]
+    np.testing.assert_allclose(merged[:, SQUARES], squares)
+    largest = np.maximum(a * one[:, LARGEST], b * other[:, LARGEST])
+    np.testing.assert_allclose(merged[:, LARGEST], largest)
 
 
 def test_merge_of_shards_equals_the_whole():

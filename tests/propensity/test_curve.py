@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from prsrank.errors import InputError
-from prsrank.propensity.curve import PowerLaw, Propensities, parse_propensity, power_law
+from prsrank.propensity.curve import (
+    PowerLaw,
+    Propensities,
+    covering,
+    parse_propensity,
+    power_law,
+)
 
 
 def curve(p=(1.0, 0.5, np.nan), **changes):
@@ -133,3 +139,12 @@ def test_notes_of_other_programs_are_passed_over(tmp_path):
     )
     curve = Propensities.load(tmp_path / "p.json")
     assert curve.at([2], context="tv").tolist() == [0.2]
+
+
+def test_position_1_is_known_whatever_its_clicks():
+    p = [1.0, 0.5, 0.4]
+    found = covering(Propensities(p, p, p, [3, 50, 40], "identified", "swap"), 4)
+    assert found.propensity.tolist() == [1, 0.5, 0.4, 0.4]
+    assert found.clicks.tolist() == [3, 50, 40, 0]
+    assert found.low[0] == found.high[0] == 1
+    assert "positions 4: taken as the position above" in found.verdict

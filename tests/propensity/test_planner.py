@@ -25,6 +25,17 @@ def test_shuffle_by_hand():
     assert plan.to_json_dict()["design"] == "uniform"
 
 
+def test_a_swap_by_hand():
+    # docs of relevance 0.4 and 0.2 change places in half of the sessions: mean 0.3 at each
+    plan = plan_experiment(
+        [0.4, 0.1], position=2, precision=0.2, design="pivot", k=2, curve=PowerLaw(1)
+    )
+    here, first, both = 0.5 * 0.3, 0.3, 0.5 * 0.08
+    variance = 1 / here + 1 / first - 2 * both / here / first
+    assert plan.sessions == np.ceil((Z / 0.2) ** 2 * variance)
+    assert plan.clicks_at_position == pytest.approx(plan.sessions * here)
+
+
 def test_half_the_precision_takes_four_times_the_sessions():
     coarse, fine = (
         plan_experiment(

@@ -150,6 +150,8 @@ def refusal(error: Exception) -> str | None:
         return f"{where}{error.strerror or error}"
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}" if str(error) else "not enough memory"
+    if isinstance(error, RuntimeError) and str(error).startswith("nanobind::str()"):
+        return "DuckDB: the name of a column is not UTF-8"
     library = type(error).__module__.partition(".")[0].lstrip("_")
     return f"{_LIBRARIES[library]}: {error}" if library in _LIBRARIES else None
 

@@ -125,6 +125,8 @@ class OwnSession:
         os.environ["JAVA_HOME"] = untrimmed(home, Path(self._folder)) if is_trimmed(home) else home
         handler = signal.getsignal(signal.SIGINT)
         logging.getLogger().addFilter(_is_news)
+        # it logs, with tracebacks, what it raises as well, and that a Java that ends has ended
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         try:
             self.session = self._start(chosen, options or {})
         except BaseException as error:
