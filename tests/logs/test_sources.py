@@ -248,7 +248,7 @@ def test_features_that_change_between_sessions(tmp_path):
     log, lists = read_log(file, mapping=mapping, lists="session")
     assert lists.query_ids.tolist() == ["q#1", "q#2", "r"]
     assert log.session_ranking.tolist() == [0, 1, 2, 3]
-    assert log.query_ids[log.ranking_query].tolist() == ["q#1", "q#2", "q#1", "r"]
+    assert log.query_ids[log.ranking_query].tolist() == ["q#1", "r", "q#2", "q#1"]
     np.testing.assert_array_equal(lists.features[:, 0], [1, 2, 1, 3, np.nan, 1])
     with pytest.raises(InputError, match="lists must be"):
         read_log(file, mapping=mapping, lists="page")
