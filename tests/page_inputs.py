@@ -51,7 +51,8 @@ def _logs(events, joined):
     events.to_parquet("shuffled.parquet")
     events[~events["shuffled"]].to_parquet("plain.parquet")
     Path("logs").mkdir()
-    shutil.copy("log.parquet", "logs")
+    for copy in ("logs", "week.parquet", "yesterday.parquet"):
+        shutil.copy("log.parquet", copy)
     Path("log.toml").write_text('[features]\ncolumns = ["f*"]\n')
     searches = {"srch_id": "query_id", "visit": "session_id", "prop_id": "doc_id"}
     renamed = events.assign(**{name: events[of] for name, of in searches.items()})

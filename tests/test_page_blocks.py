@@ -35,7 +35,7 @@ SMALL = {
     "demo": {"--data": page_inputs.DATA, "--clicks": "1000"},
 }
 # these have something to say by their exit code 1
-VERDICTS = {"audit", "fit", "propensity"}
+VERDICTS = {"audit", "fit", "monitor", "propensity"}
 # whole fits and experiments, one after the other
 SPARK = DOCS / "spark.md"
 SLOW = {DOCS / "tutorial.md", DOCS / "commands" / "reproduce.md", SPARK}

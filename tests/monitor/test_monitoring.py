@@ -47,7 +47,7 @@ def test_the_state_stands_for_the_log_of_the_fit(watched, sessions, tmp_path, re
     reads.clear()
     second = monitor_log(watched, logs[1])
     assert reads == [str(logs[1])]
-    assert first.path == watched / "monitor.json"
+    assert first.path == watched.with_name(f"{watched.name}.monitor.json")
     assert [one.summary.name for one in second.state.windows] == ["one", "two"]
     assert [one.summary.name for one in second.new] == ["two"]
     assert second.verdict == "fine"

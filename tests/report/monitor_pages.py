@@ -64,4 +64,4 @@ def monitoring(*, windows=5, evil=""):
         {feature: 0.41}, curve(1.0, ""), Gain(0.13, 0.10, 0.16, 1.1),
     )  # fmt: skip
     state = State(FORMAT, "abc", reference, [*quiet, last_window])
-    return Monitoring(f"fitted{evil}", state, (last_window,), Path("fitted/monitor.json"))
+    return Monitoring(f"fitted{evil}", state, (last_window,), Path("fitted.monitor.json"))

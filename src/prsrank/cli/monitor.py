@@ -15,7 +15,7 @@ from prsrank.errors import InputError
 from prsrank.files import check_writable
 from prsrank.files.drafts import check_target
 from prsrank.monitor.monitoring import Monitoring, monitor_log, window_line
-from prsrank.monitor.state import STATE
+from prsrank.monitor.state import state_of
 from prsrank.monitor.verdict import FINE, Window
 from prsrank.monitor.windows import check_every
 from prsrank.report.html import write_report
@@ -62,7 +62,7 @@ def monitor(
     state: Path | None = typer.Option(
         None,
         metavar="FILE",
-        help="Where reference and windows are kept. Default: monitor.json in RUN.",
+        help="Where reference and windows are kept. Default: RUN.monitor.json, beside RUN.",
     ),
     html: Path | None = typer.Option(
         None, metavar="FILE", help="Write a page with all windows seen so far."
@@ -86,7 +86,7 @@ def monitor(
     """
     check_every(every)
     given = inputs.beside(run)
-    check_writable(state or Path(run, STATE))
+    check_writable(state or state_of(run))
     if html is not None:
         check_target(html, folder=False)
     with working(f"measuring {inputs.log}"):

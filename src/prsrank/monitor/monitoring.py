@@ -18,7 +18,7 @@ from prsrank.logs.mapping import CLIENTS, LogMapping
 from prsrank.logs.sources import frame_file, is_path, log_name
 from prsrank.logs.split import RANDOMISED
 from prsrank.monitor.reference import Reference, measure
-from prsrank.monitor.state import FORMAT, STATE, State, read_state
+from prsrank.monitor.state import FORMAT, State, read_state, state_of
 from prsrank.monitor.summary import Gain, Watched, summarise
 from prsrank.monitor.verdict import FINE, Window, judge
 from prsrank.monitor.windows import check_every, cut
@@ -104,7 +104,7 @@ def monitor_log(
         run: the folder that `prsrank.fit_log` wrote.
         log: the new sessions, as `prsrank.logs.sources.open_events` takes them.
         every: windows by "day", by "week", or of so many sessions; default: one window.
-        state: the state file; default: monitor.json in the folder of the fit.
+        state: the state file; default: RUN.monitor.json beside the folder of the fit.
         data: data set with the features of the docs; default: as in the fit, like
         features: table of features keyed by query and doc, files or a frame, and
         mapping: which column of the log means what.
@@ -133,7 +133,7 @@ def monitor_log(
     plan = _plan_of(run)
     watched = _watched(run, plan)
     model = str(read_json(Path(run, "model", CARD)).get("checksum"))
-    path = Path(run, STATE) if state is None else Path(state)
+    path = state_of(run) if state is None else Path(state)
     known = read_state(path, model)
     if known is None:
         known = State(FORMAT, model, _reference(run, plan, watched), [])

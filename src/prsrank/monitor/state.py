@@ -12,7 +12,6 @@ from prsrank.files.schema import check
 from prsrank.monitor.reference import Reference
 from prsrank.monitor.verdict import Window
 
-STATE = "monitor.json"
 FORMAT = "prsrank monitor 1"
 
 
@@ -46,6 +45,16 @@ class State:
     def write(self, path: FileName) -> None:
         """Write the state, whole or not at all."""
         write_json(path, asdict(self))
+
+
+def state_of(run: FileName) -> Path:
+    """Return where the state of a fit is kept by default: beside its folder, which stays as it is.
+
+    >>> state_of("runs/fitted/").as_posix()
+    'runs/fitted.monitor.json'
+    """
+    folder = Path(run) if Path(run).name else Path(run).resolve()
+    return folder.with_name(f"{folder.name}.monitor.json")
 
 
 def read_state(path: FileName, model: str) -> State | None:
