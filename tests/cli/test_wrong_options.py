@@ -110,4 +110,5 @@ def test_with_inputs_that_are_there_few_values_are_taken(
     given = [part.format(**inputs) for part in QUICK[command].split()]
     assert run([command, *given]) in (0, 1)
     taken, cases = attack(command, given, capsys)
-    assert taken < 0.5 * cases
+    # texts, paths and words for nothing may be anything; rank passes over options of a log it lacks
+    assert taken < 0.7 * cases

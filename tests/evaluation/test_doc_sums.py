@@ -245,3 +245,11 @@ def test_a_curve_above_tau_needs_no_relevance(data):
     ]
     assert made[0].relevance.shape == (data.docs,)
     assert made[1:] == [None, None, None]
+
+
+def test_relevance_is_worth_what_clicks_weigh(data, log):
+    plain = replace(log, click_weights=None)
+    double = replace(log, click_weights=np.full(len(log.clicks), 2.0))
+    one, two = (Regression.of_logs([x], data, PowerLaw(1.0), tau=0.4) for x in (plain, double))
+    assert one.relevance.any()
+    np.testing.assert_allclose(two.relevance, 2 * one.relevance)

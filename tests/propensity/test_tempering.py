@@ -12,7 +12,14 @@ from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.propensity.likelihood import LikelihoodEstimator
-from prsrank.propensity.tempering import LEAST_SHARE, Tempering, temper, tempered
+from prsrank.propensity.tempering import (
+    LEAST_SHARE,
+    WIDEST_INTERVAL,
+    Tempering,
+    _verdict,
+    temper,
+    tempered,
+)
 from prsrank.relevance.linear_prior import LinearPrior
 
 PRIOR = LinearPrior(l2=(10.0,))
@@ -260,3 +267,13 @@ def test_without_features_nothing_is_identified(log: ClickLog) -> None:
     assert np.isnan(curve.propensity[1:]).all()
     with pytest.raises(InputError, match="rounds"):
         LikelihoodEstimator(rounds=0)
+
+
+@pytest.mark.parametrize(("spread", "decides"), [(0.2, True), (1.5, False)])
+def test_a_wide_interval_decides_nothing(spread: float, decides: bool) -> None:
+    """Each of 20 lists is likeliest at a power of its own, around 1."""
+    powers = np.array([0, 0.5, 1, 1.5, 2, 3.0])
+    best = 1 + spread * np.random.default_rng(0).normal(size=20)
+    found = _verdict(powers, -((powers[:, None] - best) ** 2), 1.0, 1.0, 0)
+    assert ((found.high - found.low) <= WIDEST_INTERVAL) == decides
+    assert found.decides == decides
