@@ -11,8 +11,9 @@ from prsrank.report.parts import figures_of
 
 
 def test_the_verdict_comes_first_then_its_reasons():
-    lead = monitor_report(monitoring())["lead"]
-    assert lead[0].startswith("Retrain:")
+    card = monitor_report(monitoring())["card"]
+    assert (card["tone"], card["title"]) == ("bad", "Retrain")
+    lead = card["lines"]
     assert "0.33 larger" in lead[1]
     assert lead[1].endswith("Train again on sessions since the change.")
 
@@ -20,7 +21,7 @@ def test_the_verdict_comes_first_then_its_reasons():
 def test_of_several_windows_the_latest_that_is_not_fine_is_told():
     found = monitoring(windows=3)
     off = replace(found.new[0], summary=replace(found.new[0].summary, name="the day before"))
-    lead = monitor_report(replace(found, new=(off, found.new[0])))["lead"]
+    lead = monitor_report(replace(found, new=(off, found.new[0])))["card"]["lines"]
     assert [line.partition(",")[0] for line in lead[1:3]] == ["2026-01-07", "2026-01-07"]
     assert lead[-1] == "Not fine before: the day before (retrain)."
 

@@ -7,7 +7,7 @@ from prsrank.evaluation.log_evaluation import DEFAULT_METRICS
 from prsrank.rankers.cards import library_versions
 from prsrank.report.audit_section import wilson_interval
 from prsrank.report.numbers import range_text
-from prsrank.report.parts import Part, page, section, series, table
+from prsrank.report.parts import Part, card, page, section, series, table
 
 if TYPE_CHECKING:
     from prsrank.monitor.monitoring import Monitoring
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 _BEFORE, _NOW = "trained on", "latest window"
 _Z = 1.96
 _MOST_WINDOWS = 60
+# tone, title and meaning of a verdict
 _WORDS = {
-    "fine": "Fine: new sessions look like those that the model was trained on.",
-    "look": "Look: something is off with the data; the model may be as good as it was.",
-    "retrain": "Retrain: what the model was trained on is no longer so.",
+    "fine": ("good", "Fine", "New sessions look like those that the model was trained on."),
+    "look": ("open", "Look", "Something is off with the data; the model may be as good as it was."),
+    "retrain": ("bad", "Retrain", "What the model was trained on is no longer so."),
 }
 # ratios drawn over windows, and what they are called
 _OVER_TIME = {
@@ -49,12 +50,13 @@ def monitor_report(found: "Monitoring") -> Part:
         ["state file", str(found.path)],
     ]
     about += [[f"version of {name}", text] for name, text in library_versions().items()]
-    return page("Monitor", found.run, sections, lead=_lead(found), about=about)
+    return page("Monitor", found.run, sections, card=_verdict_card(found), about=about)
 
 
-def _lead(found: "Monitoring") -> list[str]:
+def _verdict_card(found: "Monitoring") -> Part:
     """Return the verdict, the reasons of the latest window that is not fine, and which others are not."""
-    lines = [_WORDS[found.verdict]]
+    tone, title, meaning = _WORDS[found.verdict]
+    lines = [meaning]
     off = [window for window in found.new if window.reasons]
     if off:
         name = off[-1].summary.name
@@ -62,11 +64,11 @@ def _lead(found: "Monitoring") -> list[str]:
     if len(off) > 1:
         names = ", ".join(f"{one.summary.name} ({one.verdict})" for one in off[:-1])
         lines.append(f"Not fine before: {names}.")
-    return lines
+    return card(tone, "", title, lines)
 
 
 def _do(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('?') else '.'}"
 
 
 def _windows(windows: Sequence["Window"]) -> Part:
