@@ -36,7 +36,7 @@ COMMANDS = {
     "train": "Train a ranker on the clicks of a log.",
     "sensitivity": "Show how a model's ranking and estimated gain move under other assumptions.",
     "split": "Split a click log into a part to train on and a part to judge by; no query is in both.",
-    "demo": "Show the whole way from biased clicks to a verdict, on built-in data.",
+    "demo": "Show the whole way from biased clicks to a verdict, on data that is built in.",
     "simulate": "Simulate a click log on the training part of a data set.",
     "describe": "Count the lists, docs, features, labels and relevant docs of a data set.",
     "convert": "Write a copy of a data set that opens at once, whatever its size.",

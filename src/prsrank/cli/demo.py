@@ -33,7 +33,7 @@ def demo(
     clicks: int = typer.Option(20_000, min=100, help="Number of simulated clicks."),
     seed: Seed = 0,
 ) -> None:
-    r"""Show the whole way from biased clicks to a verdict, on built-in data.
+    r"""Show the whole way from biased clicks to a verdict, on data that is built in.
 
     Simulate biased clicks (eta 1, mu 0.1, a tenth of the sessions randomised), fit rankers to
     them, say what the clicks say of them, and check it on the labels of the test part, which no
