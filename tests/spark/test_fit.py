@@ -76,7 +76,7 @@ def test_linear_on_two_workers(spark, half_randomised, tmp_path, holdout):
     assert there.propensities.context == (HALF if holdout == "randomised" else None)
     assert there.manifest["engine"] == {"name": "spark", "workers": 2}
     wrote = {path.name for path in there.folder.iterdir()}
-    assert {path.name for path in here.folder.iterdir()} - wrote == {"held_out"}
+    assert {path.name for path in here.folder.iterdir()} - wrote == {"held_out", "explore.html"}
 
 
 @pytest.mark.slow  # tests/spark/test_log.py reads such a table
