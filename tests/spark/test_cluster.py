@@ -159,6 +159,7 @@ def slow_load(recipe, marker: Path):
     return load
 
 
+@pytest.mark.slow  # tests/spark/test_log.py kills a task
 def test_a_lost_worker_starts_the_stage_again_on_the_other(
     spark, cluster, log_with_features, tmp_path
 ):

@@ -21,6 +21,7 @@ def _spark_can_run():
     require_spark()
 
 
+@pytest.mark.slow  # tests/spark/test_events.py compares audits
 def test_audit(log_file, capsys):
     told = []
     for on in ([], ON):

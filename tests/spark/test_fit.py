@@ -89,6 +89,7 @@ def test_a_table_of_features_beside_the_log(spark, log_with_features, feature_ta
     assert_same_fit(here, there)
 
 
+@pytest.mark.slow  # tests/spark/test_log.py has the same trees, tests/spark/test_cluster.py such a fit
 def test_trees_of_one_worker_and_the_same_again(spark, log_with_features, tmp_path):
     here, there = fitted_on_both(spark, log_with_features, tmp_path, workers=1, trials=1)
     assert_same_fit(here, there)
