@@ -22,7 +22,7 @@ from prsrank.weighting import WEIGHTINGS
 QUICK = {
     "lambdamart": {"trees": 30, "learning_rate": 0.1},
     "unbiased_lambdamart": {"trees": 30, "learning_rate": 0.1},
-    "lightgbm_position": {"trees": 30, "learning_rate": 0.1},
+    "lightgbm_position": {"trees": 4, "learning_rate": 0.5},
     "dnn": {"hidden": (32,), "epochs": 20},
     "dla": {"hidden": (32,), "epochs": 20},
 }

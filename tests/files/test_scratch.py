@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import pytest
 
@@ -47,6 +48,7 @@ def test_nothing_is_left_of_a_process_that_is_ended_at_once(place, number):
         [sys.executable, "-c", _WORKING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert os.path.dirname(os.path.dirname(process.stdout.readline().strip())) == str(place)
+    time.sleep(1)  # until the kernel runs: in Python the signal would be an exception
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     if number == signal.SIGTERM:
