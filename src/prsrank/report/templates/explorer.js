@@ -245,7 +245,7 @@ const explore = (data) => {
   const picked = meta.picked && meta.reasons.map((reason, i) => `${count(meta.picked[i])} ${REASONS[reason]}`);
   $("sample").textContent = picked
     ? `A sample, ${count(queries)} of ${count(meta.all)} queries: ${picked.join(", ")}; gains and losses by ${meta.rankers[0][1]}.`
-    : "All queries of the log are here.";
+    : "All of its queries are here.";
   readAddress();
 };
 
