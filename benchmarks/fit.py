@@ -99,10 +99,9 @@ def grow(folder: str, grown: list[int]) -> dict[str, float]:
             FROM '{folder}/features.parquet' f LEFT JOIN (
                 SELECT query_id, doc_id, max(click::INT) AS clicked FROM '{folder}/log.parquet' GROUP BY ALL
             ) c USING (query_id, doc_id) ORDER BY query_id"""  # noqa: S608
-        ).fetch_arrow_table()
-    labels, queries = (rows.column(name).to_numpy() for name in ("clicked", "query_id"))
-    names = [name for name in rows.column_names if name not in ("clicked", "query_id")]
-    matrix = np.stack([rows.column(name).to_numpy() for name in names], axis=1)
+        ).fetchnumpy()
+    labels, queries = rows.pop("clicked"), rows.pop("query_id")
+    matrix = np.stack(list(rows.values()), axis=1)
     sizes = np.unique(queries, return_counts=True)[1]
     with measured(folder) as figures:
         data = lightgbm.Dataset(matrix, labels, group=sizes, params={"verbose": -1})
