@@ -35,6 +35,19 @@ def thread_count(threads: int | None = None) -> int:
     return threads
 
 
+MANY_VALUES = 1_000_000
+"""For a matrix of fewer LightGBM's threads cost more than they save."""
+
+
+def tree_threads(values: int, threads: int | None = None) -> int:
+    """Return how many threads LightGBM is given for a matrix of so many values.
+
+    >>> tree_threads(100), tree_threads(100, 2)
+    (1, 2)
+    """
+    return 1 if threads is None and values < MANY_VALUES else thread_count(threads)
+
+
 def map_in_order(
     function: Callable[[Item], Result], items: Iterable[Item], *, threads: int | None = None
 ) -> Iterator[Result]:

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from prsrank.audit import audit
-from prsrank.audit.feature_table import with_feature_table
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sources import open_events
 
@@ -85,6 +84,6 @@ def test_table_of_features(table, codes, tmp_path):
     (tmp_path / "features.csv").write_text("query_id,doc_id,x,y\n" + table)
     with open_events(tmp_path / "log.csv") as source:
         before = audit(source)
-        found = with_feature_table(before, source, tmp_path / "features.csv", mapping=LogMapping())
+        found = audit(source, table=tmp_path / "features.csv", mapping=LogMapping())
     assert {f.code for f in found.findings if f.code.startswith("feature")} == codes
     assert [f for f in found.findings if not f.code.startswith("feature")] == before.findings

@@ -165,7 +165,7 @@ def test_the_correlation_within_docs_is_that_of_the_rows():
     parts = [(x[doc == d], click[doc == d]) for d in range(60)]
     rows = np.concatenate([[a - a.mean(), b - b.mean()] for a, b in parts], axis=1)
     values = FeatureValues(
-        *np.array([[len(a), b.sum(), a.mean(), a.var(), a[b].mean()] for a, b in parts]).T
+        *np.array([[a.mean(), a.var(), len(a), b.sum(), a[b].mean()] for a, b in parts]).T
     )
     sample = sample_of(values.known, values.known_clicked)
     assert click_within_docs(sample, values) == pytest.approx(np.corrcoef(rows)[0, 1])
@@ -174,9 +174,9 @@ def test_the_correlation_within_docs_is_that_of_the_rows():
 def sample_of(shown, clicked):
     size = len(shown)
     ones = np.ones(size)
-    return DocSample(np.arange(size).astype(str), shown, clicked * 1.0, ones, ones, {}, True)
+    return DocSample(np.arange(size).astype(str), shown, clicked * 1.0, ones, ones, {})
 
 
 def constant(sample, values):
     zeros = np.zeros(len(values))
-    return FeatureValues(sample.shown, sample.clicked, values, zeros, values)
+    return FeatureValues(values, zeros, sample.shown, sample.clicked, values)

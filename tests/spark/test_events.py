@@ -11,7 +11,6 @@ from spark_checks import same_curve
 from prsrank.audit import audit
 from prsrank.audit.checks_curve import with_curve
 from prsrank.audit.event_tables import open_tables
-from prsrank.audit.feature_table import with_feature_table
 from prsrank.audit.identification import identify
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
@@ -117,9 +116,8 @@ def test_a_table_of_features_beside_the_log(spark, log_file, tmp_path):
     mapping = LogMapping().with_columns(["query_id=q"])
     found = []
     with open_events(log_file) as here, spark.open_log(log_file, mapping=LogMapping()) as there:
-        none = audit(here)
         for source in (here, there):
-            found.append(with_feature_table(none, source, table, mapping=mapping).to_dict())
+            found.append(audit(source, table=table, mapping=mapping).to_dict())
     assert found[0] == found[1]
     codes = {finding["code"] for finding in found[1]["findings"]}
     assert {"feature-rows-missing", "feature-constant"} <= codes

@@ -19,8 +19,10 @@ from prsrank.audit.checks_randomised import check_designs, check_randomised
 from prsrank.audit.checks_rows import check_rows, check_source
 from prsrank.audit.checks_time import check_drift, periods_of
 from prsrank.audit.event_tables import EventTables, check_present, counts_of, open_tables
+from prsrank.audit.feature_table import check_table
 from prsrank.audit.findings import Audit, Finding, worst_first
 from prsrank.audit.identification import identify, none_identified
+from prsrank.files import FileName
 from prsrank.logs.event_source import EventSource
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sources import open_events
@@ -59,6 +61,7 @@ def audit(
     mapping: LogMapping | None = None,
     contexts: Sequence[str] | None = None,
     features: Sequence[str] | None = None,
+    table: FileName | None = None,
 ) -> Audit:
     """Look a click log over: what it holds, what is wrong with it, what it identifies.
 
@@ -68,9 +71,11 @@ def audit(
     Args:
         log: a frame, a file or whatever else `prsrank.logs.sources.open_events` takes; or events
             that are open already (`prsrank.logs.event_source`).
-        mapping: which column of the log means what; events that are open are past that.
+        mapping: which column of the log, and of the table, means what; events that are open are
+            past that.
         contexts: columns with one value per session; default: those that the source names.
         features: columns with features of the docs; default: those that the source names.
+        table: files of a table of features beside the log, keyed by (query, doc).
 
     Returns:
         Counts, and findings with the worst first.
@@ -88,7 +93,7 @@ def audit(
     """
     if not isinstance(log, EventSource):
         with open_events(log, mapping=mapping) as events:
-            return audit(events, contexts=contexts, features=features)
+            return audit(events, mapping=mapping, contexts=contexts, features=features, table=table)
     source = log
     contexts = source.contexts if contexts is None else contexts
     features = source.features if features is None else features
@@ -103,6 +108,8 @@ def audit(
         estimators = identify(tables)
         found = [finding for check in CHECKS for finding in check(tables)]
         found += none_identified(tables, estimators)
+        if table is not None:
+            found += check_table(tables, table, mapping or LogMapping())
         return Audit(
             counts=counts,
             findings=worst_first(found),

@@ -56,14 +56,24 @@ def numeric_features(tables: EventTables) -> list[str]:
 
 def check_features(tables: EventTables) -> Iterator[Finding]:
     """Find problems of the features that are columns of the log."""
+    yield from check_values(tables, beside_clicks=True)
+    yield from _changes(tables, numeric_features(tables))
+
+
+def check_values(tables: EventTables, *, beside_clicks: bool) -> Iterator[Finding]:
+    """Find problems of the features, row by row.
+
+    Args:
+        tables: with the features.
+        beside_clicks: whether rows have clicks and positions, which a feature may give away.
+    """
     types = tables.source.types
     numeric = numeric_features(tables)
     other = {n: types[n] for n in tables.features if n not in numeric}
     yield from listed(tables, "feature-not-numeric", "hold no numbers", other)
-    values = _values(tables, numeric) if numeric else {}
+    values = _values(tables, numeric, beside_clicks)
     if any(value.rows for value in values.values()):
         yield from _check_values(tables, values)
-        yield from _changes(tables, numeric)
 
 
 def _check_values(tables: EventTables, values: Mapping[str, _Values]) -> Iterator[Finding]:
@@ -95,11 +105,15 @@ def listed(
         yield Finding(code, f"features {what}", text, len(found), total, "features")
 
 
-def _values(tables: EventTables, names: Sequence[str]) -> dict[str, _Values]:
-    return {name: value for one in tables.blocks(names) for name, value in _of_block(one).items()}
+def _values(tables: EventTables, names: Sequence[str], beside_clicks: bool) -> dict[str, _Values]:
+    return {
+        name: value
+        for one in tables.blocks(names)
+        for name, value in _of_block(one, beside_clicks).items()
+    }
 
 
-def _of_block(tables: EventTables) -> dict[str, _Values]:
+def _of_block(tables: EventTables, beside_clicks: bool) -> dict[str, _Values]:
     names = tables.features
     numbers = [tables.number(name) for name in names]
     # told apart once, below, and not in each of nine aggregates: that is what planning costs
@@ -107,7 +121,7 @@ def _of_block(tables: EventTables) -> dict[str, _Values]:
     # huge values overflow DuckDB's sums, which is an error; no feature that large is a leak
     bounded = (f"CASE WHEN abs({x}) < 1e100 THEN {x} END AS bounded_{x}" for x in numbers)
     columns = ", ".join([*numbers, *finite, *bounded])
-    wanted = ", ".join(sql for x in numbers for sql in _aggregates(x))
+    wanted = ", ".join(sql for x in numbers for sql in _aggregates(x, beside_clicks))
     rows, *found = tables.row(
         f"SELECT count(*), {wanted} FROM (SELECT k, 1.0 / k AS inverse, ln(k) AS log_k, "
         f"c::INTEGER AS clicked, {columns} FROM {{events}})"
@@ -116,11 +130,14 @@ def _of_block(tables: EventTables) -> dict[str, _Values]:
     return {name: _Values(rows, *found[size * i : size * (i + 1)]) for i, name in enumerate(names)}
 
 
-def _aggregates(x: str) -> Iterator[str]:
+def _aggregates(x: str, beside_clicks: bool) -> Iterator[str]:
     yield f"count(finite_{x})"
     yield f"count(*) FILTER (abs({x}) = {INFINITY})"
     yield f"min(finite_{x})"
     yield f"max(finite_{x})"
+    if not beside_clicks:
+        yield from ["NULL"] * 5
+        return
     yield f"corr(bounded_{x}, clicked)"
     yield f"corr((finite_{x} IS NOT NULL)::INTEGER, clicked)"
     yield from (f"corr(bounded_{x}, {of})" for of in ("k", "inverse", "log_k"))
@@ -142,7 +159,10 @@ def _changes(tables: EventTables, names: Sequence[str]) -> Iterator[Finding]:
 
 def changed_docs(tables: EventTables, names: Sequence[str]) -> tuple[int, dict[str, int]]:
     """Return the number of docs with several rows, and for each feature how many of them differ."""
-    docs, found = 0, dict[str, int]()
+    several = "SELECT q FROM {events} WHERE q IS NOT NULL AND d IS NOT NULL GROUP BY q, d HAVING count(*) > 1"
+    docs, found = 0, dict.fromkeys(names, 0)
+    if not names or not tables.rows(f"{several} LIMIT 1"):
+        return docs, found
     for block in tables.blocks(names):
         docs, changed = _changed_in_block(block)
         found |= changed

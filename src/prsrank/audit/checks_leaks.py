@@ -53,7 +53,7 @@ def _only_clicked(sample: DocSample, values: FeatureValues) -> str:
 
 
 def _after_click(sample: DocSample, values: FeatureValues) -> str:
-    return _words("correlation", click_within_docs(sample, values) if sample.by_row else 0.0)
+    return _words("correlation", click_within_docs(sample, values))
 
 
 def _position(sample: DocSample, values: FeatureValues) -> str:

@@ -1,12 +1,11 @@
 """Checks of a table of features that comes beside a log."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from prsrank.audit.checks_features import changed_docs, check_features
+from prsrank.audit.checks_features import changed_docs, check_values
 from prsrank.audit.checks_leaks import leaks_of
 from prsrank.audit.event_tables import EventTables
-from prsrank.audit.findings import Audit, Finding, worst_first
+from prsrank.audit.findings import Finding
 from prsrank.files import FileName
 from prsrank.logs.event_source import EVENTS, EventSource
 from prsrank.logs.features import keyed_table
@@ -14,25 +13,22 @@ from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sql_text import quoted_name
 
 
-def with_feature_table(
-    audit: Audit, source: EventSource, table: FileName, *, mapping: LogMapping
-) -> Audit:
-    """Return an audit with findings about a table of features keyed by (query, doc).
+def check_table(log: EventTables, table: FileName, mapping: LogMapping) -> Iterator[Finding]:
+    """Find problems of a table of features keyed by (query, doc).
 
     Args:
-        audit: of the log.
-        source: the log, still open.
+        log: the log that it comes with.
         table: files as `prsrank.logs.tables.open_table` takes them.
         mapping: names the table's columns.
 
     Raises:
         InputError: if the table cannot be read.
     """
-    tables = open_feature_table(source, table, mapping)
-    found = [f for f in check_features(tables) if f.code != "feature-changes"]
-    found += leaks_of(EventTables(source), tables)
-    found += [*_disagreements(tables), *_missing_docs(source, tables.source)]
-    return replace(audit, findings=worst_first([*audit.findings, *found]))
+    tables = open_feature_table(log.source, table, mapping)
+    yield from check_values(tables, beside_clicks=False)
+    yield from leaks_of(log, tables)
+    yield from _disagreements(tables)
+    yield from _missing_docs(log, tables.source)
 
 
 def open_feature_table(source: EventSource, table: FileName, mapping: LogMapping) -> EventTables:
@@ -54,18 +50,18 @@ def _disagreements(tables: EventTables) -> Iterator[Finding]:
         yield Finding("feature-table-disagrees", what, "", found[worst], docs, "docs with two rows")
 
 
-def _missing_docs(source: EventSource, rows: EventSource) -> Iterator[Finding]:
-    docs = f"SELECT DISTINCT query_id::VARCHAR AS q, doc_id::VARCHAR AS d FROM {EVENTS}"  # noqa: S608
+def _missing_docs(log: EventTables, rows: EventSource) -> Iterator[Finding]:
+    known = f"SELECT DISTINCT query_id AS q, doc_id AS d FROM {EVENTS}"  # noqa: S608
     try:
-        shown = source.keep("prsrank_shown", docs)
-        rows.keep("prsrank_known", docs)
-        (total,) = shown.total("count(*)")
-        ((count, first),) = shown.query(
-            "SELECT count(*), min((q, d)) FROM prsrank_shown ANTI JOIN prsrank_known USING (q, d)"
+        rows.keep("prsrank_known", known)
+        total, count, first = log.row(
+            "SELECT count(*), count(*) FILTER (missing), min((q, d)) FILTER (missing) FROM ("
+            "SELECT shown.q, shown.d, known.q IS NULL AS missing "
+            "FROM (SELECT DISTINCT q::VARCHAR AS q, d::VARCHAR AS d FROM {cells}) shown "
+            "LEFT JOIN prsrank_known known ON shown.q = known.q AND shown.d = known.d)"
         )
     finally:
-        source.drop("prsrank_shown")
-        source.drop("prsrank_known")
+        log.source.drop("prsrank_known")
     if count:
         what = "docs of the log are not in the table of features"
         where = f"doc {first[1]} of query {first[0]}"

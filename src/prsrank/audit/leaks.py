@@ -131,9 +131,11 @@ def click_within_docs(sample: DocSample, values: FeatureValues) -> float:
     It is 0 where it can be honest: what a row has of its own (a price, a reader) may go with
     the click, but not nearly as well as what came after it.
     """
-    known, with_click = values.known, values.known_clicked
+    known, with_click, mean_clicked = values.known, values.known_clicked, values.mean_clicked
+    if known is None or with_click is None or mean_clicked is None:
+        return 0.0
     both = (with_click > 0) & (with_click < known)
-    moved = np.where(both, with_click * (values.mean_clicked - values.mean), 0.0)
+    moved = np.where(both, with_click * (mean_clicked - values.mean), 0.0)
     value = _within(
         moved, known * values.variance, with_click - with_click**2 / np.maximum(known, 1)
     )

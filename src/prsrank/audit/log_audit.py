@@ -6,7 +6,6 @@ from typing import Any
 
 from prsrank.audit import audit
 from prsrank.audit.checks_curve import with_curve
-from prsrank.audit.feature_table import with_feature_table
 from prsrank.audit.findings import Audit
 from prsrank.logs.frame_files import is_in_memory, write_frame
 from prsrank.logs.mapping import LogMapping
@@ -49,7 +48,5 @@ def audit_log(
             features = write_frame(features, Path(folder, "features.parquet"))
         table = features if features is not None else mapping.feature_table
         with open_events(log, mapping=mapping, memory=memory) as source:
-            found = audit(source)
-            if table is not None:
-                found = with_feature_table(found, source, table, mapping=mapping)
+            found = audit(source, table=table, mapping=mapping)
             return with_curve(found, source, table=table, mapping=mapping)

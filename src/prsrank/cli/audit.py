@@ -8,7 +8,6 @@ import typer
 from prsrank.audit import Audit
 from prsrank.audit import audit as look_over
 from prsrank.audit.checks_curve import with_curve
-from prsrank.audit.feature_table import with_feature_table
 from prsrank.audit.text import as_text
 from prsrank.cli.arguments import Json, print_json, working
 from prsrank.cli.log_inputs import TableOptions
@@ -56,7 +55,5 @@ def audit(
 def _audited(log: TableOptions, source: Any) -> Audit:
     table, mapping = log.table, log.meaning()
     with working(f"auditing {log.path}"):
-        found = look_over(source)
-        if table is not None:
-            found = with_feature_table(found, source, table, mapping=mapping)
+        found = look_over(source, table=table, mapping=mapping)
         return with_curve(found, source, table=table, mapping=mapping)

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from numba import njit
 
 from prsrank.errors import GAPS_FILLED, InputError
+from prsrank.ragged import offsets_of
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Longs, Marks, SumOver
 
@@ -166,6 +167,13 @@ class ClickEvidence:
     def cell_docs(self) -> Longs:
         """The doc of each cell."""
         return np.repeat(np.arange(self.docs), np.diff(self.offsets))
+
+    def of_docs(self, docs: Marks) -> "ClickEvidence":
+        """Return the evidence of some docs."""
+        cells = docs[self.cell_docs]
+        columns = (self.shown, self.clicked, self.gain, self.floor, self.below)
+        offsets = offsets_of(np.diff(self.offsets)[docs])
+        return ClickEvidence(offsets, *(column[cells] for column in columns))
 
     def sums(self, values: Floats) -> Floats:
         """Return the sum over each doc's cells."""

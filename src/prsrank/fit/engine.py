@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prsrank.fit.plan import Plan
     from prsrank.logs.mapping import LogMapping
     from prsrank.pairs.pair_set import PairDiagnostics
+    from prsrank.pairs.posterior import Posterior
     from prsrank.propensity.curve import PropensityCurve
     from prsrank.propensity.sampled_clicks import SampledClicks
     from prsrank.rankers.base import Progress, Ranker
@@ -130,6 +131,11 @@ class EngineLog(Protocol):
 
     def in_memory(self) -> "tuple[ClickLog, RankingDataset] | None":
         """Return sessions and lists as one log and data set, if this process can hold them."""
+        ...
+
+    @property
+    def posterior(self) -> "Posterior | None":
+        """A posterior that rankers were trained with, if this process has one."""
         ...
 
     def write(self, folder: Path) -> None:

@@ -28,7 +28,8 @@ def explorer_page(result: "FitResult") -> str | None:
     names = sorted(result.tuned, key=lambda name: name != result.choice.name)
     rankers = {name: result.tuned[name].ranker for name in names}
     curve, seed = result.propensities.curve, result.plan.seed
-    found = explore_log(log, lists, curve, rankers, queries=_QUERIES, seed=seed)
+    like = result.parts.train.posterior
+    found = explore_log(log, lists, curve, rankers, queries=_QUERIES, seed=seed, like=like)
     chosen = {result.choice.name: f"{result.choice.name} (chosen)"}
     source = f"{result.plan.log}, held-out part"
     texts = PageTexts(source=source, curve=result.propensities.how, note=_NOTE, titles=chosen)

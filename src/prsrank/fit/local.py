@@ -292,6 +292,11 @@ class LocalLog:
         logs = list(self.pieces)
         return logs[0] if len(logs) == 1 else merge(logs), self.lists
 
+    @property
+    def posterior(self) -> Posterior | None:
+        """The posterior that was asked for first."""
+        return next(iter(self.known.values()), None)
+
     def write(self, folder: Path) -> None:
         """Write the sessions as events, and their lists."""
         folder.mkdir()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from prsrank.audit import audit
-from prsrank.audit.feature_table import with_feature_table
 from prsrank.audit.findings import Audit
 from prsrank.data.collections import open_collection
 from prsrank.errors import DataWarning, InputError
@@ -326,9 +325,7 @@ def _evidence(
 def _audited(source: Any, plan: Plan, tell: Tell) -> Audit:
     """Return the audit of a log; an InputError that names the worst of its errors."""
     tell(f"auditing {plan.log}")
-    found = audit(source)
-    if plan.table is not None:
-        found = with_feature_table(found, source, plan.table, mapping=plan.mapping)
+    found = audit(source, table=plan.table, mapping=plan.mapping)
     if found.errors:
         worst = found.errors[0]
         where = f", such as {worst.where}" if worst.where else ""

@@ -58,6 +58,7 @@ class Posterior:
         sessions: sessions of each list (lists); None where nobody counted them.
         choice: which click model the clicks showed; None where it was given, or, on Spark,
             position-based without a look at sessions.
+        learned: what tells the prior of other docs.
     """
 
     dataset: RankingDataset
@@ -70,6 +71,20 @@ class Posterior:
     action_weights: Floats | None
     sessions: Floats | None
     choice: ClickChoice | None = None
+    learned: Prior | None = None
+
+    def of_others(self, clicks: "DocClicks", lists: RankingDataset) -> "Posterior | None":
+        """Return the posterior of lists that the prior has not seen; None if it cannot tell."""
+        predict = None if self.learned is None else self.learned.predict
+        if predict is None or (self.choice is not None and self.choice.cascade):
+            return None
+        evidence, q = clicks.counted.evidence(), 1 / (1 + np.exp(-predict(lists.features)))
+        found = beta_posterior(evidence, q, strength=self.strength)
+        return Posterior(
+            dataset=lists, theta=found.mean, low=found.low, high=found.high, prior=q,
+            strength=self.strength, log_likelihood=float(evidence.log_likelihood(q).sum()),
+            action_weights=None, sessions=clicks.sessions, choice=self.choice, learned=self.learned,
+        )  # fmt: skip
 
     def pairs(
         self,
@@ -245,6 +260,7 @@ def posterior_of_clicks(
         ),
         sessions=clicks.sessions,
         choice=choice,
+        learned=fitted,
     )
 
 

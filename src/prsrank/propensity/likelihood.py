@@ -28,7 +28,7 @@ from prsrank.propensity.tempering import (
     temper_counts,
     within_powers,
 )
-from prsrank.relevance.prior import PriorModel, cross_fitted_prior
+from prsrank.relevance.prior import PriorModel, cross_fitting
 from prsrank.types import Floats, LogTables
 
 _ONE_POSITION = (
@@ -113,9 +113,9 @@ class LikelihoodEstimator(CurveOptions):
     ) -> Propensities:
         p = power_law(eta, np.arange(1, cells.depth + 1))
         q: Floats = np.zeros(cells.docs)
+        fit = cross_fitting(dataset, float(cells.clicked.sum()), self.prior, seed=seed)
         for _ in range(self.rounds):
-            evidence = CountedClicks(cells, cells.positions, p[cells.positions - 1]).evidence()
-            q = cross_fitted_prior(dataset, evidence, self.prior, seed=seed).q
+            q = fit(CountedClicks(cells, cells.positions, p[cells.positions - 1]).evidence()).q
             p = propensity_given_relevance(cells, p, q)
             # a position without clicks would be impossible to see, and its docs free of evidence
             p = np.maximum(p / p[0], 1e-6)

@@ -12,20 +12,13 @@ from prsrank.propensity.cells_on_lists import count_on_lists
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import Propensities
 from prsrank.ragged import list_of_row, offsets_of, ragged_rows
-from prsrank.relevance.prior import query_parts
-from prsrank.types import IdArray, Longs, Marks
+from prsrank.relevance.prior import sampled_queries
+from prsrank.types import Longs
 
 DOCS_FOR_JUDGING = 30_000
 """So many docs judge a curve to a few hundredths."""
 
-_PARTS = 1000
-_SEED = 1
 _OF_CELLS, _OF_DOCS = ("positions", "shown", "clicked"), ("query_key", "doc_key")
-
-
-def sampled_queries(query_ids: IdArray, share: float) -> Marks:
-    """Mark about a share of the queries, by a hash of their ids: the same wherever they lie."""
-    return np.asarray(query_parts(query_ids, _PARTS, seed=_SEED) < _PARTS * share)
 
 
 @dataclass(frozen=True, eq=False)

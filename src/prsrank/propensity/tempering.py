@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.clicks.likelihood import ClickEvidence, ClickLikelihood
+from prsrank.clicks.likelihood import ClickLikelihood
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import LogOrFrame, as_click_log
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.cells import ENOUGH_QUERIES
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw, Propensities, PropensityCurve
-from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING, sampled_queries
-from prsrank.relevance.prior import PriorModel, cross_fitted_prior
+from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
+from prsrank.relevance.prior import PriorModel, cross_fitting, sampled_queries
 from prsrank.relevance.priors import find_prior
 from prsrank.relevance.tree_prior import TreePrior
 from prsrank.threads import one_blas_thread
@@ -187,13 +187,11 @@ def temper_counts(
     chosen = _some_lists(lists, counted)
     docs, some = np.repeat(chosen, lists.list_lengths), lists.select(chosen)
     owner = np.repeat(np.arange(some.lists), some.list_lengths)
-    judge = find_prior(prior)
+    clicks, judge = float(counted.cells.clicked.sum()), find_prior(prior)
+    fit = cross_fitting(some, clicks, judge, parts=_JUDGE_PARTS, seed=seed, threads=threads)
 
     def heights(power: float) -> Floats:
-        evidence = _of_docs(counted.evidence(model, power=power), docs)
-        fitted = cross_fitted_prior(
-            some, evidence, judge, parts=_JUDGE_PARTS, seed=seed, threads=threads
-        )
+        fitted = fit(counted.evidence(model, power=power).of_docs(docs))
         return np.bincount(owner, fitted.log_likelihood, some.lists).astype(np.float64)
 
     steepness, information = _steepness(counted), _information(counted, docs)
@@ -279,18 +277,6 @@ def _some_lists(lists: RankingDataset, counted: CountedClicks) -> Marks:
     if docs <= DOCS_FOR_JUDGING:
         return used
     return used & sampled_queries(lists.query_ids, DOCS_FOR_JUDGING / docs)
-
-
-def _of_docs(evidence: ClickEvidence, docs: Marks) -> ClickEvidence:
-    cells = docs[evidence.cell_docs]
-    lengths = np.diff(evidence.offsets)[docs]
-    return ClickEvidence(
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        *(
-            getattr(evidence, name)[cells]
-            for name in ("shown", "clicked", "gain", "floor", "below")
-        ),
-    )
 
 
 def _verdict(

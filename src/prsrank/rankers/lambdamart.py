@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from prsrank.data.binned import binned
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.losses.click_set_lambdas import ClickSetObjective
@@ -16,7 +17,7 @@ from prsrank.metrics.ranking import average, ndcg
 from prsrank.rankers.base import Progress, Quality, Ranker, Validation, checked_features
 from prsrank.rankers.tree_text import check_model_text
 from prsrank.rankers.trees import TreeEnsemble
-from prsrank.threads import import_lightgbm, thread_count
+from prsrank.threads import MANY_VALUES, import_lightgbm, tree_threads
 from prsrank.types import Floats
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ SET_METRICS = ("map", "mrr")
 
 Objective = Callable[[npt.NDArray], tuple[npt.NDArray, npt.NDArray]]
 """From the scores of all docs to gradient and second derivative by each."""
-
-# Below so many feature values LightGBM's threads cost more than they save.
-_VALUES_FOR_THREADS = 1_000_000
 
 
 class LearnedTrees(TypedDict):
@@ -157,7 +155,12 @@ class LambdaMART(Ranker):
         init_model: "LambdaMART | None",
     ) -> Self:
         """Grow the trees by an objective of our own."""
-        training = import_lightgbm().Dataset(lists.features, free_raw_data=False)
+        own = self.parameters or init_model is not None  # of which bins, too, may be other ones
+        training = (
+            import_lightgbm().Dataset(lists.features, free_raw_data=False)
+            if own
+            else binned(lists, self.seed)
+        )
         options = self._options(lists.features.size) | {
             "objective": lambda scores, _: objective(scores)
         }
@@ -201,7 +204,7 @@ class LambdaMART(Ranker):
         """Return the sum of the trees' values for each doc."""
         self.check_fitted()
         values = checked_features(features, len(self.feature_names_))
-        scores = self.booster_.predict(values, num_threads=self._thread_count(values.size))
+        scores = self.booster_.predict(values, num_threads=tree_threads(values.size, self.threads))
         return np.asarray(scores, np.float64)
 
     def feature_importance(self, *, kind: str = "gain") -> dict[str, float]:
@@ -239,18 +242,13 @@ class LambdaMART(Ranker):
         )
         return objective
 
-    def _thread_count(self, values: int) -> int:
-        if self.threads is None and values < _VALUES_FOR_THREADS:
-            return 1
-        return thread_count(self.threads)
-
-    def _options(self, values: int = _VALUES_FOR_THREADS) -> dict[str, Any]:
+    def _options(self, values: int = MANY_VALUES) -> dict[str, Any]:
         """LightGBM's parameters for a training matrix of so many values."""
         return {
             "learning_rate": self.learning_rate,
             "num_leaves": self.leaves,
             "min_data_in_leaf": self.min_docs_in_leaf,
-            "num_threads": self._thread_count(values),
+            "num_threads": tree_threads(values, self.threads),
             "seed": self.seed,
             "deterministic": True,
             "force_row_wise": True,

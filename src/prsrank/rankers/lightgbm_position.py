@@ -12,7 +12,7 @@ from prsrank.pairs.click_sets import ClickSets
 from prsrank.ragged import offsets_of, ragged_rows
 from prsrank.rankers.base import Progress, Validation
 from prsrank.rankers.lambdamart import LambdaMART
-from prsrank.threads import import_lightgbm
+from prsrank.threads import MANY_VALUES, import_lightgbm
 from prsrank.types import Bytes, Floats, Ints, Longs
 
 
@@ -99,7 +99,7 @@ class LightGBMPosition(LambdaMART):
         options = self._options(len(shown.rows) * lists.features.shape[1])
         return self._grow(lists, training, options, validation, progress)
 
-    def _options(self, values: int = 1_000_000) -> dict[str, Any]:
+    def _options(self, values: int = MANY_VALUES) -> dict[str, Any]:
         own: dict[str, Any] = {
             "objective": "lambdarank",
             "lambdarank_position_bias_regularization": self.regularisation,

@@ -18,7 +18,6 @@ never estimated. The counts are sums over sessions, one number per slot more tha
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from functools import partial
 
 import numpy as np
 from numba import njit
@@ -27,7 +26,7 @@ from prsrank.clicks.likelihood import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
 from prsrank.ragged import list_of_row, offsets_of
-from prsrank.relevance.prior import Prior, PriorModel, cross_fitted_prior
+from prsrank.relevance.prior import Prior, PriorModel, cross_fitting
 from prsrank.relevance.workers import ALONE, Workers
 from prsrank.types import Floats, Longs, SumOver
 
@@ -148,15 +147,17 @@ def fit_cascade(
     threads: int | None = None,
     workers: Workers = ALONE,
 ) -> Cascade:
-    """Fit g, B and the prior by turns; arguments as those of `cross_fitted_prior`."""
+    """Fit g, B and the prior by turns; arguments as those of `cross_fitting`."""
     q, go_on = np.full(lists.docs, _FIRST_THETA), 1.0
-    fit = partial(cross_fitted_prior, lists, seed=seed, threads=threads, workers=workers)
+    fit = cross_fitting(
+        lists, float(counts.with_clicks.sum()), prior, seed=seed, threads=threads, workers=workers
+    )
     for _ in range(_ROUNDS):
         chance = q[counts.docs]
         go_on = reading_on(counts, chance, sums=workers.sums)
         below = clicks_below(counts.lengths, chance, go_on)
         evidence = counts.evidence(lists.docs, np.ones(len(below)), below)
-        fitted = fit(evidence, prior)
+        fitted = fit(evidence)
         q = fitted.q
     return Cascade(go_on, evidence, fitted)
 

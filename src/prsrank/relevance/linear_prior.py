@@ -38,29 +38,22 @@ class LinearPrior:
         if not self.l2 or min(self.l2) <= 0 or list(self.l2) != sorted(self.l2, reverse=True):
             raise InputError("l2 must be strengths above 0, falling")
 
-    def cross_fit(
+    def on(
         self,
         dataset: RankingDataset,
-        evidence: ClickEvidence,
-        parts: Sequence[Marks],
+        clicks: float,
         *,
         seed: int,
         threads: int | None,
         workers: Workers,
-    ) -> Prior:
-        """Return the prior of each doc; see `PriorModel`. Nothing in it is random."""
+    ) -> "_LinearOnLists":
+        """Standardise the features; see `PriorModel`. Nothing in it is random."""
         scaling = FeatureScaling.fit(dataset.features, missing="impute", sums=workers.sums)
         columns = np.ones((dataset.docs, scaling.columns + 1))
         columns[:, 1:] = scaling.transform(dataset.features)
-        logit, chosen = np.zeros(dataset.docs), []
-        for held in parts:
-            scores = _Scores(columns, evidence, ~held, threads, workers)
-            logit[held], l2 = self._fitted(scores, held)
-            chosen.append(l2)
-        height = evidence.log_likelihood(1 / (1 + np.exp(-logit)))
-        return Prior(logit, height, {"l2": chosen})
+        return _LinearOnLists(self, columns, threads, workers)
 
-    def _fitted(self, scores: "_Scores", held: Marks) -> tuple[Floats, float]:
+    def chosen(self, scores: "_Scores", held: Marks) -> tuple[Floats, float]:
         """Return the logits of the docs left out, and the strength behind them."""
         rate = scores.evidence.base_rate(~held, sums=scores.sums)
         weights = np.zeros(scores.columns.shape[1])
@@ -77,6 +70,25 @@ class LinearPrior:
             if worse == 2:
                 break
         return best_logits, best_l2
+
+
+@dataclass(frozen=True, eq=False)
+class _LinearOnLists:
+    """See `PriorOnLists`."""
+
+    model: LinearPrior
+    columns: Floats
+    threads: int | None
+    workers: Workers
+
+    def cross_fit(self, evidence: ClickEvidence, parts: Sequence[Marks]) -> Prior:
+        logit, strengths = np.zeros(len(self.columns)), []
+        for held in parts:
+            scores = _Scores(self.columns, evidence, ~held, self.threads, self.workers)
+            logit[held], l2 = self.model.chosen(scores, held)
+            strengths.append(l2)
+        height = evidence.log_likelihood(1 / (1 + np.exp(-logit)))
+        return Prior(logit, height, {"l2": strengths})
 
 
 class _Scores:

@@ -5,7 +5,7 @@ $q(x) = 1 / (1 + e^{-f(x)})$ with f chosen for the greatest likelihood of the co
 seen them. Else q would hold the doc's own clicks, and the posterior would count them twice.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.relevance.workers import ALONE, Workers
 from prsrank.threads import one_blas_thread
-from prsrank.types import Floats, IdArray, Longs, Marks
+from prsrank.types import Floats, IdArray, Longs, Marks, Reals
 
 PARTS = 5
 
@@ -30,11 +30,13 @@ class Prior:
         logit: f(x) of each doc, from the parts that it is not in (docs).
         log_likelihood: of each doc's counts under it: a judge that needs no labels (docs).
         details: how it was reached, such as the number of trees of each part.
+        predict: returns f(x) of other docs, given their features: the mean over the parts.
     """
 
     logit: Floats
     log_likelihood: Floats
     details: Mapping[str, Any] = field(default_factory=dict)
+    predict: Callable[[Reals], Floats] | None = None
 
     @property
     def q(self) -> Floats:
@@ -45,22 +47,20 @@ class Prior:
 class PriorModel(Protocol):
     """A family of functions f(x), and how one is chosen. Immutable."""
 
-    def cross_fit(
+    def on(
         self,
         dataset: RankingDataset,
-        evidence: ClickEvidence,
-        parts: Sequence[Marks],
+        clicks: float,
         *,
         seed: int,
         threads: int | None,
         workers: Workers,
-    ) -> Prior:
-        """Return the prior of each doc from the docs of other parts.
+    ) -> "PriorOnLists":
+        """Make lists ready to learn from.
 
         Args:
             dataset: the lists, or this worker's.
-            evidence: the clicks on their docs.
-            parts: which docs are in each part.
+            clicks: how many there are on them.
             seed: of everything random.
             threads: default: the cores this process may use. No effect on the result.
             workers: those who have the other lists, and fit the same prior at the same time.
@@ -68,34 +68,63 @@ class PriorModel(Protocol):
         ...
 
 
-@one_blas_thread()
-def cross_fitted_prior(
+class PriorOnLists(Protocol):
+    """Lists made ready, for as many counts of their clicks as there are."""
+
+    def cross_fit(self, evidence: ClickEvidence, parts: Sequence[Marks]) -> Prior:
+        """Return the prior of each doc from the docs of other parts.
+
+        Args:
+            evidence: the clicks on the docs.
+            parts: which docs are in each part.
+        """
+        ...
+
+
+def cross_fitting(
     dataset: RankingDataset,
-    evidence: ClickEvidence,
+    clicks: float,
     model: PriorModel,
     *,
     parts: int = PARTS,
     seed: int = 0,
     threads: int | None = None,
     workers: Workers = ALONE,
-) -> Prior:
-    """Fit a prior to the clicks, each part of the queries from the others."""
-    if evidence.docs != dataset.docs:
-        raise InputError(f"clicks on {evidence.docs} docs for a data set of {dataset.docs}")
-    if not workers.sums(evidence.clicked.sum()):
-        raise InputError("the log has no clicks at all: there is nothing to learn from")
+) -> Callable[[ClickEvidence], Prior]:
+    """Return what fits a prior to clicks on these lists, each part of the queries from the others.
+
+    Args:
+        dataset: the lists, or this worker's.
+        clicks: how many there are on them.
+        model: the family of priors.
+        parts: how many.
+        seed: this and others as `PriorModel.on` takes them.
+        threads: no effect on the result.
+        workers: those who have the other lists.
+    """
     part = np.repeat(query_parts(dataset.query_ids, parts, seed=seed), dataset.list_lengths)
     held = [part == number for number in range(parts)]
     # a part that is empty here may have docs elsewhere, and all must fit the same ones
     used = workers.sums([one.sum() for one in held]) > 0
-    return model.cross_fit(
-        dataset,
-        evidence,
-        [held[number] for number in np.flatnonzero(used)],
-        seed=seed,
-        threads=threads,
-        workers=workers,
-    )
+    some = [held[number] for number in np.flatnonzero(used)]
+    ready = model.on(dataset, clicks, seed=seed, threads=threads, workers=workers)
+
+    @one_blas_thread()
+    def fit(evidence: ClickEvidence) -> Prior:
+        if evidence.docs != dataset.docs:
+            raise InputError(f"clicks on {evidence.docs} docs for a data set of {dataset.docs}")
+        if not workers.sums(evidence.clicked.sum()):
+            raise InputError("the log has no clicks at all: there is nothing to learn from")
+        return ready.cross_fit(evidence, some)
+
+    return fit
+
+
+def cross_fitted_prior(
+    dataset: RankingDataset, evidence: ClickEvidence, model: PriorModel, **options: Any
+) -> Prior:
+    """Fit a prior to the clicks; options as those of `cross_fitting`."""
+    return cross_fitting(dataset, float(evidence.clicked.sum()), model, **options)(evidence)
 
 
 def query_parts(query_ids: IdArray, parts: int, *, seed: int = 0) -> Longs:
@@ -109,3 +138,13 @@ def query_parts(query_ids: IdArray, parts: int, *, seed: int = 0) -> Longs:
     digests = (blake2b(f"{seed} {i}".encode(), digest_size=8).digest() for i in query_ids.tolist())
     keys = [int.from_bytes(digest, "little") % parts for digest in digests]
     return np.array(keys, np.int64)
+
+
+_SAMPLED_PARTS = 1000
+_SAMPLED_SEED = 1
+
+
+def sampled_queries(query_ids: IdArray, share: float) -> Marks:
+    """Mark about a share of the queries, by a hash of their ids: the same wherever they lie."""
+    parts = query_parts(query_ids, _SAMPLED_PARTS, seed=_SAMPLED_SEED)
+    return np.asarray(parts < _SAMPLED_PARTS * share)

@@ -1,21 +1,25 @@
 """A prior of boosted trees, grown by LightGBM on the likelihood of the clicks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from prsrank.clicks.likelihood import ClickEvidence
+from prsrank.data.binned import binned
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.relevance.prior import Prior
+from prsrank.relevance.prior import Prior, sampled_queries
 from prsrank.relevance.workers import Workers
-from prsrank.threads import import_lightgbm, thread_count
-from prsrank.types import Floats, Marks, Reals, SumOver
+from prsrank.threads import import_lightgbm, tree_threads
+from prsrank.types import Floats, Longs, Marks, Reals, SumOver
 
-# Below so many feature values LightGBM's threads cost more than they save.
-_VALUES_FOR_THREADS = 1_000_000
+MOST_DOCS, MOST_CLICKS = 200_000, 200_000
+"""Trees learn from whole queries with about so many docs and clicks: more tell little new."""
+
+_BLOCK = 1 << 16
 # Beyond this a logit changes no probability that matters, and its curvature vanishes.
 _WIDEST_LOGIT = 12.0
 
@@ -24,8 +28,8 @@ _WIDEST_LOGIT = 12.0
 class TreePrior:
     r"""f(x) a sum of trees; growth stops by the likelihood of the part left out.
 
-    All parts share one binned matrix: docs of the part left out, and docs that were never
-    shown, pull with gradient 0. LightGBM keeps their scores as trees grow, so their likelihood
+    All parts share one binned matrix; of large logs that of some queries, chosen by a hash of
+    their ids. Docs of the part left out, and docs that were never shown, pull with gradient 0. LightGBM keeps their scores as trees grow, so their likelihood
     after each tree costs no prediction. Several workers add up their histograms by LightGBM's
     sockets, and the likelihood of the part left out by sums.
 
@@ -50,36 +54,32 @@ class TreePrior:
         if min(self.trees, self.patience) < 1 or self.leaves < 2 or not self.learning_rate > 0:
             raise InputError("trees and patience must be at least 1, leaves 2, learning_rate > 0")
 
-    def cross_fit(
+    def on(
         self,
         dataset: RankingDataset,
-        evidence: ClickEvidence,
-        parts: Sequence[Marks],
+        clicks: float,
         *,
         seed: int,
         threads: int | None,
         workers: Workers,
-    ) -> Prior:
-        """Return the prior of each doc; see `PriorModel`."""
-        lightgbm = import_lightgbm()
+    ) -> "_TreesOnLists":
+        """Choose the docs to learn from; LightGBM bins them once. See `PriorModel`."""
+        docs, clicked = workers.sums([dataset.docs, clicks]).tolist()
+        share = max(MOST_DOCS / max(docs, 1.0), MOST_CLICKS / max(clicked, 1.0))
+        used = np.ones(dataset.docs, np.bool_)
+        if share < 1:
+            used = np.repeat(sampled_queries(dataset.query_ids, share), dataset.list_lengths)
         options = self._options(seed, threads, dataset.features.size) | workers.network
-        data = lightgbm.Dataset(dataset.features, params=options, free_raw_data=False)
-        logit, trees, first = np.zeros(dataset.docs), [], None
-        for held in parts:
-            booster = lightgbm.Booster(options, data)
-            # the first one opened the network, before the bins were found, and holds it for all
-            first = first or booster
-            options.pop("machines", None)
-            growth = _Growth(evidence, held, threads, workers.sums)
-            self._grow(booster, growth)
-            logit[held] = growth.best_logits
-            trees.append(growth.best_trees)
-        if workers.network and first is not None:
-            first.free_network()
-        height = evidence.log_likelihood(1 / (1 + np.exp(-logit)))
-        return Prior(logit, height, {"trees": trees})
+        if workers.network:  # bins are found together, once a booster has opened the network
+            rows = dataset.features[used]
+            data = import_lightgbm().Dataset(rows, params=options, free_raw_data=False)
+        else:
+            data = binned(dataset, seed)
+            data = data if used.all() else data.subset(np.flatnonzero(used))
+        return _TreesOnLists(self, dataset, used, data, options, threads, workers)
 
-    def _grow(self, booster: Any, growth: "_Growth") -> None:
+    def grow(self, booster: Any, growth: "_Growth") -> None:
+        """Grow trees until the part left out is no likelier."""
         # the first call sees no tree yet, so that the last one sees them all
         for _ in range(self.trees + 1):
             no_split = booster.update(fobj=growth)
@@ -87,7 +87,6 @@ class TreePrior:
                 break
 
     def _options(self, seed: int, threads: int | None, values: int) -> dict[str, Any]:
-        few = threads is None and values < _VALUES_FOR_THREADS
         return {
             "objective": "none",
             "learning_rate": self.learning_rate,
@@ -96,13 +95,74 @@ class TreePrior:
             "min_sum_hessian_in_leaf": self.least_clicks,
             "lambda_l2": 1.0,
             "feature_fraction": self.feature_share,
-            "num_threads": 1 if few else thread_count(threads),
+            "num_threads": tree_threads(values, threads),
             "seed": seed,
             "deterministic": True,
             "force_col_wise": True,  # row by row would read the features that a tree leaves out
             "feature_pre_filter": False,
             "verbosity": -1,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class _TreesOnLists:
+    """See `PriorOnLists`."""
+
+    model: TreePrior
+    dataset: RankingDataset
+    used: Marks
+    data: Any
+    options: Mapping[str, Any]
+    threads: int | None
+    workers: Workers
+
+    def cross_fit(self, evidence: ClickEvidence, parts: Sequence[Marks]) -> Prior:
+        lightgbm, options = import_lightgbm(), dict(self.options)
+        some = evidence if self.used.all() else evidence.of_docs(self.used)
+        logit, grown, first = np.zeros(self.dataset.docs), list[_Trees](), None
+        for held in parts:
+            booster = lightgbm.Booster(options, self.data)
+            # the first one opened the network, before the bins were found, and holds it for all
+            first = first or booster
+            options.pop("machines", None)
+            growth = _Growth(some, held[self.used], self.threads, self.workers.sums)
+            self.model.grow(booster, growth)
+            grown.append(_Trees(booster, growth.start, growth.best_trees))
+            logit[held & self.used] = growth.best_logits
+            others = np.flatnonzero(held & ~self.used)
+            logit[others] = grown[-1].logits(self.dataset.features, others)
+        if self.workers.network and first is not None:
+            first.free_network()
+        height = evidence.log_likelihood(1 / (1 + np.exp(-logit)))
+        return Prior(logit, height, {"trees": [one.count for one in grown]}, partial(_mean, grown))
+
+
+@dataclass(frozen=True)
+class _Trees:
+    """The trees of a part: as many as were best, and where their sum starts."""
+
+    booster: Any
+    start: float
+    count: int
+
+    def logits(self, features: Reals, rows: Longs) -> Floats:
+        """Return the logits of docs that no tree has learned from."""
+        found = np.zeros(len(rows))
+        for block in range(0, len(rows) if self.count else 0, _BLOCK):
+            some = features[rows[block : block + _BLOCK]]
+            found[block : block + _BLOCK] = self.booster.predict(
+                some, raw_score=True, num_iteration=self.count
+            )
+        return _bounded(self.start + found)
+
+
+def _mean(parts: Sequence[_Trees], features: Reals) -> Floats:
+    rows = np.arange(len(features))
+    return np.asarray(np.mean([one.logits(features, rows) for one in parts], axis=0))
+
+
+def _bounded(logits: Floats) -> Floats:
+    return np.clip(logits, -_WIDEST_LOGIT, _WIDEST_LOGIT)
 
 
 class _Growth:
@@ -112,21 +172,22 @@ class _Growth:
         self, evidence: ClickEvidence, held: Marks, threads: int | None, sums: SumOver
     ) -> None:
         rate = evidence.base_rate(~held, sums=sums)
-        self.evidence, self.held, self.threads, self.sums = evidence, held, threads, sums
+        self.held, self.threads, self.sums = held, threads, sums
+        self.aside, self.taught = evidence.of_docs(held), evidence.of_docs(~held)
         self.start = float(np.log(rate / (1 - rate)))
         self.trees, self.best_trees = -1, 0
         self.best = -np.inf
         self.best_logits = np.full(int(held.sum()), self.start)
 
     def __call__(self, scores: Floats, _: Any) -> tuple[Reals, Reals]:
-        logits = np.clip(self.start + scores, -_WIDEST_LOGIT, _WIDEST_LOGIT)
-        theta = 1 / (1 + np.exp(-logits))
+        logits = _bounded(self.start + scores)
+        aside = logits[self.held]
         # all workers stop at the same tree: they decide by the same number
-        height = float(self.sums(self.evidence.log_likelihood(theta)[self.held].sum()))
+        height = float(self.sums(self.aside.log_likelihood(1 / (1 + np.exp(-aside))).sum()))
         self.trees += 1
         if height > self.best:
-            self.best, self.best_trees = height, self.trees
-            self.best_logits = logits[self.held]
-        gradient, curvature = self.evidence.gradient(logits, threads=self.threads)
-        gradient[self.held] = curvature[self.held] = 0.0
-        return gradient.astype(np.float32), curvature.astype(np.float32)
+            self.best, self.best_trees, self.best_logits = height, self.trees, aside
+        pull, curvature = np.zeros((2, len(scores)), np.float32)
+        derivatives = self.taught.gradient(logits[~self.held], threads=self.threads)
+        pull[~self.held], curvature[~self.held] = derivatives
+        return pull, curvature

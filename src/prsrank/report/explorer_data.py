@@ -11,7 +11,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.evaluation.rank_values import find_rank_value
 from prsrank.logs.click_log import ClickLog
-from prsrank.pairs.posterior import DocClicks, posterior_of_clicks
+from prsrank.pairs.posterior import DocClicks, Posterior, posterior_of_clicks
 from prsrank.ragged import list_of_row, ragged_rows, row_in_list
 from prsrank.types import Floats, IdArray, Longs, Marks
 
@@ -109,6 +109,7 @@ def explore_log(
     *,
     queries: int = 1000,
     seed: int = 0,
+    like: Posterior | None = None,
 ) -> Explored:
     """Lay the orders of several rankers beside that of a log.
 
@@ -119,8 +120,9 @@ def explore_log(
         rankers: by name; the first one picks the queries, where there are more than wanted.
         queries: how many to keep at most.
         seed: of the posterior, and of the queries picked at random.
+        like: a posterior of other lists whose prior is taken, rather than learned anew.
     """
-    evidence, sessions = evidence_of(log, lists, propensities, seed=seed)
+    evidence, sessions = evidence_of(log, lists, propensities, seed=seed, like=like)
     there = evidence.impressions > 0
     scores = np.full((len(rankers), lists.docs), np.nan)
     for row, ranker in zip(scores, rankers.values(), strict=True):
@@ -132,11 +134,17 @@ def explore_log(
 
 
 def evidence_of(
-    log: ClickLog, lists: RankingDataset, propensities: "PropensitySource", *, seed: int = 0
+    log: ClickLog,
+    lists: RankingDataset,
+    propensities: "PropensitySource",
+    *,
+    seed: int = 0,
+    like: Posterior | None = None,
 ) -> tuple[DocEvidence, Floats]:
     """Return the evidence of each doc of the lists, and the sessions of each list."""
     clicks = DocClicks.of([log], lists, propensities)
-    found = posterior_of_clicks(clicks, lists, seed=seed)
+    found = None if like is None else like.of_others(clicks, lists)
+    found = found or posterior_of_clicks(clicks, lists, seed=seed)
     counts = clicks.counted.evidence()
     impressions = counts.sums(counts.shown)
     shown, _ = log.slot_statistics()

@@ -37,12 +37,7 @@ from prsrank.rankers.base import Ranker, ranker_class
 from prsrank.spark.barrier import stage_errors, train_in_barrier
 from prsrank.spark.events import SparkEvents
 from prsrank.spark.linear_sums import fit_linear
-from prsrank.spark.pairs import (
-    counted_pairs,
-    judged_rows,
-    log_rows,
-    worker_of,
-)
+from prsrank.spark.pairs import counted_pairs, judged_rows, log_rows, worker_of
 from prsrank.spark.parts import DROPPED, PART, extents, with_parts
 from prsrank.spark.pieces import SparkPieces, click_log_of
 from prsrank.spark.shard import Shard
@@ -83,6 +78,10 @@ class SparkLog:
     docs: "DataFrame | None"
     left_out: int = 0
     known: Extent | None = field(default=None, repr=False)
+
+    @property
+    def posterior(self) -> None:
+        """Nothing: workers keep their own."""
 
     @property
     def has_propensities(self) -> bool:
