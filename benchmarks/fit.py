@@ -2,7 +2,7 @@
 
 The log is that of `fit_memory.py`, with 136 features a doc. `ratio` is the time of `fit_log`, from
 the files to the report, over that of LightGBM's own lambdarank growing as many trees on the same
-rows, once for each ranker that the fit trains, plus DuckDB's `GROUP BY query_id, doc_id` of the log.
+number of rows, once for each ranker that the fit trains, plus DuckDB's `GROUP BY query_id, doc_id` of the log.
 `steps` are the seconds of each step. All run in processes of their own, one after the other.
 Run: python benchmarks/fit.py --json
 """
@@ -82,13 +82,15 @@ def fit(folder: str, memory: str, trees: int, trials: int) -> dict[str, Any]:
     chosen = result.tuned[result.choice.name].ranker
     # those of trials that were not chosen count as many as those of the one that was
     rankers = [one.ranker for one in result.tuned.values() for _ in one.search.trials]
-    grown = [min(r.trees_ + r.patience, trees) for r in rankers] + [chosen.trees_]
+    docs = result.parts.train.lists.docs  # type: ignore[attr-defined]
+    grown = [(min(r.trees_ + r.patience, trees), docs) for r in rankers]
+    grown.append((chosen.trees_, 10**12))
     parts = {f"{name}_seconds": seconds for name, seconds in steps.items()}
     return {**figures, "grown": grown, "trainings": len(grown), **parts}
 
 
-def grow(folder: str, grown: list[int]) -> dict[str, float]:
-    """Let LightGBM grow as many trees as the fit did, on the clicks of the same docs."""
+def grow(folder: str, grown: list[tuple[int, int]]) -> dict[str, float]:
+    """Let LightGBM grow as many trees as the fit did, each time on as many docs."""
     import duckdb
     import lightgbm
     import numpy as np
@@ -103,11 +105,18 @@ def grow(folder: str, grown: list[int]) -> dict[str, float]:
     labels, queries = rows.pop("clicked"), rows.pop("query_id")
     matrix = np.stack(list(rows.values()), axis=1)
     sizes = np.unique(queries, return_counts=True)[1]
+    settings = {"objective": "lambdarank", "num_threads": 2, "verbose": -1}
+    ends = np.cumsum(sizes)
     with measured(folder) as figures:
-        data = lightgbm.Dataset(matrix, labels, group=sizes, params={"verbose": -1})
-        for trees in grown:
-            settings = {"objective": "lambdarank", "num_threads": 2, "verbose": -1}
-            lightgbm.train(settings, data, trees)
+        # binned once for all trainings on the same docs
+        for docs in dict.fromkeys(docs for _, docs in grown):
+            lists = int(np.searchsorted(ends, docs, side="right"))
+            rows = slice(0, int(ends[lists - 1]))
+            data = lightgbm.Dataset(
+                matrix[rows], labels[rows], group=sizes[:lists], params={"verbose": -1}
+            )
+            for trees in (trees for trees, of in grown if of == docs):
+                lightgbm.train(settings, data, trees)
     return dict(figures)
 
 

@@ -6,7 +6,7 @@ from prsrank.audit import audit
 from prsrank.logs.event_source import EVENTS, LogSource, open_frame
 
 
-@pytest.mark.parametrize(("more", "passes"), [(False, 5), (True, 12)])
+@pytest.mark.parametrize(("more", "passes"), [(False, 5), (True, 11)])
 def test_the_log_is_read_few_times(more, passes, simulate, monkeypatch):
     events = simulate(design=lambda rng: "uniform" if rng.random() < 0.2 else "")
     time = 1_700_000_000_000_000 + events["session_id"] * 3_600_000_000

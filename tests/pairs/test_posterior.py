@@ -22,6 +22,7 @@ from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.pairs.posterior import (
     DocClicks,
+    Posterior,
     action_weights,
     posterior,
     posterior_of_clicks,
@@ -383,3 +384,32 @@ def test_clicks_of_pieces_without_weights_count_one(few: RankingDataset) -> None
     assert found is not None
     assert known is not None
     np.testing.assert_array_equal(found, known)
+
+
+def test_the_prior_of_a_part_serves_the_whole_log(
+    lists: RankingDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = lists.select(np.arange(lists.lists) < 250)
+    whole = log_of(lists, 6000)
+    of_part = whole.select(
+        np.isin(whole.query_ids, part.query_ids)[whole.ranking_query[whole.session_ranking]]
+    )
+    known: dict[object, Posterior] = {}
+    posterior_pairs(of_part, part, CURVE, known=known)
+    (like,) = known.values()
+    clicks = DocClicks.of([of_part], part, CURVE)
+    again = like.of_others(clicks, part)
+    assert again is not None
+    for name in ("theta", "low", "high", "prior"):
+        np.testing.assert_allclose(getattr(again, name), getattr(like, name), atol=1e-9)
+
+    def fitted(*_: object, **__: object) -> None:
+        raise AssertionError("a prior was fitted")
+
+    monkeypatch.setattr("prsrank.pairs.posterior.cross_fitted_prior", fitted)
+    with pytest.raises(AssertionError):  # the part is small: all sessions tell more
+        posterior_pairs(whole, lists, CURVE, like=like)
+    assert like.learned is not None
+    enough = replace(like, learned=replace(like.learned, saturated=True))
+    pairs = posterior_pairs(whole, lists, CURVE, like=enough)
+    assert pairs.docs == lists.docs

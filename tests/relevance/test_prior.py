@@ -11,7 +11,7 @@ from prsrank.errors import InputError
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw
 from prsrank.relevance.linear_prior import LinearPrior
-from prsrank.relevance.prior import cross_fitted_prior, query_parts
+from prsrank.relevance.prior import cross_fitted_prior, query_parts, sampled_queries
 from prsrank.relevance.priors import PRIORS, find_prior
 
 
@@ -118,3 +118,42 @@ def test_bad_settings(lists: RankingDataset, evidence: ClickEvidence) -> None:
         cross_fitted_prior(
             lists, replace(evidence, clicked=np.zeros_like(evidence.clicked)), PRIORS["linear"]
         )
+
+
+def test_trees_of_a_large_log_learn_from_some_of_its_queries(
+    lists: RankingDataset, evidence: ClickEvidence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = PRIORS["trees"]
+    every = cross_fitted_prior(lists, evidence, model)
+    assert not every.saturated
+    monkeypatch.setattr("prsrank.relevance.tree_prior.MOST_DOCS", lists.docs / 2)
+    few_clicks = cross_fitted_prior(lists, evidence, model)
+    np.testing.assert_array_equal(few_clicks.logit, every.logit)
+    monkeypatch.setattr("prsrank.relevance.tree_prior.MOST_CLICKS", 1000)
+    some = cross_fitted_prior(lists, evidence, model)
+    assert some.saturated
+    # those that no tree learned from are told by the trees of their part all the same
+    used = np.repeat(sampled_queries(lists.query_ids, 0.5), lists.list_lengths)
+    assert 0.4 < used.mean() < 0.6
+    for docs in (used, ~used):
+        assert np.corrcoef(some.q[docs], every.q[docs])[0, 1] > 0.9
+    turned = replace(
+        evidence,
+        clicked=np.where(~used[evidence.cell_docs], evidence.shown, 0) * 1.0
+        + np.where(used[evidence.cell_docs], evidence.clicked, 0),
+    )
+    np.testing.assert_array_equal(cross_fitted_prior(lists, turned, model).logit, some.logit)
+
+
+@pytest.mark.parametrize("most", [10**9, 1000])
+def test_trees_tell_other_lists_by_parts_that_their_query_is_not_in(
+    lists: RankingDataset, evidence: ClickEvidence, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prsrank.relevance.tree_prior.MOST_DOCS", most)
+    monkeypatch.setattr("prsrank.relevance.tree_prior.MOST_CLICKS", most)
+    found = cross_fitted_prior(lists, evidence, PRIORS["trees"])
+    assert found.predict is not None
+    np.testing.assert_allclose(found.predict(lists), found.logit, atol=1e-12)
+    half = lists.select(np.arange(lists.lists) % 2 == 0)
+    docs = np.repeat(np.arange(lists.lists) % 2 == 0, lists.list_lengths)
+    np.testing.assert_allclose(found.predict(half), found.logit[docs], atol=1e-12)

@@ -36,12 +36,14 @@ class Weighed:
         weighting: of the pairs.
         parameters: of the weighting.
         tau: clip of the weights of the clicks that judge.
+        like: posterior of a part of the sessions; see `prsrank.pairs.posterior.posterior_pairs`.
     """
 
     curve: "PropensityCurve | None"
     weighting: str
     parameters: Mapping[str, float]
     tau: float = 0.0
+    like: "Posterior | None" = None
 
 
 @dataclass(frozen=True, eq=False)

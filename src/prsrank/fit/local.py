@@ -227,10 +227,8 @@ class LocalLog:
         if ranker.takes == "pairs" and chosen.against == "posterior":
             # they learn of one list from the others, and so are made of all pieces at once
             options = {"prior": ranker.prior, **ranker.pair_options}
-            given = how.parameters
-            return posterior_pairs(
-                self.pieces, self.lists, how.curve, parameters=given, known=self.known, **options
-            )
+            options |= {"parameters": how.parameters, "known": self.known, "like": how.like}
+            return posterior_pairs(self.pieces, self.lists, how.curve, **options)
         curve = how.curve if ranker.takes_propensities else None
         folded = [
             ranker.pairs(log, self.lists, curve, how.weighting, parameters=how.parameters)

@@ -283,7 +283,7 @@ def _fitted(runner: Engine, source: Any, plan: Plan, folder: Path, tell: Tell) -
     tell("evaluating")
     evaluation = _evaluated(plan, parts, propensities, tuned, choice.name)
     tell(f"training {choice.name} on all sessions")
-    model = refit(tuned[choice.name], log, curve)
+    model = refit(tuned[choice.name], log, curve, parts.train.posterior)
     judged = tuned[choice.name].ranker
     verdict = decide(
         _evidence(plan, parts, propensities, judged, evaluation, choice.name),

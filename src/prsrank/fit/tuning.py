@@ -16,6 +16,7 @@ from prsrank.weighting import find_weighting
 
 if TYPE_CHECKING:
     from prsrank.fit.engine import EngineLog
+    from prsrank.pairs.posterior import Posterior
 
 VALIDATION_TAU = 0.05
 RIVAL = "lightgbm_position"
@@ -137,9 +138,19 @@ def tune(
     return Tuned(method, search, weights[numbers[id(search.best.candidate)]])
 
 
-def refit(one: Tuned, log: "EngineLog", curve: PropensityCurve | None) -> Ranker:
-    """Train the chosen ranker again on all sessions: same settings, as many trees."""
+def refit(
+    one: Tuned, log: "EngineLog", curve: PropensityCurve | None, like: "Posterior | None" = None
+) -> Ranker:
+    """Train the chosen ranker again on all sessions: same settings, as many trees.
+
+    Args:
+        one: the ranker.
+        log: all sessions.
+        curve: the propensities; None for those in the log.
+        like: the posterior of the training part, if one was made.
+    """
     ranker = one.ranker.unfitted()
-    how = Weighed(curve, one.method.weighting, one.chosen.candidate.parameters)
+    parameters = one.chosen.candidate.parameters
+    how = Weighed(curve, one.method.weighting, parameters, like=like)
     log.train([ranker], how)
     return ranker

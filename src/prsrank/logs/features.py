@@ -166,14 +166,17 @@ def _key(table: EventSource, mapping: LogMapping, meaning: str) -> str:
 
 
 def _dataset(source: LogSource, features: Sequence[str], where: str, hint: str) -> RankingDataset:
-    relation = source.relation
+    relation, names = source.relation, [quoted_name(name) for name in features]
     with errors_in_one_line(source.name):
-        lists = relation.project(_LIST).distinct()
-        if features:
-            lowest = ", ".join(f"min({quoted_name(n)}) AS c{i}" for i, n in enumerate(features))
-            differs = ", ".join(_two_values(features))
-            lists = relation.aggregate(f"{_LIST}, {lowest}, concat({differs}) AS twice", _LIST)
+        several = relation.aggregate(f"{_LIST}, count(*) AS rows", _LIST).filter("rows > 1")
+        if several.limit(1).fetchall():
+            values = [f"min({name})" for name in names]
+            differs = ", ".join(["''", *_two_values(features)])
+            numbered = ", ".join([_LIST, *_numbered(values), f"concat({differs}) AS twice"])
+            lists = relation.aggregate(numbered, _LIST)
             _check_twice(lists, where, hint)
+        else:  # as in a table: most of the work is told to be needless by a look at the ids
+            lists = relation.project(", ".join([_LIST, *_numbered(names)]))
         columns = lists.order(_LIST).fetchnumpy()
     for name in ("query_id", "doc_id"):
         if np.ma.is_masked(columns[name]):
@@ -189,6 +192,10 @@ def _dataset(source: LogSource, features: Sequence[str], where: str, hint: str) 
         doc_ids=id_array(np.asarray(columns["doc_id"])),
         feature_names=tuple(features),
     )
+
+
+def _numbered(values: Sequence[str]) -> Iterator[str]:
+    return (f"{value} AS c{i}" for i, value in enumerate(values))
 
 
 def _two_values(features: Sequence[str]) -> Iterator[str]:
@@ -215,8 +222,9 @@ def _check_twice(lists: "DuckDBPyRelation", where: str, hint: str) -> None:
 def _matrix(columns: Sequence[npt.NDArray], rows: int) -> Reals:
     matrix = np.empty((rows, len(columns)), np.float32)
     for index, column in enumerate(columns):
-        values = np.asarray(column, np.float64)
         # beyond float32 a value becomes infinite, which the audit names
         with np.errstate(over="ignore"):
-            matrix[:, index] = np.where(np.ma.getmaskarray(column), np.nan, values)
+            matrix[:, index] = np.ma.getdata(column)
+        if np.ma.is_masked(column):
+            matrix[np.ma.getmaskarray(column), index] = np.nan
     return matrix

@@ -74,16 +74,17 @@ class Posterior:
     learned: Prior | None = None
 
     def of_others(self, clicks: "DocClicks", lists: RankingDataset) -> "Posterior | None":
-        """Return the posterior of lists that the prior has not seen; None if it cannot tell."""
+        """Return the posterior of other lists, by the same prior; None if it cannot tell."""
         predict = None if self.learned is None else self.learned.predict
         if predict is None or (self.choice is not None and self.choice.cascade):
             return None
-        evidence, q = clicks.counted.evidence(), 1 / (1 + np.exp(-predict(lists.features)))
+        evidence, q = clicks.counted.evidence(), 1 / (1 + np.exp(-predict(lists)))
         found = beta_posterior(evidence, q, strength=self.strength)
         return Posterior(
             dataset=lists, theta=found.mean, low=found.low, high=found.high, prior=q,
             strength=self.strength, log_likelihood=float(evidence.log_likelihood(q).sum()),
-            action_weights=None, sessions=clicks.sessions, choice=self.choice, learned=self.learned,
+            action_weights=clicks.action_weights(evidence), sessions=clicks.sessions,
+            choice=self.choice, learned=self.learned,
         )  # fmt: skip
 
     def pairs(
@@ -138,6 +139,13 @@ class DocClicks:
     sessions: Floats | None = None
     reading: CascadeCounts | None = None
     dependence: Floats | None = None
+
+    def action_weights(self, evidence: ClickEvidence, sums: SumOver = np.asarray) -> Floats | None:
+        """Return what a click on each doc is worth; None where every click counts 1."""
+        if self.weights is None:
+            return None
+        total, squares = self.weights
+        return action_weights(evidence.sums(evidence.clicked), total, squares, sums)
 
     @classmethod
     def of(
@@ -244,7 +252,6 @@ def posterior_of_clicks(
     )
     keys = counted.cells.doc_key
     found = beta_posterior(evidence, fitted.q, keys=keys, sums=sums, threads=threads)
-    worth = clicks.weights
     return Posterior(
         dataset=lists,
         theta=found.mean,
@@ -253,11 +260,7 @@ def posterior_of_clicks(
         prior=fitted.q,
         strength=found.strength,
         log_likelihood=float(sums(fitted.log_likelihood.sum())),
-        action_weights=(
-            None
-            if worth is None
-            else action_weights(evidence.sums(evidence.clicked), worth[0], worth[1], sums)
-        ),
+        action_weights=clicks.action_weights(evidence, sums),
         sessions=clicks.sessions,
         choice=choice,
         learned=fitted,
@@ -303,6 +306,7 @@ def posterior_pairs(
     prior: str | PriorModel = "trees",
     parameters: Mapping[str, float] | None = None,
     known: dict[Any, Posterior] | None = None,
+    like: Posterior | None = None,
     **options: Any,
 ) -> OuterPairs:
     """Return posterior pairs of a log: the weighting `posterior` of commands and experiments.
@@ -317,6 +321,8 @@ def posterior_pairs(
             `Posterior.pairs`.
         known: keeps the posteriors of this log by curve, prior and temper, which pairs of
             another `own` share.
+        like: the posterior of a part of this log with the same propensities and prior: where
+            that part was enough to learn the prior from, it is taken from there.
         options: a ranker's `pair_options`.
     """
     given = find_weighting("posterior", parameters).parameters
@@ -327,7 +333,9 @@ def posterior_pairs(
         power = 1.0
         if given["temper"] and hasattr(propensities, "at"):
             power = temper_counts(clicks.counted, lists).followed
-        found = posterior_of_clicks(clicks, lists, power=power, prior=prior)
+        enough = like is not None and like.learned is not None and like.learned.saturated
+        found = like.of_others(clicks, lists) if like is not None and enough else None
+        found = found or posterior_of_clicks(clicks, lists, power=power, prior=prior)
         if found.choice is not None and found.choice.cascade:
             warnings.warn(found.choice.sentence, DataWarning, stacklevel=2)
     if known is not None:

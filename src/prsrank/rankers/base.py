@@ -187,7 +187,7 @@ class Ranker(ABC):
         from prsrank.pairs.posterior import posterior_pairs
 
         chosen, options = weighting or self.default_weighting, self.pair_options
-        made = {"posterior": posterior_pairs, "doubly robust": doubly_robust_pairs}
+        made: dict[str, Any] = {"posterior": posterior_pairs, "doubly robust": doubly_robust_pairs}
         against = find_weighting(chosen).against
         if against in made:
             return made[against](

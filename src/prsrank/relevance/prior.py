@@ -6,7 +6,7 @@ seen them. Else q would hold the doc's own clicks, and the posterior would count
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.relevance.workers import ALONE, Workers
 from prsrank.threads import one_blas_thread
-from prsrank.types import Floats, IdArray, Longs, Marks, Reals
+from prsrank.types import Floats, IdArray, Longs, Marks
 
 PARTS = 5
 
@@ -30,13 +30,16 @@ class Prior:
         logit: f(x) of each doc, from the parts that it is not in (docs).
         log_likelihood: of each doc's counts under it: a judge that needs no labels (docs).
         details: how it was reached, such as the number of trees of each part.
-        predict: returns f(x) of other docs, given their features: the mean over the parts.
+        predict: returns the logit of the docs of other lists, each from parts that its query is
+            not in, whether it was there or not; None if nobody can.
+        saturated: whether it was learned from some of the lists only, because they were enough.
     """
 
     logit: Floats
     log_likelihood: Floats
     details: Mapping[str, Any] = field(default_factory=dict)
-    predict: Callable[[Reals], Floats] | None = None
+    predict: Callable[[RankingDataset], Floats] | None = None
+    saturated: bool = False
 
     @property
     def q(self) -> Floats:
@@ -102,8 +105,7 @@ def cross_fitting(
         threads: no effect on the result.
         workers: those who have the other lists.
     """
-    part = np.repeat(query_parts(dataset.query_ids, parts, seed=seed), dataset.list_lengths)
-    held = [part == number for number in range(parts)]
+    held = marked_parts(dataset, parts, seed=seed)
     # a part that is empty here may have docs elsewhere, and all must fit the same ones
     used = workers.sums([one.sum() for one in held]) > 0
     some = [held[number] for number in np.flatnonzero(used)]
@@ -115,9 +117,16 @@ def cross_fitting(
             raise InputError(f"clicks on {evidence.docs} docs for a data set of {dataset.docs}")
         if not workers.sums(evidence.clicked.sum()):
             raise InputError("the log has no clicks at all: there is nothing to learn from")
-        return ready.cross_fit(evidence, some)
+        fitted = ready.cross_fit(evidence, some)
+        return fitted if used.all() else replace(fitted, predict=None)
 
     return fit
+
+
+def marked_parts(dataset: RankingDataset, parts: int, *, seed: int) -> list[Marks]:
+    """Return which docs are in each part."""
+    part = np.repeat(query_parts(dataset.query_ids, parts, seed=seed), dataset.list_lengths)
+    return [part == number for number in range(parts)]
 
 
 def cross_fitted_prior(

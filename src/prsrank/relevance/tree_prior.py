@@ -11,7 +11,7 @@ from prsrank.clicks.likelihood import ClickEvidence
 from prsrank.data.binned import binned
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.relevance.prior import Prior, sampled_queries
+from prsrank.relevance.prior import Prior, marked_parts, sampled_queries
 from prsrank.relevance.workers import Workers
 from prsrank.threads import import_lightgbm, tree_threads
 from prsrank.types import Floats, Longs, Marks, Reals, SumOver
@@ -76,7 +76,7 @@ class TreePrior:
         else:
             data = binned(dataset, seed)
             data = data if used.all() else data.subset(np.flatnonzero(used))
-        return _TreesOnLists(self, dataset, used, data, options, threads, workers)
+        return _TreesOnLists(self, dataset, used, data, options, seed, threads, workers)
 
     def grow(self, booster: Any, growth: "_Growth") -> None:
         """Grow trees until the part left out is no likelier."""
@@ -113,6 +113,7 @@ class _TreesOnLists:
     used: Marks
     data: Any
     options: Mapping[str, Any]
+    seed: int
     threads: int | None
     workers: Workers
 
@@ -134,7 +135,13 @@ class _TreesOnLists:
         if self.workers.network and first is not None:
             first.free_network()
         height = evidence.log_likelihood(1 / (1 + np.exp(-logit)))
-        return Prior(logit, height, {"trees": [one.count for one in grown]}, partial(_mean, grown))
+        return Prior(
+            logit,
+            height,
+            {"trees": [one.count for one in grown]},
+            partial(_predict, grown, self.seed),
+            not self.used.all(),
+        )
 
 
 @dataclass(frozen=True)
@@ -156,9 +163,12 @@ class _Trees:
         return _bounded(self.start + found)
 
 
-def _mean(parts: Sequence[_Trees], features: Reals) -> Floats:
-    rows = np.arange(len(features))
-    return np.asarray(np.mean([one.logits(features, rows) for one in parts], axis=0))
+def _predict(parts: Sequence[_Trees], seed: int, lists: RankingDataset) -> Floats:
+    logit = np.zeros(lists.docs)
+    for trees, held in zip(parts, marked_parts(lists, len(parts), seed=seed), strict=True):
+        rows = np.flatnonzero(held)
+        logit[rows] = trees.logits(lists.features, rows)
+    return logit
 
 
 def _bounded(logits: Floats) -> Floats:
