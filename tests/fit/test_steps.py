@@ -51,7 +51,8 @@ def fitted(monkeypatch):
         monkeypatch.setattr(steps, name, step)
 
     log = SimpleNamespace(split=lambda how: parts, left_out=0)
-    parts = SimpleNamespace(train="train part", validation="validation part")
+    train = SimpleNamespace(posterior="train posterior")
+    parts = SimpleNamespace(train=train, validation="validation part")
     tuned = {n: SimpleNamespace(name=n, ranker=f"judged {n}") for n in ("posterior", "ips")}
     notes("_audited", "audit")
     notes("_loaded", log)
@@ -72,7 +73,7 @@ def fitted(monkeypatch):
 def test_the_chosen_ranker_is_judged_and_trained_again_on_all_sessions(fitted):
     noted, tuned = fitted.noted, fitted.tuned
     assert noted["choose"][:3] == (fitted.parts, "a curve", tuned)
-    assert noted["refit"] == (tuned["ips"], fitted.log, "a curve")
+    assert noted["refit"] == (tuned["ips"], fitted.log, "a curve", "train posterior")
     assert noted["_evaluated"][3:] == (tuned, "ips")
     assert noted["_evidence"][3:] == ("judged ips", "evaluation", "ips")
     assert noted["decide"] == ("evidence", "run", True)

@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -29,7 +30,7 @@ from prsrank.fit.plan import Plan
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.click_log_parts import merge
-from prsrank.logs.coverage import covered_sessions, lists_of_queries
+from prsrank.logs.coverage import covered_sessions, marked_queries
 from prsrank.logs.features import lists_of_log, lists_of_table, split_lists
 from prsrank.logs.held_out import SessionMarks
 from prsrank.logs.mapping import LogMapping
@@ -126,17 +127,29 @@ class LocalLog:
 
     Attributes:
         pieces: the sessions, in pieces without a common query.
-        lists: at least the lists of their queries.
+        every: lists, at least those of their queries.
         left_out: sessions that show docs without features; in no part.
         grouped: whether lists of one query have ids of their own, and stay together.
         known: posteriors of these sessions that were asked for before.
     """
 
     pieces: LocalPieces[ClickLog]
-    lists: RankingDataset
+    every: RankingDataset
     left_out: int = 0
     grouped: bool = False
     known: dict[Any, Posterior] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def lists(self) -> RankingDataset:
+        """Those of their queries: where they are not all, a copy made when it is first asked for."""
+        return self.every if self._listed.all() else self.every.select(self._listed)
+
+    @cached_property
+    def _listed(self) -> Marks:
+        ids = [log.query_ids for log in self.pieces]
+        if not ids:
+            return np.ones(self.every.lists, np.bool_)
+        return marked_queries(joined_ids(ids), self.every)
 
     @property
     def has_propensities(self) -> bool:
@@ -149,12 +162,12 @@ class LocalLog:
 
     def covered(self) -> "LocalLog":
         """Return the sessions all of whose docs have features, with their lists."""
-        missing = sum(int((~covered_sessions(log, self.lists)).sum()) for log in self.pieces)
+        missing = sum(int((~covered_sessions(log, self.every)).sum()) for log in self.pieces)
         if not missing:
-            return self._of(self.pieces)
-        if not any(covered_sessions(log, self.lists).any() for log in self.pieces):
-            next(iter(self.pieces)).doc_rows(self.lists)  # names a query or doc that is missing
-        kept = self.where(lambda log: covered_sessions(log, self.lists))
+            return self
+        if not any(covered_sessions(log, self.every).any() for log in self.pieces):
+            next(iter(self.pieces)).doc_rows(self.every)  # names a query or doc that is missing
+        kept = self.where(lambda log: covered_sessions(log, self.every))
         return replace(kept, left_out=missing)
 
     def split(self, how: Split) -> LogParts:
@@ -282,8 +295,8 @@ class LocalLog:
 
     def counted(self, docs: int) -> SampledClicks:
         """Return about so many docs, whole lists of them, with the counts of their clicks."""
-        share = docs / max(self.lists.docs, 1)
-        return self.pieces.total(lambda log: SampledClicks.of(log, self.lists, share))
+        share = docs / max(int(self.every.list_lengths[self._listed].sum()), 1)
+        return self.pieces.total(lambda log: SampledClicks.of(log, self.every, share))
 
     def in_memory(self) -> tuple[ClickLog, RankingDataset]:
         """Return the sessions as one log, and their lists."""
@@ -320,12 +333,7 @@ class LocalLog:
 
     def where(self, chosen: Callable[[ClickLog], Marks]) -> "LocalLog":
         """Return the sessions that a function marks, and the lists of their queries."""
-        return self._of(self.pieces.select(lambda log: log.select(chosen(log))))
-
-    def _of(self, pieces: LocalPieces[ClickLog]) -> "LocalLog":
-        ids = [log.query_ids for log in pieces]
-        lists = lists_of_queries(joined_ids(ids), self.lists) if ids else self.lists
-        return replace(self, pieces=pieces, lists=lists)
+        return replace(self, pieces=self.pieces.select(lambda log: log.select(chosen(log))))
 
 
 def _with_halves(log: ClickLog, marks: SessionMarks) -> ClickLog:

@@ -42,4 +42,10 @@ def known_lists(log: ClickLog, dataset: RankingDataset) -> RankingDataset:
 
 def lists_of_queries(query_ids: IdArray, dataset: RankingDataset) -> RankingDataset:
     """Return the lists of some queries only, in the data set's order."""
-    return dataset.select(np.isin(dataset.query_ids.astype(np.str_), query_ids.astype(np.str_)))
+    chosen = marked_queries(query_ids, dataset)
+    return dataset if chosen.all() else dataset.select(chosen)
+
+
+def marked_queries(query_ids: IdArray, dataset: RankingDataset) -> Marks:
+    """Mark the lists of some queries."""
+    return np.isin(dataset.query_ids.astype(np.str_), query_ids.astype(np.str_))

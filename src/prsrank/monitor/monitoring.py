@@ -196,7 +196,7 @@ def _loaded(log: Any, plan: Plan, watched: Watched) -> Iterator[tuple[LocalLog, 
                 f"{log_name(log)}: docs have {lists.features.shape[1]} features, the model learned "
                 f"from {len(names)}"
             )
-        yield replace(found, lists=replace(lists, feature_names=names)), found.left_out
+        yield replace(found, every=replace(lists, feature_names=names)), found.left_out
 
 
 def _collection(plan: Plan) -> Any:
