@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
+# Python compiles what it imports: of 16,000 files of all libraries that is a quarter
+PIP_OPTIONS := --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .DELETE_ON_ERROR:
 .PHONY: demo test test-slow mutants lint docs dist bench clean clean-kernels setup
@@ -11,14 +13,14 @@ SPARK := $(VENV)/.spark
 demo: $(STAMP)
 	$(BIN)/prsrank demo --out demo
 
-# the second run skips, with the reason, what needs Java or Chromium where there is none
-test: $(STAMP) $(SPARK) lint
-	$(BIN)/pytest -n auto
-	$(BIN)/pytest -m "(spark or browser) and not slow" tests/spark tests/report
+# what needs Java or Chromium is skipped, with the reason, where there is none
+test: $(STAMP)
+	@$(MAKE) --no-print-directory -j2 $(SPARK) lint
+	$(BIN)/pytest -n auto --dist loadgroup -m "not slow and not gpu"
 
 # then all kernels compiled anew with every index looked at: a cache would bring back those that look at none
 test-slow: $(STAMP)
-	$(BIN)/pytest -n auto -m slow
+	$(BIN)/pytest -n auto --dist loadgroup -m slow
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(BIN)/pytest -n auto tests/clicks tests/data tests/evaluation tests/logs tests/losses tests/metrics tests/pairs tests/propensity tests/relevance
 
 # faults planted one by one in a copy of the source: each must be noticed by the tests named for it
@@ -50,12 +52,12 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (a few minutes the first time)"
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dnn]'
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.[dev,dnn]'
 	@touch $@
 
 $(SPARK): $(STAMP)
 	@echo "adding Spark to $(VENV) (half a gigabyte)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.[spark]'
 	@touch $@
 
 clean-kernels:

@@ -31,9 +31,10 @@ _BLOCK = re.compile(
 )
 # what a line leaves open, so that it is quick; and what a trained model needs, for later lines to find it
 SMALL = {
-    "fit": {"--trials": "1", "--trees": "5", "--force": None},
+    "fit": {"--trials": "1", "--trees": "5", "--weighting": "prs", "--force": None},
     "demo": {"--data": page_inputs.DATA, "--clicks": "1000"},
 }
+QUICK = {"trials": 1, "trees": 5, "weighting": "prs"}
 # these have something to say by their exit code 1
 VERDICTS = {"audit", "fit", "monitor", "propensity"}
 # whole fits and experiments, one after the other
@@ -155,7 +156,8 @@ def pages_to_run():
     for page in PAGES:
         if to_run(page) and page not in ELSEWHERE:
             marks = [pytest.mark.slow] if page in SLOW else []
-            marks += [pytest.mark.spark] if page == SPARK else []
+            own = pytest.mark.xdist_group("own session")
+            marks += [pytest.mark.spark, own] if page == SPARK else []
             yield pytest.param(page, marks=marks, id=str(page.relative_to(ROOT)))
 
 
@@ -164,7 +166,7 @@ def test_blocks_run(page, inputs, tmp_path, monkeypatch):
     folder = tmp_path / "page"
     shutil.copytree(inputs, folder)
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(prsrank.fit, "fit_log", partial(prsrank.fit.fit_log, trials=1, trees=5))
+    monkeypatch.setattr(prsrank.fit, "fit_log", partial(prsrank.fit.fit_log, **QUICK))
     if page == SPARK:
         start_java_here(tmp_path, monkeypatch)
     known = page_inputs.names() if "```python" in page.read_text() else {}
