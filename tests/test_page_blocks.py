@@ -11,6 +11,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+import prsrank.cli.demo
+import prsrank.cli.fit  # before the pages' fit_log is another
 import prsrank.fit
 from prsrank.cli import run
 from prsrank.logs.mapping import read_mapping
@@ -167,6 +169,8 @@ def test_blocks_run(page, inputs, tmp_path, monkeypatch):
     shutil.copytree(inputs, folder)
     monkeypatch.chdir(folder)
     monkeypatch.setattr(prsrank.fit, "fit_log", partial(prsrank.fit.fit_log, **QUICK))
+    monkeypatch.setattr(prsrank.cli.demo, "_TRIALS", QUICK["trials"])
+    monkeypatch.setattr(prsrank.cli.demo, "_TREES", QUICK["trees"])
     if page == SPARK:
         start_java_here(tmp_path, monkeypatch)
     known = page_inputs.names() if "```python" in page.read_text() else {}

@@ -286,7 +286,7 @@ def test_a_given_curve_that_the_clicks_contradict_is_tempered(log, tmp_path, mon
     np.testing.assert_array_equal(saved.propensity, made.propensities.curve.propensity)
     assert f"raised to the power {power:.2f}" in saved.verdict
     # the same judge where the log does not fit the memory given
-    monkeypatch.setattr(stored_pieces, "BYTES_PER_EVENT", 3_000_000)
+    monkeypatch.setattr(stored_pieces, "BYTES_PER_EVENT", 100_000)
     cut = fit_log(log, out=tmp_path / "cut", memory="1GB", **options)
     assert len(list(cut.parts.learning.pieces)) > 3
     assert cut.propensities.judged.to_json_dict() == made.propensities.judged.to_json_dict()
@@ -378,7 +378,7 @@ def test_a_fit_in_pieces_is_the_fit_in_memory(log, monkeypatch, holdout, weighti
     """A log that does not fit the memory given: same parts, curve, trees and estimates."""
     settings = FEW | {"data": DATA, "holdout": holdout, "weighting": weighting}
     whole = fit_log(log, out=tmp_path / "whole", **settings)
-    monkeypatch.setattr(stored_pieces, "BYTES_PER_EVENT", 3_000_000)
+    monkeypatch.setattr(stored_pieces, "BYTES_PER_EVENT", 100_000)
     cut = fit_log(log, out=tmp_path / "cut", memory="1GB", **settings)
     assert len(list(cut.parts.train.pieces)) > 3
     assert cut.parts.counts() == whole.parts.counts()
