@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
-# Python compiles what it imports: of 16,000 files of all libraries that is a quarter
+EXTRAS := dev,dnn
+# pip would compile all 16,000 files of all libraries; Python compiles those that it imports
 PIP_OPTIONS := --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .DELETE_ON_ERROR:
@@ -14,8 +15,8 @@ demo: $(STAMP)
 	$(BIN)/prsrank demo --out demo
 
 # what needs Java or Chromium is skipped, with the reason, where there is none
-test: $(STAMP)
-	@$(MAKE) --no-print-directory -j2 $(SPARK) lint
+test: EXTRAS := dev,dnn,spark
+test: $(STAMP) $(SPARK) lint
 	$(BIN)/pytest -n auto --dist loadgroup -m "not slow and not gpu"
 
 # then all kernels compiled anew with every index looked at: a cache would bring back those that look at none
@@ -52,8 +53,9 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (a few minutes the first time)"
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.[dev,dnn]'
-	@touch $@
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.[$(EXTRAS)]'
+	@$(BIN)/python -c 'import prsrank.cli.demo, lightgbm, vl_convert'
+	@touch $@ $(if $(findstring spark,$(EXTRAS)),$(SPARK))
 
 $(SPARK): $(STAMP)
 	@echo "adding Spark to $(VENV) (half a gigabyte)"
