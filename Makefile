@@ -17,11 +17,11 @@ demo: $(STAMP)
 # what needs Java or Chromium is skipped, with the reason, where there is none
 test: EXTRAS := dev,dnn,spark
 test: $(STAMP) $(SPARK) lint
-	$(BIN)/pytest -n auto --dist loadgroup -m "not slow and not gpu"
+	$(BIN)/pytest -n auto -m "not slow and not gpu"
 
 # then all kernels compiled anew with every index looked at: a cache would bring back those that look at none
 test-slow: $(STAMP)
-	$(BIN)/pytest -n auto --dist loadgroup -m slow
+	$(BIN)/pytest -n auto -m slow
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(BIN)/pytest -n auto tests/clicks tests/data tests/evaluation tests/logs tests/losses tests/metrics tests/pairs tests/propensity tests/relevance
 
 # faults planted one by one in a copy of the source: each must be noticed by the tests named for it

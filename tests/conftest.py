@@ -14,21 +14,33 @@ settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
-
-# Tests of one file share what they set up, so a file is run by one process; with the longest first
-# no core waits at the end. A process has one Spark session: tests that start one come before those
-# that share one.
-_FIRST = ("own session", "spark")
+# A process has one Spark session at most: some files share one, some start their own.
+_STARTING = ("spark/test_cluster.py", "spark/test_commands.py", "test_page_blocks.py")
+_SHARING = tuple(f"spark/test_{name}.py" for name in ("events", "fit", "log", "real_files"))
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups
+def _unit(nodeid):
+    """Return what one process runs: a file, whose tests share what they set up, or several."""
+    file = nodeid.partition("::")[0]
+    for files in (_STARTING, _SHARING):
+        if file.removeprefix("tests/") in files:
+            return files[0]
+    return file
+
+
 def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    items.sort(key=_turn)
+    """Those on Spark first: they take longest, and no core waits for them in the end."""
+    first = (_STARTING[0], _SHARING[0])
+    items.sort(key=lambda item: (*first, _unit(item.nodeid)).index(_unit(item.nodeid)))
 
 
-def _turn(item):
-    group = item.get_closest_marker("xdist_group").args[0]
-    return _FIRST.index(group) if group in _FIRST else len(_FIRST)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByUnit(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return _unit(nodeid)
+
+    config.option.loadscopereorder = False
+    return ByUnit(config, log)

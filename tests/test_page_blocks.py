@@ -158,8 +158,7 @@ def pages_to_run():
     for page in PAGES:
         if to_run(page) and page not in ELSEWHERE:
             marks = [pytest.mark.slow] if page in SLOW else []
-            own = pytest.mark.xdist_group("own session")
-            marks += [pytest.mark.spark, own] if page == SPARK else []
+            marks += [pytest.mark.spark] if page == SPARK else []
             yield pytest.param(page, marks=marks, id=str(page.relative_to(ROOT)))
 
 

@@ -22,8 +22,8 @@ from spark_checks import SMALL, require_spark
 def spark():
     """An engine with a session of its own, two tasks at once; nothing is left when it closes.
 
-    A process has one session at most: files that use this one are in the xdist group `spark`,
-    those that start their own in another.
+    The files that use it are run by one process, without those that start their own
+    (tests/conftest.py).
     """
     require_spark()
     from prsrank.spark import SparkEngine

@@ -24,7 +24,7 @@ from prsrank.spark.session import find_java, is_trimmed, untrimmed
 from prsrank.spark.shard_rows import shard_of_rows
 from prsrank.spark.worker_sums import free_port
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("own session")]
+pytestmark = pytest.mark.spark
 
 CURVE = PowerLaw(1.0)
 PRS = Weighed(CURVE, "prs", {}, tau=0.05)

@@ -11,7 +11,7 @@ from prsrank.data.collections import open_collection
 from prsrank.propensity.curve import Propensities
 from prsrank.rankers.base import load_ranker
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("own session")]
+pytestmark = pytest.mark.spark
 
 ON = ["--spark", "local[2]"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from spark_checks import require_spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("own session")]
+pytestmark = pytest.mark.spark
 
 MAIN = "from prsrank.cli import main; main()"
 

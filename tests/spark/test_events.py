@@ -23,7 +23,7 @@ from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sources import open_events
 from prsrank.propensity.estimators import estimator
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from prsrank.fit.parts import HALF
 from prsrank.logs.mapping import LogMapping
 from prsrank.spark import SparkEngine
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 FEATURES = LogMapping(features=("f*",))
 QUICK = {"trials": 2, "trees": 8, "weighting": "prs"}

@@ -26,7 +26,7 @@ from prsrank.spark import SparkEngine
 from prsrank.spark.barrier import SparkFailure, train_in_barrier
 from prsrank.spark.shard_rows import shard_of_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 CURVE = PowerLaw(1.0)
 FEATURES = LogMapping(features=("f*",))

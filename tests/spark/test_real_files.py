@@ -8,7 +8,7 @@ from prsrank.logs.mapping import LogMapping
 from prsrank.logs.reading import read_log
 from prsrank.logs.sources import open_events
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 
 def rows():
