@@ -9,14 +9,15 @@ EXTRAS := dev,dnn
 PIP_OPTIONS := --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-slow mutants lint docs dist bench clean clean-kernels setup
+.PHONY: demo test test-slow mutants kernels lint docs dist bench clean clean-kernels setup
 
 demo: $(STAMP)
 	$(BIN)/prsrank demo --out demo
 
 # what needs Java or Chromium is skipped, with the reason, where there is none
 test: EXTRAS := dev,dnn,spark
-test: $(STAMP) $(SPARK) lint
+test: $(STAMP) $(SPARK)
+	@$(MAKE) --no-print-directory -j2 lint kernels
 	$(BIN)/pytest -n auto -m "not slow and not gpu"
 
 # then all kernels compiled anew with every index looked at: a cache would bring back those that look at none
@@ -27,6 +28,10 @@ test-slow: $(STAMP)
 # faults planted one by one in a copy of the source: each must be noticed by the tests named for it
 mutants: $(STAMP)
 	$(BIN)/python tests/mutants/planted.py
+
+# compiled here once, else each process of the tests compiles them
+kernels: $(STAMP)
+	@out=$$(mktemp -d); $(BIN)/prsrank demo --data synthetic:mq2007:40 --clicks 800 --out $$out >$$out/said && rm -r $$out
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
