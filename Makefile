@@ -4,17 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
+EXTRAS := dev,dnn
+# pip would compile all 16,000 files of all libraries; Python compiles those that it imports
+PIP_OPTIONS := --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-slow mutants lint docs dist bench clean clean-kernels setup
+.PHONY: demo test test-slow mutants kernels lint docs dist bench clean clean-kernels setup
 
 demo: $(STAMP)
 	$(BIN)/prsrank demo --out demo
 
-# the second run skips, with the reason, what needs Java or Chromium where there is none
-test: $(STAMP) $(SPARK) lint
-	$(BIN)/pytest -n auto
-	$(BIN)/pytest -m "(spark or browser) and not slow" tests/spark tests/report
+# what needs Java or Chromium is skipped, with the reason, where there is none
+test: EXTRAS := dev,dnn,spark
+test: $(STAMP) $(SPARK)
+	@$(MAKE) --no-print-directory -j2 lint kernels
+	$(BIN)/pytest -n auto -m "not slow and not gpu"
 
 # then all kernels compiled anew with every index looked at: a cache would bring back those that look at none
 test-slow: $(STAMP)
@@ -24,6 +28,10 @@ test-slow: $(STAMP)
 # faults planted one by one in a copy of the source: each must be noticed by the tests named for it
 mutants: $(STAMP)
 	$(BIN)/python tests/mutants/planted.py
+
+# compiled here once, else each process of the tests compiles them
+kernels: $(STAMP)
+	@out=$$(mktemp -d); $(BIN)/prsrank demo --data synthetic:mq2007:40 --clicks 800 --out $$out >$$out/said && rm -r $$out
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -50,12 +58,13 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (a few minutes the first time)"
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,dnn]'
-	@touch $@
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.[$(EXTRAS)]'
+	@$(BIN)/python -c 'import prsrank.cli.demo, lightgbm, vl_convert'
+	@touch $@ $(if $(findstring spark,$(EXTRAS)),$(SPARK))
 
 $(SPARK): $(STAMP)
 	@echo "adding Spark to $(VENV) (half a gigabyte)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.[spark]'
 	@touch $@
 
 clean-kernels:

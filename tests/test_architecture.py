@@ -1,6 +1,7 @@
 """The floor plan: imports between packages flow one way, lazy ones included, and lazy ones are few."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import prsrank
@@ -10,6 +11,7 @@ MOST_LAZY = 40
 """Each has a heavy library for its reason: numba, lightgbm, duckdb, torch, pyspark, scipy."""
 
 
+@cache
 def modules():
     return {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
 
@@ -37,6 +39,7 @@ def imports(tree, *, inside=False):
         yield from imports(node, inside=inside or function)
 
 
+@cache
 def graph():
     edges = {}
     for path, tree in modules().items():

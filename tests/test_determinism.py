@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -100,11 +101,17 @@ def test_audits(of_variants):
     of_variants(run)
 
 
+@cache
+def read_once(path):
+    """The log of a variant, which `test_logs` finds the same in all of them."""
+    return read_log(path, mapping=MAPPING)
+
+
 @pytest.mark.parametrize("method", ESTIMATORS)
 @pytest.mark.parametrize("shape", [None, "monotone"])
 def test_curves(method, shape, of_variants):
     def run(path):
-        log, lists = read_log(path, mapping=MAPPING)
+        log, lists = read_once(path)
         chosen = estimator(method)
         if hasattr(chosen, "shape"):
             chosen = replace(chosen, shape=shape)
@@ -118,7 +125,7 @@ def test_curves(method, shape, of_variants):
 
 def test_evaluations(of_variants):
     def run(path):
-        log, lists = read_log(path, mapping=MAPPING)
+        log, lists = read_once(path)
         curve = covering(estimator("harvest").estimate(log), log.max_position)
         scores = {"a": lists.features[:, 0], "b": lists.features[:, 1]}
         found = evaluate_on_log(log, lists, curve, scores, against="a", seed=1)

@@ -11,6 +11,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+import prsrank.cli.demo
+import prsrank.cli.fit  # before the pages' fit_log is another
 import prsrank.fit
 from prsrank.cli import run
 from prsrank.logs.mapping import read_mapping
@@ -31,9 +33,10 @@ _BLOCK = re.compile(
 )
 # what a line leaves open, so that it is quick; and what a trained model needs, for later lines to find it
 SMALL = {
-    "fit": {"--trials": "1", "--trees": "5", "--force": None},
+    "fit": {"--trials": "1", "--trees": "5", "--weighting": "prs", "--force": None},
     "demo": {"--data": page_inputs.DATA, "--clicks": "1000"},
 }
+QUICK = {"trials": 1, "trees": 5, "weighting": "prs"}
 # these have something to say by their exit code 1
 VERDICTS = {"audit", "fit", "monitor", "propensity"}
 # whole fits and experiments, one after the other
@@ -164,7 +167,9 @@ def test_blocks_run(page, inputs, tmp_path, monkeypatch):
     folder = tmp_path / "page"
     shutil.copytree(inputs, folder)
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(prsrank.fit, "fit_log", partial(prsrank.fit.fit_log, trials=1, trees=5))
+    monkeypatch.setattr(prsrank.fit, "fit_log", partial(prsrank.fit.fit_log, **QUICK))
+    monkeypatch.setattr(prsrank.cli.demo, "_TRIALS", QUICK["trials"])
+    monkeypatch.setattr(prsrank.cli.demo, "_TREES", QUICK["trees"])
     if page == SPARK:
         start_java_here(tmp_path, monkeypatch)
     known = page_inputs.names() if "```python" in page.read_text() else {}

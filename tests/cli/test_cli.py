@@ -80,7 +80,9 @@ def test_a_broken_file_leaves_nothing_behind(prsrank, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
 
 
-def test_demo_tells_the_whole_story(prsrank, tmp_path):
+def test_demo_tells_the_whole_story(prsrank, tmp_path, monkeypatch):
+    monkeypatch.setattr("prsrank.cli.demo._TRIALS", 1)
+    monkeypatch.setattr("prsrank.cli.demo._TREES", 10)
     code, out, err = prsrank(
         *("demo", "--data", "synthetic:mq2007:60", "--clicks", 3000, "--out", tmp_path / "demo")
     )

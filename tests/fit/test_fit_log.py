@@ -36,6 +36,8 @@ from explorer_pages import unpacked
 
 DATA = "synthetic:mq2007:60:2"
 QUICK = {"trials": 1, "trees": 15}
+# where the methods do not matter: one, and what it is compared with
+FEW = {"trials": 1, "trees": 5, "weighting": "prs"}
 EVIL = "<script>alert(1)</script>"
 
 
@@ -61,6 +63,12 @@ def log(folder):
 @pytest.fixture(scope="module")
 def fitted(folder, log):
     return fit_log(log, data=DATA, out=folder / "fitted", **QUICK)
+
+
+@pytest.fixture(scope="module")
+def small(folder, log):
+    """A fit that is repeated in a second."""
+    return fit_log(log, data=DATA, out=folder / "small", propensity="power:1", **FEW)
 
 
 def feature_table(log, path, names=("x", "y", "z")):
@@ -108,7 +116,7 @@ def test_held_out_queries_are_not_learned_from(fitted):
 
 def test_the_least_relevant_label_is_kept_with_lists_and_manifest(folder, log):
     out = folder / "judged"
-    fit_log(log, data=DATA, out=out, relevant_from=2.0, ranker="linear", trials=1)
+    fit_log(log, data=DATA, out=out, relevant_from=2.0, ranker="linear", trials=1, weighting="prs")
     lists = read_stored(out / "held_out" / "lists").dataset
     assert lists.relevant_from == 2
     again = repeat_fit(out, out=folder / "judged again")
@@ -174,14 +182,14 @@ def test_a_manifest_repeats_the_fit_bit_for_bit(folder, fitted):
         assert (again.folder / name).read_bytes() == (fitted.folder / name).read_bytes()
 
 
-def test_a_moved_input_will_do_a_changed_one_will_not(folder, log, fitted, tmp_path):
+def test_a_moved_input_will_do_a_changed_one_will_not(log, small, tmp_path):
     moved = tmp_path / "elsewhere.parquet"
     shutil.copy(log, moved)
-    assert repeat_fit(fitted.folder, out=tmp_path / "a", moved={"log": str(moved)}).differs == ()
+    assert repeat_fit(small.folder, out=tmp_path / "a", moved={"log": str(moved)}).differs == ()
     simulated(tmp_path, sessions=300)
     changed = {"log": str(tmp_path / "log.parquet")}
     with pytest.raises(InputError, match="has changed since the fit"):
-        repeat_fit(fitted.folder, out=tmp_path / "b", moved=changed)
+        repeat_fit(small.folder, out=tmp_path / "b", moved=changed)
     assert not (tmp_path / "b").exists()
 
 
@@ -191,8 +199,8 @@ def test_a_repeated_fit_keeps_its_settings(fitted, tmp_path, moved):
         repeat_fit(fitted.folder, out=tmp_path / "out", moved=moved)
 
 
-def test_other_versions_and_other_results_are_warned_of(fitted, tmp_path):
-    manifest = json.loads((fitted.folder / "manifest.json").read_text())
+def test_other_versions_and_other_results_are_warned_of(small, tmp_path):
+    manifest = json.loads((small.folder / "manifest.json").read_text())
     manifest["versions"]["numpy"] = "1.0"
     manifest["outputs"]["model/model.txt"] = "0" * 64
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
@@ -205,7 +213,7 @@ def test_other_versions_and_other_results_are_warned_of(fitted, tmp_path):
 
 def test_features_from_a_table_and_from_columns_give_the_same_model(log, tmp_path):
     table = feature_table(log, tmp_path / "features.parquet")
-    options = {**QUICK, "propensity": "power:1"}
+    options = {**FEW, "propensity": "power:1"}
     by_table = fit_log(log, features=table, out=tmp_path / "table", **options)
     joined = tmp_path / "joined.parquet"
     with duckdb.connect() as connection:
@@ -238,7 +246,7 @@ def test_a_log_that_identifies_no_propensities_needs_some(tmp_path):
     with pytest.raises(InputError, match="identifies no propensities: give --propensity"):
         fit_log(log, data=DATA, out=tmp_path / "out", **QUICK)
     assert [p.name for p in tmp_path.iterdir()] == ["log.parquet"]
-    made = fit_log(log, data=DATA, out=tmp_path / "out", propensity="power:1", **QUICK)
+    made = fit_log(log, data=DATA, out=tmp_path / "out", propensity="power:1", **FEW)
     assert made.propensities.how == "given: power:1"
     expected = PowerLaw(1).at(np.arange(1, made.propensities.curve.positions + 1))
     np.testing.assert_allclose(made.propensities.curve.propensity, expected)
@@ -252,7 +260,7 @@ def test_features_tell_relevance_from_position_only_on_demand(tmp_path):
         connection.sql(
             f"SELECT * FROM '{log}' JOIN '{table}' USING (query_id, doc_id)"
         ).write_parquet(str(joined))
-    options = {"mapping": LogMapping(features=("x", "y", "z")), "out": tmp_path / "out", **QUICK}
+    options = {"mapping": LogMapping(features=("x", "y", "z")), "out": tmp_path / "out", **FEW}
     with pytest.raises(InputError, match="or regression-em \\(which assumes"):
         fit_log(joined, **options)
     made = fit_log(joined, propensity="regression-em", **options)
@@ -263,7 +271,7 @@ def test_features_tell_relevance_from_position_only_on_demand(tmp_path):
 
 
 def test_a_given_curve_that_the_clicks_contradict_is_tempered(log, tmp_path, monkeypatch):
-    options = {"data": DATA, "propensity": "power:2", **QUICK}
+    options = {"data": DATA, "propensity": "power:2", **FEW}
     made = fit_log(log, out=tmp_path / "out", **options)
     power = made.propensities.power
     k = np.arange(1, made.propensities.curve.positions + 1)
@@ -278,7 +286,7 @@ def test_a_given_curve_that_the_clicks_contradict_is_tempered(log, tmp_path, mon
     np.testing.assert_array_equal(saved.propensity, made.propensities.curve.propensity)
     assert f"raised to the power {power:.2f}" in saved.verdict
     # the same judge where the log does not fit the memory given
-    monkeypatch.setattr(stored_pieces, "BYTES_PER_EVENT", 3_000_000)
+    monkeypatch.setattr(stored_pieces, "BYTES_PER_EVENT", 100_000)
     cut = fit_log(log, out=tmp_path / "cut", memory="1GB", **options)
     assert len(list(cut.parts.learning.pieces)) > 3
     assert cut.propensities.judged.to_json_dict() == made.propensities.judged.to_json_dict()
@@ -303,7 +311,7 @@ def test_a_curve_of_an_experiment_is_judged_but_left_as_it_is(fitted, monkeypatc
 
 
 def test_a_curve_by_the_likelihood(log, tmp_path):
-    made = fit_log(log, data=DATA, out=tmp_path / "out", propensity="likelihood", **QUICK)
+    made = fit_log(log, data=DATA, out=tmp_path / "out", propensity="likelihood", **FEW)
     assert made.propensities.how.startswith("likelihood, from the")
     assert not made.propensities.firm
     p = made.propensities.curve.propensity
@@ -317,7 +325,7 @@ def test_an_interrupted_fit_leaves_nothing(log, tmp_path, monkeypatch, step):
 
     monkeypatch.setattr(f"prsrank.fit.steps.{step}", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        fit_log(log, data=DATA, out=tmp_path / "out", **QUICK)
+        fit_log(log, data=DATA, out=tmp_path / "out", **FEW)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -328,7 +336,7 @@ def test_only_an_earlier_fit_is_replaced(log, fitted, tmp_path):
         fit_log(log, data=DATA, out=tmp_path / "mine", **QUICK)
     shutil.copytree(fitted.folder, tmp_path / "fit")
     (tmp_path / "fit" / "stale").write_text("")
-    fit_log(log, data=DATA, out=tmp_path / "fit", ranker="linear", trials=1)
+    fit_log(log, data=DATA, out=tmp_path / "fit", ranker="linear", trials=1, weighting="prs")
     assert not (tmp_path / "fit" / "stale").exists()
     assert load_ranker(tmp_path / "fit" / "model").name == "linear"
 
@@ -342,7 +350,7 @@ def test_randomised_sessions_are_judged_with_the_other_half_s_curve(log, folder,
     part = whole.select((first == shuffled)[whole.session_ranking])
     write_events(part, tmp_path / "log.parquet")
     made = fit_log(
-        tmp_path / "log.parquet", data=DATA, out=tmp_path / "out", holdout="randomised", **QUICK
+        tmp_path / "log.parquet", data=DATA, out=tmp_path / "out", holdout="randomised", **FEW
     )
     held_out, _ = made.parts.held_out.in_memory()
     assert held_out.sessions == int((first & shuffled)[whole.session_ranking].sum())
@@ -368,9 +376,9 @@ def test_randomised_sessions_are_judged_with_the_other_half_s_curve(log, folder,
 )
 def test_a_fit_in_pieces_is_the_fit_in_memory(log, monkeypatch, holdout, weighting, tmp_path):
     """A log that does not fit the memory given: same parts, curve, trees and estimates."""
-    settings = QUICK | {"data": DATA, "holdout": holdout, "weighting": weighting}
+    settings = FEW | {"data": DATA, "holdout": holdout, "weighting": weighting}
     whole = fit_log(log, out=tmp_path / "whole", **settings)
-    monkeypatch.setattr(stored_pieces, "BYTES_PER_EVENT", 3_000_000)
+    monkeypatch.setattr(stored_pieces, "BYTES_PER_EVENT", 100_000)
     cut = fit_log(log, out=tmp_path / "cut", memory="1GB", **settings)
     assert len(list(cut.parts.train.pieces)) > 3
     assert cut.parts.counts() == whole.parts.counts()
@@ -464,7 +472,7 @@ def test_html_in_ids_and_feature_names_is_escaped(log, fitted, tmp_path):
                 f"SELECT * REPLACE ('{EVIL}' || query_id AS query_id) FROM '{source}'"
             ).write_parquet(str(path))
     out = tmp_path / "out"
-    fit_log(paths["log"], features=paths["table"], out=out, propensity="power:1", **QUICK)
+    fit_log(paths["log"], features=paths["table"], out=out, propensity="power:1", **FEW)
     page = page_of(out / "report.html")
     assert page.scripts == page_of(fitted.folder / "report.html").scripts
     assert EVIL not in (out / "report.html").read_text()

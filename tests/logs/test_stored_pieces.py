@@ -44,9 +44,9 @@ def file(log, tmp_path):
     return tmp_path / "log.parquet"
 
 
-def in_pieces(file, folder, monkeypatch, *, keep=True, **options):
+def in_pieces(file, folder, monkeypatch, *, keep=True, each=9_000_000, **options):
     """Read a log as if an event took a hundred thousand times as much."""
-    monkeypatch.setattr(stored_pieces, "BYTES_PER_EVENT", 9_000_000)
+    monkeypatch.setattr(stored_pieces, "BYTES_PER_EVENT", each)
     with open_events(file, memory="1GB") as source:
         if not keep:
             monkeypatch.setattr(StoredLogs, "bytes", property(lambda _: 1 << 40, lambda *_: None))
@@ -55,7 +55,7 @@ def in_pieces(file, folder, monkeypatch, *, keep=True, **options):
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_pieces_share_no_query_and_make_the_whole(log, file, tmp_path, monkeypatch, keep):
-    pieces = in_pieces(file, tmp_path, monkeypatch, keep=keep)
+    pieces = in_pieces(file, tmp_path, monkeypatch, keep=keep, each=100_000)
     for _ in range(2):  # they can be gone through again
         found = list(pieces)
         assert len(found) > 3

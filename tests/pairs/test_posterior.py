@@ -32,6 +32,7 @@ from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw
 from prsrank.relevance import beta_posterior
 from prsrank.relevance.linear_prior import LinearPrior
+from prsrank.relevance.tree_prior import TreePrior
 from prsrank.relevance.workers import Workers
 
 CURVE, PRIOR = PowerLaw(1.0), LinearPrior(l2=(10.0,))
@@ -169,7 +170,8 @@ def test_a_cascade_in_pieces_is_that_of_the_whole_and_needs_sessions(
 
 def test_seed_and_threads(lists: RankingDataset) -> None:
     log = log_of(lists, 1000)
-    one, two = (posterior(log, lists, CURVE, prior="trees", threads=t) for t in (1, 2))
+    few = TreePrior(trees=10)
+    one, two = (posterior(log, lists, CURVE, prior=few, threads=t) for t in (1, 2))
     assert np.array_equal(one.theta, two.theta)
     assert one.strength == two.strength
 

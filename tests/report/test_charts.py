@@ -2,9 +2,17 @@ import re
 from collections import Counter
 from xml.etree import ElementTree
 
+import altair
 import pytest
 
-from prsrank.report.charts import figure_chart, figure_picture, panel_tips, write_figures
+from prsrank.report.charts import (
+    figure_picture,
+    figure_spec,
+    panel_spec,
+    panel_tips,
+    series_names,
+    write_figures,
+)
 from prsrank.report.styles import STYLES, style_numbers
 
 
@@ -68,6 +76,11 @@ def test_every_kind_on_every_scale(report, kind, scale):
     figure = figures(report)[0] | {"kind": kind}
     figure["x"] = {"title": "x", "scale": scale}
     assert b"ndcg@10" in figure_picture(figure, suffix=".svg")
+    # altair, which has Vega-Lite's schema, takes the specs
+    altair.ConcatChart.from_dict(figure_spec(figure)).to_dict()
+    marked = figure["panels"][0] | {"marks": [3]}
+    styles = style_numbers([series_names([figure])])
+    altair.LayerChart.from_dict(panel_spec(figure, marked, styles)).to_dict()
 
 
 def test_intervals_of_one_method_a_row_need_no_room_beside(report):
@@ -75,7 +88,7 @@ def test_intervals_of_one_method_a_row_need_no_room_beside(report):
 
     def height(panel):
         figure = figures(report)[2] | {"panels": [{"title": "", "series": panel}]}
-        return figure_chart(figure).to_dict()["concat"][0]["height"]
+        return figure_spec(figure)["concat"][0]["height"]
 
     def series(name, x):
         return {"name": name, "x": x, "y": [0.1] * len(x), "low": None, "high": None}

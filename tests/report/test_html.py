@@ -49,7 +49,7 @@ class Page(HTMLParser):
 
     def rows(self, figure):
         spec = self.figures[figure]["charts"][0]["spec"]
-        return spec["datasets"][spec["data"]["name"]]
+        return spec["data"]["values"]
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def test_weak_positions_are_drawn_as_weak():
     figure = propensity_figure({"swap": curve})
     assert "few clicks" in figure["caption"]
     spec = panel_spec(figure, figure["panels"][0], {"swap": 0})
-    (rows,) = spec["datasets"].values() if "datasets" in spec else [spec["data"]["values"]]
+    rows = spec["data"]["values"]
     assert [row["firm"] for row in rows] == [1, 0.5, None]
     thick = [
         one["encoding"]["y"]["field"]

@@ -1,4 +1,4 @@
-"""Logs that the engines are tried on, and one small session for each file of tests."""
+"""Logs that the engines are tried on, and one small session for all files of tests."""
 # ruff: noqa: S608 -- the paths in the queries are the tests' own
 
 import sys
@@ -18,14 +18,21 @@ sys.path.insert(0, str(Path(__file__).parent))
 from spark_checks import SMALL, require_spark
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark():
-    """An engine with a session of its own, two tasks at once."""
+    """An engine with a session of its own, two tasks at once; nothing is left when it closes.
+
+    The files that use it are run by one process, without those that start their own
+    (tests/conftest.py).
+    """
     require_spark()
     from prsrank.spark import SparkEngine
 
     with SparkEngine(master="local[2]", options=SMALL) as engine:
+        folder = Path(engine.session.conf.get("spark.local.dir"))
+        assert folder.is_dir()
         yield engine
+    assert not folder.exists()
 
 
 @pytest.fixture(scope="session")

@@ -118,6 +118,7 @@ def spark(cluster):
         yield engine
 
 
+@pytest.mark.slow  # tests/spark/test_log.py and test_events.py compare the same on two local workers
 def test_from_a_log_to_a_judged_ranker(spark, log_with_features):
     """Propensities, trees of two workers on two executors, and estimates: those of one machine."""
     found = []

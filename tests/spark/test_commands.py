@@ -39,6 +39,7 @@ def test_propensity(log_file, tmp_path):
     same_curve(*(Propensities.load(file) for file in files))
 
 
+@pytest.mark.slow  # tests/spark/test_log.py trains the linear ranker, test_propensity has --spark
 def test_train(tmp_path):
     data, log = "synthetic:personal:60", tmp_path / "log.parquet"
     assert run(["simulate", data, "--clicks", "500", "--out", str(log)]) == 0

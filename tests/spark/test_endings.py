@@ -71,7 +71,8 @@ def ended(process, folder, java):
     ("started", "number", "said"),
     [
         (STARTING, signal.SIGTERM, "terminated"),
-        (COMPUTING, signal.SIGINT, "interrupted"),
+        # both ends go the same way: the one in CI is that of a session that is not yet whole
+        pytest.param(COMPUTING, signal.SIGINT, "interrupted", marks=pytest.mark.slow),
     ],
     indirect=["started"],
 )

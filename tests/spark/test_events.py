@@ -75,7 +75,8 @@ def interpreted(spark):
             yield
 
 
-@pytest.mark.parametrize("name", ["full", "broken"])
+# rows that cannot be used have tests below, which are quick
+@pytest.mark.parametrize("name", ["full", pytest.param("broken", marks=pytest.mark.slow)])
 def test_the_audit_is_the_same(spark, request, name):
     path = request.getfixturevalue(name)
     if name == "broken":
@@ -263,7 +264,10 @@ def test_a_query_with_many_of_all_rows_is_named(spark, log_file, tmp_path):
         loaded(spark, path)
 
 
-@pytest.mark.parametrize("method", ["harvest", "regression-em", "randomised"])
+# a third method is estimated from the same counts
+@pytest.mark.parametrize(
+    "method", ["harvest", "randomised", pytest.param("regression-em", marks=pytest.mark.slow)]
+)
 def test_propensities_and_intervals_are_the_same(spark, log_file, method):
     curves = []
     for engine in (LocalEngine(), spark):

@@ -67,10 +67,10 @@ def assert_same_fit(here, there):
 )
 def test_linear_on_two_workers(spark, half_randomised, tmp_path, holdout):
     """Features are columns of the log; where shuffled sessions judge, each half has its curve."""
-    method = "randomised" if holdout == "randomised" else "auto"
+    method, trials = ("randomised", 2) if holdout == "randomised" else ("auto", 1)
     here, there = fitted_on_both(
         spark, half_randomised, tmp_path, ranker="linear", holdout=holdout, workers=2,
-        propensity=method,
+        propensity=method, trials=trials,
     )  # fmt: skip
     assert_same_fit(here, there)
     assert there.propensities.context == (HALF if holdout == "randomised" else None)
@@ -114,6 +114,7 @@ def test_features_of_a_data_set(spark, log_with_features, tmp_path):
     assert there.left_out > 0
 
 
+@pytest.mark.slow  # tests/spark/test_events.py has such rows, test_log.py what is left
 def test_bad_input_is_one_line_and_writes_nothing(spark, log_with_features, tmp_path):
     log, out = tmp_path / "log.parquet", tmp_path / "out"
     duckdb.sql(

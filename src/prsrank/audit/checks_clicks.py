@@ -135,7 +135,7 @@ def _rate_around(positions: Sequence[Position], step: int) -> float:
 
 def _chance(one: Position, two: Position, first: _Spread, second: _Spread) -> float:
     """Return the probability of such a rise, or a larger one, if the rates are the same."""
-    from scipy.stats import t as student
+    from scipy.special import stdtr
 
     freedom = min(first.queries, second.queries) - 1
     if freedom <= 0:
@@ -143,4 +143,4 @@ def _chance(one: Position, two: Position, first: _Spread, second: _Spread) -> fl
     rate = (one.clicks + two.clicks) / (one.shown + two.shown)
     rows = rate * (1 - rate) * (1 / one.shown + 1 / two.shown)
     variance = max(first.square + second.square - 2 * second.product, rows)
-    return float(student.sf((two.ctr - one.ctr) / variance**0.5, freedom))
+    return float(stdtr(freedom, (one.ctr - two.ctr) / variance**0.5))

@@ -11,6 +11,7 @@ from numba import njit
 
 from prsrank.clicks.plan import Plan
 from prsrank.clicks.stream import below, next_state, stream_start, uniform
+from prsrank.sorting import longest_list
 from prsrank.types import Floats, Ints
 
 _BATCH = 32
@@ -37,7 +38,7 @@ def draw_independent_kernel(
     key, cutoff, offsets, hazard = plan.key, plan.cutoff, plan.offsets, plan.hazard
     survival, guide, guide_offsets = plan.jumps.survival, plan.jumps.guide, plan.jumps.offsets
     bases = len(offsets) - 1
-    full = len(clicks) - min(np.max(np.diff(offsets)), cutoff)
+    full = len(clicks) - min(longest_list(0, bases, offsets), cutoff)
     states, draws = np.empty(_BATCH, np.uint64), np.empty(_BATCH)
     ends, hints = np.empty(_BATCH), np.empty(_BATCH, np.int64)
     used = 0

@@ -14,6 +14,7 @@ from prsrank.clicks.stream import (
     stream_start,
     uniform,
 )
+from prsrank.sorting import longest_list
 from prsrank.types import Bytes, Floats, Ints
 
 
@@ -143,7 +144,7 @@ def _walk_rearranged(
         room.relevance[i] = plan.relevance[start + slots[i]]
         total += plan.events.hazard[room.relevance[i], i]
         room.hazard[i] = total
-    return _walk(state, room.hazard, room.relevance, 0, shown, plan.events, clicks, used)
+    return _walk(state, room.hazard, room.relevance, np.int64(0), shown, plan.events, clicks, used)
 
 
 @njit(cache=True, nogil=True)
@@ -153,12 +154,13 @@ def draw_kernel(
     """Draw sessions as long as `clicks` has room; return the next session and end of `clicks`."""
     offsets, hazard, cutoff = plan.offsets, plan.hazard, plan.cutoff
     key, share, bases = plan.key, plan.share, len(plan.offsets) - 1
-    longest = np.max(np.diff(offsets))
+    longest = longest_list(0, bases, offsets)
     slots = np.empty(longest, np.int32)
     room = Room(np.empty(longest), np.empty(longest, np.uint8))
     # a session may click all that it shows: stop while one still fits
     full = len(clicks) - min(longest, cutoff)
-    used = 0
+    # a plain 0 is a type of its own to numba, for which all that takes it is compiled once more
+    used = np.int64(0)
     for session in range(first, last):
         if used > full:
             return session, used

@@ -8,6 +8,7 @@ from numba import njit
 from prsrank.clicks.plan import Plan
 from prsrank.clicks.sessions import begin_session, shuffle_slots, swapped_pair
 from prsrank.ragged import offsets_of
+from prsrank.sorting import longest_list
 from prsrank.threads import for_each_piece
 from prsrank.types import Ints, Longs
 
@@ -122,7 +123,7 @@ def _write_kernel(
     design: Ints,
 ) -> None:
     bases = len(plan.offsets) - 1
-    slots = np.empty(np.max(np.diff(plan.offsets)), np.int32)
+    slots = np.empty(longest_list(0, bases, plan.offsets), np.int32)
     for ranking in range(first, last):
         base, kind = bases_shown[ranking], kinds[ranking]
         start, out = plan.offsets[base], offsets[ranking]

@@ -98,7 +98,8 @@ def _ideal_dcg(labels, start, stop, depth, exponential, discounts, counts):
                 total += _gain(float(level), exponential) * discounts[rank]
                 rank += 1
         return total
-    ordered, _ = sort_with_index(labels[start:stop])
+    # a copy, which can be written to as the scores can: else the sort is compiled twice
+    ordered, _ = sort_with_index(labels[start:stop].copy())
     for label in ordered[::-1][:depth]:
         total += _gain(label, exponential) * discounts[rank]
         rank += 1

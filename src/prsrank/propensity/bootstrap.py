@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
@@ -161,7 +160,7 @@ def curve_with_intervals(
         # the replicates take the same shape, so that intervals are those of the shaped curve
         replicates = np.array([fit(row) for row in replicates])
         covariance = _covariance(replicates, log_p)
-    t = student.ppf((1 + _LEVEL) / 2, degrees_of_freedom(raw.influence))
+    t = stdtrit(degrees_of_freedom(raw.influence), (1 + _LEVEL) / 2)
     reach = t * np.where(np.isfinite(log_p), np.sqrt(np.diagonal(covariance)), np.nan)
     with np.errstate(invalid="ignore", over="ignore"):
         low, p, high = np.exp(log_p - reach), np.exp(log_p), np.exp(log_p + reach)
@@ -174,7 +173,7 @@ def curve_with_intervals(
         low[last + 1 :][raw.log_p[last + 1 :] == -np.inf] = 0.0
     p[0] = low[0] = high[0] = 1.0
     # as wide as the intervals, which know how few units there are
-    wide = covariance * np.outer(t, t) / norm.ppf((1 + _LEVEL) / 2) ** 2
+    wide = covariance * np.outer(t, t) / ndtri((1 + _LEVEL) / 2) ** 2
     verdict = _verdict(raw, p, options)
     return Propensities(p, low, high, raw.clicks, verdict, method, covariance=wide)
 

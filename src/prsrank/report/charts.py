@@ -1,4 +1,8 @@
-"""Figures of a report as Vega-Lite charts, on a page or as pictures."""
+"""Figures of a report as Vega-Lite charts, on a page or as pictures.
+
+Specs are plain values: a library that builds them copies and checks each step, which took
+longer than all else of a report. Tests hold them against Vega-Lite's schema.
+"""
 
 import re
 import textwrap
@@ -12,6 +16,10 @@ from prsrank.report.numbers import interval_text, plain_number, point_text
 from prsrank.report.parts import Part, figures_of
 from prsrank.report.styles import STYLES, style_numbers
 
+Spec = dict[str, Any]
+
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+_TYPES = {"N": "nominal", "O": "ordinal", "Q": "quantitative"}
 _PICTURE_WIDTH = 330
 _LINES_HEIGHT = 270
 _MOST_MARKED = 40  # more points in a row than this hide their line
@@ -34,45 +42,45 @@ def series_names(figures: Iterable[Part]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def figure_chart(*figures: Part, styles: Mapping[str, int] | None = None) -> Any:
-    """Return whole figures, one below the other, as one altair chart.
+def figure_spec(*figures: Part, styles: Mapping[str, int] | None = None) -> Spec:
+    """Return the Vega-Lite spec of whole figures, one below the other, for a picture.
 
     Args:
         figures: Figures of a report; each has its title and legend, panels side by side.
         styles: number of each series' style, for the same colours in several figures.
     """
-    import altair
-
     numbers = styles or style_numbers([series_names(figures)])
     rows = [_titled(figure, numbers) for figure in figures]
-    own: Any = dict.fromkeys(("color", "strokeDash", "shape"), "independent")
-    chart = rows[0] if len(rows) == 1 else altair.vconcat(*rows).resolve_scale(**own)
-    return chart.configure(**_config(_PICTURE))
+    own = dict.fromkeys(("color", "strokeDash", "shape"), "independent")
+    chart = rows[0] if len(rows) == 1 else {"vconcat": rows, "resolve": {"scale": own}}
+    return {"$schema": _SCHEMA, "config": _config(_PICTURE), **chart}
 
 
-def _titled(figure: Part, styles: Mapping[str, int]) -> Any:
+def _titled(figure: Part, styles: Mapping[str, int]) -> Spec:
     """Return a figure with its title; panels whose values share a scale stand in one row."""
-    import altair
-
     panels = [_panel(figure, panel, styles, page=False) for panel in figure["panels"]]
     shared = figure["y"].get("shared", False)
     columns = len(panels) if shared else 2 if len(panels) in (2, 4) else 3
-    title = altair.TitleParams(textwrap.wrap(figure["title"], 90) or [""], fontSize=15, offset=14)
-    chart = altair.concat(*panels, columns=columns, spacing=28)
-    return (chart.resolve_scale(y="shared") if shared else chart).properties(title=title)
+    title = {"text": textwrap.wrap(figure["title"], 90) or [""], "fontSize": 15, "offset": 14}
+    chart: Spec = {"concat": panels, "columns": columns, "spacing": 28, "title": title}
+    return chart | ({"resolve": {"scale": {"y": "shared"}}} if shared else {})
 
 
-def panel_spec(figure: Part, panel: Part, styles: Mapping[str, int]) -> dict[str, Any]:
+def panel_spec(figure: Part, panel: Part, styles: Mapping[str, int]) -> Spec:
     """Return the Vega-Lite spec of one panel for a page.
 
     It is as wide as its container. The page sets the signal `hidden` to the names of the
     series that are switched off, and shows `panel_tips` where the pointer is.
     """
-    chart = _panel(figure, panel, styles, page=True).configure(**_config(_PAGE))
     title = f"{panel['title']}: " if panel["title"] else ""
-    description = f"{title}{figure['alt']}"
-    spec: dict[str, Any] = chart.properties(width="container", description=description).to_dict()
-    return spec
+    return {
+        "$schema": _SCHEMA,
+        "config": _config(_PAGE),
+        "description": f"{title}{figure['alt']}",
+        "width": "container",
+        "params": [{"name": "hidden", "value": []}],
+        **_panel(figure, panel, styles, page=True),
+    }
 
 
 def panel_points(panel: Part) -> list[Any]:
@@ -112,7 +120,7 @@ def figure_picture(*figures: Part, suffix: str, styles: Mapping[str, int] | None
     """Return whole figures as one picture, drawn without a browser: ".png" or ".svg"."""
     import vl_convert
 
-    spec = figure_chart(*figures, styles=styles).to_dict()
+    spec = figure_spec(*figures, styles=styles)
     if suffix == ".svg":
         return str(vl_convert.vegalite_to_svg(spec)).encode()
     return bytes(vl_convert.vegalite_to_png(spec, scale=2))
@@ -157,24 +165,34 @@ def _rows(figure: Part, panel: Part) -> list[dict[str, Any]]:
     return rows
 
 
-def _panel(figure: Part, panel: Part, styles: Mapping[str, int], *, page: bool) -> Any:
+def _panel(figure: Part, panel: Part, styles: Mapping[str, int], *, page: bool) -> Spec:
     """Draw the marks, and on a page what answers the pointer."""
-    import altair
-
     rows = _rows(figure, panel)
     draw = _lines if figure["kind"] == "lines" else _across
-    names = series_names([figure])
-    chart = draw(altair, figure, panel, rows, _channels(altair, names, styles, page=page))
-    layers = chart.layer
+    layers = draw(figure, panel, rows, _channels(series_names([figure]), styles, page=page))
+    chart = {"data": {"values": rows}, "height": _height(figure, panel)}
     if not page:
-        return altair.layer(*layers, data=altair.InlineData(rows)).properties(
-            title=panel["title"], width=_PICTURE_WIDTH, height=_height(figure, panel)
-        )
-    shown = [layer.transform_filter(_SHOWN) for layer in layers]
-    chart = altair.layer(*_pointer(altair, figure, panel), *shown, data=altair.InlineData(rows))
-    return chart.add_params(altair.param(name="hidden", value=[])).properties(
-        height=_height(figure, panel)
-    )
+        return chart | {"title": panel["title"], "width": _PICTURE_WIDTH, "layer": layers}
+    shown = [_filtered(layer, _SHOWN) for layer in layers]
+    return chart | {"layer": [*_pointer(figure, panel), *shown]}
+
+
+def _filtered(layer: Spec, condition: str) -> Spec:
+    return layer | {"transform": [*layer.get("transform", []), {"filter": condition}]}
+
+
+def _field(name: str, **more: Any) -> Spec:
+    """Return an encoding by a column and its type.
+
+    >>> _field("y:Q", title="clicks")
+    {'field': 'y', 'type': 'quantitative', 'title': 'clicks'}
+    """
+    column, _, kind = name.partition(":")
+    return {"field": column, "type": _TYPES[kind], **more}
+
+
+def _layer(mark: str, encoding: Spec, **look: Any) -> Spec:
+    return {"mark": {"type": mark, **look}, "encoding": encoding}
 
 
 def _side_by_side(panel: Part) -> bool:
@@ -190,153 +208,136 @@ def _height(figure: Part, panel: Part) -> int:
     return max(60, len(panel_points(panel)) * (12 + thickness * series))
 
 
-def _channels(altair: Any, names: list[str], styles: Mapping[str, int], *, page: bool) -> Any:
+def _channels(names: list[str], styles: Mapping[str, int], *, page: bool) -> Spec:
     """Return the encodings of colour, dash and shape by method."""
     chosen = [STYLES[styles[name]] for name in names]
     colours = [
         f"var(--m{styles[n]})" if page else s.light for n, s in zip(names, chosen, strict=True)
     ]
     legend = (
-        None
-        if page or len(names) < 2
-        else altair.Legend(title=None, symbolSize=80, symbolOpacity=1)
+        None if page or len(names) < 2 else {"title": None, "symbolSize": 80, "symbolOpacity": 1}
     )
 
-    def scale(values: list[Any]) -> Any:
-        return altair.Scale(domain=names, range=values)
+    def channel(values: list[Any]) -> Spec:
+        return _field("method:N", scale={"domain": names, "range": values}, legend=legend)
 
     return {
-        "color": altair.Color("method:N", scale=scale(colours), legend=legend),
-        "dash": altair.StrokeDash(
-            "method:N", scale=scale([list(s.dash) or [1, 0] for s in chosen]), legend=legend
-        ),
-        "shape": altair.Shape("method:N", scale=scale([s.shape for s in chosen]), legend=legend),
+        "color": channel(colours),
+        "dash": channel([list(s.dash) or [1, 0] for s in chosen]),
+        "shape": channel([s.shape for s in chosen]),
         "ink": (_PAGE if page else _PICTURE)["text"],
     }
 
 
-def _value_scale(altair: Any, figure: Part) -> Any:
+def _value_scale(figure: Part) -> Spec:
     """Return the scale of values; an optional `max` cuts off what would flatten the rest."""
     top = figure["y"].get("max")
     more = {} if top is None else {"domainMax": top, "nice": False}
-    return altair.Scale(zero=bool(figure["y"]["zero"]), **more)
+    return {"zero": bool(figure["y"]["zero"]), **more}
 
 
-def _lines(altair: Any, figure: Part, panel: Part, rows: list[Any], channels: Any) -> Any:
-    x = _position(altair, figure, panel)
-    scale = _value_scale(altair, figure)
-    y = altair.Y("y:Q", scale=scale, title=figure["y"]["title"])
-    base = altair.Chart().encode(x=x, y=y, color=channels["color"])
+def _has_intervals(rows: list[Any]) -> bool:
+    return any(row["low"] is not None and row["high"] is not None for row in rows)
+
+
+def _lines(figure: Part, panel: Part, rows: list[Any], channels: Spec) -> list[Spec]:
+    along = {"scale": _value_scale(figure), "title": figure["y"]["title"]}
+    base = {"x": _position(figure, panel), "color": channels["color"]}
+    base["y"] = _field("y:Q", **along)
+    apart = {"detail": _field("method:N")}
     layers = []
-    if any(row["low"] is not None and row["high"] is not None for row in rows):
-        band = base.mark_area(opacity=0.16, clip=True)
-        low = altair.Y("low:Q", scale=scale, title=figure["y"]["title"])
-        layers.append(band.encode(y=low, y2="high:Q"))
-    firm = altair.Y("firm:Q", scale=scale, title=figure["y"]["title"])
+    if _has_intervals(rows):
+        band = base | {"y": _field("low:Q", **along), "y2": {"field": "high"}}
+        layers.append(_layer("area", band, opacity=0.16, clip=True))
     weak = any(row["firm"] is None for row in rows)
     if weak:
-        layers.append(
-            base.mark_line(strokeWidth=1, opacity=0.7, clip=True).encode(detail="method:N")
-        )
-    layers.append(
-        base.mark_line(strokeWidth=2, clip=True).encode(
-            y=firm, strokeDash=channels["dash"], detail="method:N"
-        )
-    )
+        layers.append(_layer("line", base | apart, strokeWidth=1, opacity=0.7, clip=True))
+    firm = apart | {"y": _field("firm:Q", **along), "strokeDash": channels["dash"]}
+    layers.append(_layer("line", base | firm, strokeWidth=2, clip=True))
     if len(panel_points(panel)) <= _MOST_MARKED:
-        layers.append(
-            base.transform_filter("datum.firm !== null")
-            .mark_point(filled=True, size=46, opacity=1)
-            .encode(shape=channels["shape"])
-        )
+        shaped = base | {"shape": channels["shape"]}
+        points = _layer("point", shaped, filled=True, size=46, opacity=1)
+        layers.append(_filtered(points, "datum.firm !== null"))
         if weak:
-            open_point = base.transform_filter("datum.firm === null").mark_point(
-                filled=False, size=36
-            )
-            layers.append(open_point.encode(shape=channels["shape"]))
-    return altair.layer(*_marks(altair, panel), *layers)
+            points = _layer("point", shaped, filled=False, size=36)
+            layers.append(_filtered(points, "datum.firm === null"))
+    return [*_marks(panel), *layers]
 
 
-def _marks(altair: Any, panel: Part) -> list[Any]:
+def _marks(panel: Part) -> list[Spec]:
     """Return a line at each marked value of a panel, with a line at 0 to read it by."""
     marks = panel.get("marks") or []
     if not marks:
         return []
-    rule = altair.Chart().mark_rule
-    drawn = [rule(strokeWidth=1.5).encode(x=altair.datum(mark)) for mark in marks]
-    return [rule(strokeDash=[3, 3]).encode(y=altair.datum(0)), *drawn]
+    drawn = [_layer("rule", {"x": {"datum": mark}}, strokeWidth=1.5) for mark in marks]
+    return [_layer("rule", {"y": {"datum": 0}}, strokeDash=[3, 3]), *drawn]
 
 
-def _position(altair: Any, figure: Part, panel: Part) -> Any:
+def _position(figure: Part, panel: Part) -> Spec:
     title, scale = figure["x"]["title"], figure["x"]["scale"]
     points = panel_points(panel)
     if scale == "ordinal":
         order = [point_text(point) for point in points]
-        return altair.X("x:O", sort=order, title=title, axis=altair.Axis(labelAngle=0))
+        return _field("x:O", sort=order, title=title, axis={"labelAngle": 0})
     if scale == "log" and min(points, default=1) <= 0:
         raise InputError(f"{figure['title']}: a log scale takes values above 0, not {points[0]}")
     # "s" turns 100000 into 100k, but 0.1 into 100m; without digits an axis would round 1.25
     style = ".4~s" if min(points, default=1) >= 1 else ".4~g"
     values = points if len(points) <= 12 else None
-    axis = altair.Axis(format=style, grid=False, **({"values": values} if values else {}))
+    axis = {"format": style, "grid": False, **({"values": values} if values else {})}
     zero = {"zero": False} if scale == "linear" else {}
-    kind = altair.Scale(type=scale, nice=False, padding=12, **zero)
-    return altair.X("x:Q", scale=kind, title=title, axis=axis)
+    kind = {"type": scale, "nice": False, "padding": 12, **zero}
+    return _field("x:Q", scale=kind, title=title, axis=axis)
 
 
-def _across(altair: Any, figure: Part, panel: Part, rows: list[Any], channels: Any) -> Any:
+def _across(figure: Part, panel: Part, rows: list[Any], channels: Spec) -> list[Spec]:
     """Bars or intervals: categories down, values across, so that long names stay readable."""
-    scale = _value_scale(altair, figure)
-    axis = altair.Axis(tickCount=5, grid=True, titleAnchor="end")
-    value = altair.X("y:Q", scale=scale, title=figure["y"]["title"], axis=axis)
-    base = altair.Chart().encode(y=_category_axis(altair, figure, panel), color=channels["color"])
+    axis = {"tickCount": 5, "grid": True, "titleAnchor": "end"}
+    along = {"scale": _value_scale(figure), "title": figure["y"]["title"], "axis": axis}
+    value = {"x": _field("y:Q", **along)}
+    base = {"y": _category_axis(figure, panel), "color": channels["color"]}
     names = [series["name"] for series in panel["series"]]
     if _side_by_side(panel):
-        base = base.encode(yOffset=altair.YOffset("method:N", scale=altair.Scale(domain=names)))
-    ends = altair.X("low:Q", scale=scale, title=figure["y"]["title"], axis=axis)
-    spans = any(row["low"] is not None and row["high"] is not None for row in rows)
+        base["yOffset"] = _field("method:N", scale={"domain": names})
     bars = figure["kind"] == "bars"
-    layers = [base.mark_bar(opacity=0.85).encode(x=value)] if bars else []
-    if spans:
-        whisker = base.mark_rule(strokeWidth=2)
-        whisker = whisker.encode(color=altair.value(channels["ink"])) if bars else whisker
-        layers.append(whisker.encode(x=ends, x2="high:Q"))
+    layers = [_layer("bar", base | value, opacity=0.85)] if bars else []
+    if _has_intervals(rows):
+        ends = base | {"x": _field("low:Q", **along), "x2": {"field": "high"}}
+        ends |= {"color": {"value": channels["ink"]}} if bars else {}
+        layers.append(_layer("rule", ends, strokeWidth=2))
     if not bars:
         lowest = min((r["y"] if r["low"] is None else r["low"] for r in rows), default=0)
         if lowest < 0 or figure["y"]["zero"]:
-            zero = altair.Chart().mark_rule(strokeDash=[3, 3]).encode(x=altair.datum(0))
-            layers.insert(0, zero)
-        point = base.mark_point(filled=True, size=64, opacity=1)
-        layers.append(point.encode(x=value, shape=channels["shape"]))
-    return altair.layer(*layers)
+            layers.insert(0, _layer("rule", {"x": {"datum": 0}}, strokeDash=[3, 3]))
+        shaped = base | value | {"shape": channels["shape"]}
+        layers.append(_layer("point", shaped, filled=True, size=64, opacity=1))
+    return layers
 
 
-def _category_axis(altair: Any, figure: Part, panel: Part) -> Any:
+def _category_axis(figure: Part, panel: Part) -> Spec:
     order = [point_text(point) for point in panel_points(panel)]
-    axis = altair.Axis(labelLimit=150, domain=False, ticks=False, labelPadding=6)
-    scale = altair.Scale(type="band", paddingInner=0.3, paddingOuter=0.15)
-    return altair.Y("x:N", sort=order, title=figure["x"]["title"] or None, axis=axis, scale=scale)
+    axis = {"labelLimit": 150, "domain": False, "ticks": False, "labelPadding": 6}
+    scale = {"type": "band", "paddingInner": 0.3, "paddingOuter": 0.15}
+    return _field("x:N", sort=order, title=figure["x"]["title"] or None, axis=axis, scale=scale)
 
 
-def _pointer(altair: Any, figure: Part, panel: Part) -> list[Any]:
+def _pointer(figure: Part, panel: Part) -> list[Spec]:
     """Return a line at the point nearest to the pointer, and what finds that point."""
     if figure["kind"] == "lines":
-        axis = {"x": _position(altair, figure, panel)}
+        axis = {"x": _position(figure, panel)}
     else:
-        axis = {"y": _category_axis(altair, figure, panel)}
-    events = {"on": "pointerover", "clear": "pointerout"}
-    found = altair.selection_point("pointed", nearest=True, fields=["x"], empty=False, **events)
-    seen = altair.condition(found, altair.value(1), altair.value(0))
-    once = altair.Chart().transform_aggregate(series="count()", groupby=["x", "key"])
-    line = once.mark_rule(strokeWidth=1, color=_PAGE["muted"], aria=False)
-    finder = once.mark_point(opacity=0, aria=False)
-    return [
-        line.encode(**axis, opacity=seen),
-        finder.encode(**axis, tooltip=[altair.Tooltip("key:Q")]).add_params(found),
-    ]
+        axis = {"y": _category_axis(figure, panel)}
+    near = {"type": "point", "nearest": True, "fields": ["x"]}
+    found = {"name": "pointed", "select": near | {"on": "pointerover", "clear": "pointerout"}}
+    once = {"aggregate": [{"op": "count", "as": "series"}], "groupby": ["x", "key"]}
+    seen = {"condition": {"param": "pointed", "empty": False, "value": 1}, "value": 0}
+    tip = {"tooltip": [_field("key:Q")]}
+    line = _layer("rule", axis | {"opacity": seen}, strokeWidth=1, color=_PAGE["muted"], aria=False)
+    finder = _layer("point", axis | tip, opacity=0, aria=False)
+    return [line | {"transform": [once]}, finder | {"transform": [once], "params": [found]}]
 
 
-def _config(look: Mapping[str, str]) -> dict[str, Any]:
+def _config(look: Mapping[str, str]) -> Spec:
     axis = {
         "labelColor": look["muted"], "titleColor": look["text"], "gridColor": look["grid"],
         "domainColor": look["axis"], "tickColor": look["axis"], "labelFont": look["font"],
@@ -347,7 +348,7 @@ def _config(look: Mapping[str, str]) -> dict[str, Any]:
     return {
         "axis": axis,
         "axisX": {"grid": False},
-        "view": {"stroke": None},
+        "view": {"continuousWidth": 300, "continuousHeight": 300, "stroke": None},
         "rule": {"color": look["muted"]},
         "background": look["background"],
         "legend": text | {"labelLimit": 260, "symbolStrokeWidth": 2},
