@@ -1,6 +1,6 @@
 """What judgements from clicks are worth: the table of docs/commands/judge.md.
 
-    python benchmarks/judgements.py [--logs 5]
+    python benchmarks/judgements.py [--logs 5] [--only personal:100]
 
 Logs of several shapes and densities, clicked by the position-based model (eta 1, mu 0.1), the
 propensities harvested from three production rankers. Docs that were seen at least once, as judge
@@ -11,6 +11,8 @@ half), and how far is a ranker's NDCG@10 by the ratings from that by the truth (
 """
 
 import argparse
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ DENSITIES = (1, 6, 20, 100)
 def one_log(shape: str, density: int, seed: int) -> dict[str, list[float]]:
     """Return both measures of each way to judge, and the share of intervals with the truth."""
     from prsrank import HarvestEstimator, PositionBasedModel, simulate_clicks, synthetic_dataset
+    from prsrank.cli.judge import curve_notice
     from prsrank.clicks.production import logging_part, production_scores
     from prsrank.evaluation.judgements import judge
     from prsrank.propensity.curve import covering
@@ -59,7 +62,8 @@ def one_log(shape: str, density: int, seed: int) -> dict[str, list[float]]:
     held = (spread_of(full, lists, full.low) <= truth) & (
         truth <= spread_of(full, lists, full.high)
     )
-    return found | {"intervals": [float(held[judged].mean())]}
+    notice = float(bool(curve_notice(curve)))
+    return found | {"intervals": [float(held[judged].mean())], "notice": [notice]}
 
 
 def spread(values: Any, rows: Any, docs: int) -> Any:
@@ -113,17 +117,29 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=5)
+    parser.add_argument("--only", default="", help="one row, such as personal:100")
     given = parser.parse_args()
     names = ("posterior", "posterior, no features", "COEC", "CTR")
-    print("| lists | clicks per query |", " | ".join(names), "| intervals with the truth |")
-    print("| --- " * (len(names) + 3) + "|")
-    for shape in SHAPES:
-        for density in DENSITIES:
+    print(
+        "| lists | clicks per query |", " | ".join(names), "| intervals with the truth | notice |"
+    )
+    print("| --- " * (len(names) + 4) + "|")
+    for shape, density in itertools.product(SHAPES, DENSITIES):
+        if given.only in ("", f"{shape}:{density}"):
             found = [one_log(shape, density, seed) for seed in range(given.logs)]
-            cells = [np.mean([one[name] for one in found], axis=0) for name in names]
-            held = np.mean([one["intervals"][0] for one in found])
-            shown = " | ".join(f"{right:.3f}, {error:.3f}" for right, error in cells)
-            print(f"| {shape} | {density} | {shown} | {held:.1%} |", flush=True)
+            print(f"| {shape} | {density} | {row(found, names)} |", flush=True)
+
+
+def row(found: list[dict[str, list[float]]], names: Sequence[str]) -> str:
+    """Return the cells of a row: means over logs, with the standard error of the shares."""
+    cells = []
+    for name in names:
+        right, error = np.transpose([one[name] for one in found])
+        spread = right.std(ddof=1) / len(right) ** 0.5 if len(right) > 1 else np.nan
+        cells.append(f"{right.mean():.4f} ± {spread:.4f}, {error.mean():.3f}")
+    held = np.mean([one["intervals"][0] for one in found])
+    notices = sum(bool(one["notice"][0]) for one in found)
+    return " | ".join([*cells, f"{held:.1%}", f"{notices} of {len(found)}"])
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ Each log draws queries and sessions of its own from a population of lists, click
 position-based model (eta 1, mu 0.1). Ten logs share a model, a curve and the log that both were trained on;
 half of a log's queries are new to it. Stationary logs have two windows, numbered 1 and 2. Changed logs
 have up to two windows after the change, numbered from --first on, as if quiet ones had come before: the
-level is that much stricter. What was measured is appended to --out, one JSON object a log; a run that is started again goes on
-where it ended. Thresholds were chosen on the logs of --seed 100 and 101.
+level is that much stricter. Of these the last is drawn, for its clicks are added to the first changed ones. What was measured is appended to --out, one JSON object a log; a run that is started again goes on
+where it ended. Thresholds, levels and shares were chosen on the logs of --seed 100 and 101.
 """
 
 import argparse
@@ -30,9 +30,11 @@ from prsrank.fit.plan import Plan
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import known_lists
 from prsrank.logs.pieces import LocalPieces
+from prsrank.monitor.depths import Depths
 from prsrank.monitor.reference import Reference, measure
 from prsrank.monitor.summary import Gain, Watched, summarise
 from prsrank.monitor.verdict import judge
+from prsrank.monitor.window_sums import WindowSums
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.propensity.estimators import estimator
 from prsrank.propensity.known import KnownPropensity
@@ -195,14 +197,25 @@ def one_log(
 ) -> dict[str, Any]:
     """Return the verdicts of a log's windows, with the checks that raised an alarm."""
     watched = trained.reference.watching(trained.watched)
-    found = []
+    found, before = [], None
+    if first > 1:
+        before = depths_of(window(setup, population, trained, "", 10 * seed + first - 1))
     for number in (first, first + 1):
         part = window(setup, population, trained, change, 10 * seed + number)
-        one = judge(summarise(part, watched, str(number)), trained.reference, number)
+        now = replace(summarise(part, watched, str(number)), before=before)
+        one = judge(now, trained.reference, number)
+        before = one.summary.depths
         found.append({"verdict": one.verdict, "checks": [r.check for r in one.reasons]})
         if change and one.reasons:
             break
     return {"windows": found}
+
+
+def depths_of(log: LocalLog) -> Depths:
+    """Return what the state keeps of a quiet window."""
+    scores = np.zeros(log.lists.docs)
+    sums = log.pieces.total(lambda one: WindowSums.of(one, log.lists, scores, {}))
+    return Depths.of(sums.totals.keys, sums.column("clicks"), sums.column("depth"))
 
 
 def jobs(logs: int, changed: int) -> Iterator[tuple[int, str, int]]:

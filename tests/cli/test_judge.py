@@ -52,6 +52,18 @@ def test_docs_that_were_hardly_seen_are_left_out(prsrank, log, tmp_path):
     assert len({total for _, total in counts}) == 1
 
 
+def test_a_curve_without_evidence_is_said_to_be_a_guess(prsrank, log, tmp_path):
+    thin, out = tmp_path / "thin.parquet", tmp_path / "j.parquet"
+    run(["simulate", DATA, "--clicks", "60", "--randomised", "0.3", "--out", str(thin)])
+    code, told, _ = prsrank("judge", thin, "--out", out)
+    assert code == 0
+    assert [line for line in told.splitlines() if line.startswith("notice: the log tells next to")]
+    assert json.loads(prsrank("judge", thin, "--out", out, "--json")[1])["notice"]
+    for known in ((log,), (thin, "--propensity", "power:1")):
+        code, told, _ = prsrank("judge", *known, "--out", out)
+        assert (code, "notice" in told) == (0, False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -15,7 +15,7 @@ from prsrank.monitor.curves import Curve, Power
 from prsrank.monitor.monitoring import _plan_of, _reference, _watched
 from prsrank.monitor.ratios import Ratio
 from prsrank.monitor.summary import Gain, Heaviest, summarise
-from prsrank.monitor.verdict import FALSE_ALARMS, judge, level
+from prsrank.monitor.verdict import FALSE_ALARMS, HORIZON, _shares, judge, level
 
 
 @pytest.fixture(scope="module")
@@ -239,8 +239,52 @@ def test_a_window_of_few_clicks_says_that_it_cannot_judge(watch, lists, sessions
 
 
 def test_later_windows_are_judged_more_strictly_and_all_levels_sum_up():
-    assert level(1) > level(2) > level(3)
-    assert sum(level(t) for t in range(1, 10_000)) < FALSE_ALARMS <= 0.05
+    assert level(1) > level(2) > level(HORIZON)
+    assert sum(level(t) for t in range(1, HORIZON + 1)) == pytest.approx(FALSE_ALARMS)
+    assert FALSE_ALARMS <= 0.05
+
+
+def test_after_the_first_windows_the_level_stays():
+    assert level(HORIZON) == level(HORIZON + 1) == level(10 * HORIZON)
+    assert 100 * level(HORIZON + 1) < 0.01
+
+
+def test_two_windows_together_tell_what_neither_tells_alone(watch, lists, sessions):
+    reference, watched = watch
+    # thin ones, at the level of a late window
+    one, two = (
+        summarise(local(sessions(200, seed, eta=1.45), lists), watched, "w") for seed in (41, 42)
+    )
+    assert judge(one, reference, HORIZON).verdict == "fine"
+    assert judge(two, reference, HORIZON).verdict == "fine"
+    found = judge(replace(two, before=one.depths), reference, HORIZON)
+    assert found.verdict == "retrain"
+    assert [reason.check for reason in found.reasons] == ["fall"]
+    assert found.reasons[0].what.endswith("over the last two windows")
+
+
+def test_a_quiet_window_before_raises_no_alarm(watch, lists, sessions, quiet):
+    before = summarise(local(sessions(1500, 3), lists), watch[1], "w").depths
+    assert judge(replace(quiet, before=before), watch[0], 1).verdict == "fine"
+
+
+def test_clicks_of_robots_or_in_another_order_are_not_added_to_the_next_window(
+    watch, lists, sessions, quiet
+):
+    swapped = summarise(local(sessions(1500, 5, ranker=1), lists), watch[1], "w")
+    assert judge(swapped, watch[0], 1).summary.depths is None
+    robot = replace(quiet, heaviest={"query": Heaviest("q", quiet.clicks // 2)})
+    assert judge(robot, watch[0], 1).summary.depths is None
+    assert judge(quiet, watch[0], 1).summary.depths == quiet.depths
+
+
+def test_the_fall_has_half_of_the_level_and_the_checks_all_of_it():
+    names = [check.name for check in CHECKS]
+    assert _shares(names)["fall"] == 0.5
+    assert sum(_shares(names).values()) == pytest.approx(1)
+    others = [name for name in names if name != "fall"]
+    assert len(set(_shares(others).values())) == 1
+    assert sum(_shares(others).values()) == pytest.approx(1)
 
 
 def test_every_check_has_a_name_of_its_own_and_a_size():

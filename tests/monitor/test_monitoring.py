@@ -80,6 +80,17 @@ def test_a_change_is_found_and_told(run, sessions, tmp_path):
     assert "retrain" in repr(found)
 
 
+def test_a_window_is_added_to_the_one_before_from_the_state(run, sessions, tmp_path):
+    said = []
+    for seed in (31, 32):
+        log = tmp_path / f"{seed}.parquet"
+        write_events(sessions(500, seed, eta=1.6), log)
+        (window,) = monitor_log(run, log, state=tmp_path / "state.json").new
+        said.append(next(one.what for one in window.reasons if one.check == "fall"))
+    # what is surest is told: two windows of the same change are surer than one
+    assert [one.endswith("over the last two windows") for one in said] == [False, True]
+
+
 def test_the_gain_before_is_that_of_the_fit_over_the_logged_ranking(run):
     found = read_json(run / "evaluation.json")["differences"]
     rows = [

@@ -7,6 +7,7 @@ import pytest
 
 from prsrank import InputError
 from prsrank.monitor.curves import Curve, Power
+from prsrank.monitor.depths import Depths
 from prsrank.monitor.ratios import Ratio
 from prsrank.monitor.reference import Reference
 from prsrank.monitor.state import FORMAT, State, read_state
@@ -17,7 +18,8 @@ RATIO = Ratio(0.1, 0.02, 9.0, 10.0, 100.0)
 SUMMARY = Summary(
     name="monday", begin="2026-01-05 00:00:01", end="", sessions=9, queries=4, clicks=3,
     ratios={"clicks per session": RATIO}, click_rates={"1": RATIO}, shown=[9, 9], clicked=[2, 1],
-    depth_spread=0.3, features={"price": [RATIO, RATIO]}, orders={"price": RATIO},
+    depth_spread=0.3, depths=Depths([7, 9], [2.0, 1.0], [0.0, 0.7]), before=None,
+    features={"price": [RATIO, RATIO]}, orders={"price": RATIO},
     curve=Curve("harvest", [1.0, None], [1.0, None], [1.0, None], [2, 0]), power=Power(1.1, 0.2),
     gain=Gain(0.1, 0.0, 0.2, 1.0), effective_clicks=2.5, effective_queries=2.0,
     heaviest={"query": Heaviest("q", 2)}, not_random="",
@@ -71,6 +73,21 @@ def test_windows_are_kept_without_what_is_only_compared_once():
     assert STATE.seen(WINDOW).windows[0].summary.features == {}
 
 
+def test_clicks_are_kept_of_the_last_two_windows_and_given_to_the_next():
+    state = STATE
+    for name in ("monday", "tuesday", "wednesday"):
+        state = state.seen(replace(WINDOW, summary=replace(SUMMARY, name=name)))
+    kept = [one.summary.depths for one in state.windows]
+    assert kept == [None, SUMMARY.depths, SUMMARY.depths]
+    assert state.before("thursday") == state.before("wednesday") == SUMMARY.depths
+    assert state.before("monday") is state.before("tuesday") is None
+
+
+def test_what_a_window_was_added_to_is_not_kept_with_it():
+    pooled = replace(WINDOW, summary=replace(SUMMARY, before=SUMMARY.depths))
+    assert STATE.seen(pooled).windows[0].summary.before is None
+
+
 def changed(path, change):
     STATE.seen(WINDOW).write(path)
     value = json.loads(path.read_text())
@@ -82,6 +99,7 @@ def changed(path, change):
     ("change", "said"),
     [
         (lambda v: v.update(format="other"), "is not the state of a monitor"),
+        (lambda v: v.update(format="prsrank monitor 1"), "was written by an earlier version"),
         (lambda v: v.pop("reference"), "the key 'reference' is missing"),
         (lambda v: v["windows"].append(3), r"windows\[1\] must be a table"),
         (lambda v: v["reference"]["summary"].update(sessions="9"), "must be a whole number"),

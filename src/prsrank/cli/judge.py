@@ -13,10 +13,12 @@ from prsrank.errors import InputError, nearest_name
 from prsrank.evaluation.judgement_files import JUDGEMENT_FORMATS, write_judgements
 from prsrank.evaluation.judgements import Judgements
 from prsrank.evaluation.judgements import judge as judge_log
+from prsrank.propensity.verdict import has_few_clicks
 
 if TYPE_CHECKING:
     from prsrank.data.dataset import RankingDataset
     from prsrank.logs.click_log import ClickLog
+    from prsrank.propensity.curve import Propensities
 
 
 def judge(
@@ -60,17 +62,33 @@ def judge(
         raise InputError(f"{inputs.path}: no doc was seen {evidence:g} times")
     write_judgements(kept, out, to)
     if json:
-        print_json(_summary(found, kept) | {"curve": known.how, "out": str(out)})
+        told = {"curve": known.how, "notice": curve_notice(known.curve), "out": str(out)}
+        print_json(_summary(found, kept) | told)
         return
-    for line in _lines(found, kept):
-        typer.echo(line)
-    typer.echo(f"curve: {known.how}")
+    for line in (*_lines(found, kept), f"curve: {known.how}", curve_notice(known.curve)):
+        if line:
+            typer.echo(line)
     typer.echo(f"{out}: {len(kept.rating):,} judgements as {to}")
 
 
 def _read(inputs: LogInputs) -> "tuple[ClickLog, RankingDataset | None]":
     featured = inputs.collection or inputs.table or inputs.meaning().features
     return inputs.read() if featured else (inputs.clicks(), None)
+
+
+def curve_notice(curve: "Propensities") -> str:
+    """Return a line for a curve that has next to no evidence, "" for any other.
+
+    Everything below position 2 hangs on the step to it: a curve with few clicks there is a
+    guess, and the posterior takes it for known.
+    """
+    estimated = curve.verdict.startswith(("weak", "not identified"))
+    if not estimated or curve.positions < 2 or not has_few_clicks(curve.clicks)[1]:
+        return ""
+    return (
+        "notice: the log tells next to nothing of the curve, not even at position 2; ratings and "
+        "intervals take it for right: judge more sessions, or give --propensity"
+    )
 
 
 def _numbers(text: str) -> list[float]:

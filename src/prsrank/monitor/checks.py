@@ -110,18 +110,21 @@ def fall(now: Summary, reference: Reference) -> Iterator[Move]:
     r"""Compare the mean log position of clicks: how fast clicks fall down the list.
 
     With propensities $(1/k)^\eta$ and the same order shown, $\eta$ larger by $\delta$ moves the
-    mean by about $-\delta$ times the variance of the log position over clicks.
+    mean by about $-\delta$ times the variance of the log position over clicks. A thin window is
+    not sure of that by itself: so the last two are compared together, too.
     """
-    spread = reference.summary.depth_spread
-    if not spread or _order_changed(now, reference):
+    spread, old = reference.summary.depth_spread, reference.summary.depths
+    new = now.depths
+    if not spread or not old or not new or not new.keys or order_changed(now, reference):
         return
-    for new, old, _, p in _ratio_moves(now, reference, "depth", ""):
-        steeper = (old - new) / spread
+    pooled = [] if now.before is None else [(new + now.before, ", over the last two windows")]
+    for depths, where in [(new, ""), *pooled]:
+        steeper = (old.mean - depths.mean) / spread
         what = (
             f"clicks fall with the position as if the curve's exponent were {abs(steeper):.2f} "
-            f"{'larger' if steeper > 0 else 'smaller'}, in the same order of docs"
+            f"{'larger' if steeper > 0 else 'smaller'}, in the same order of docs{where}"
         )
-        yield Move(what, p, abs(steeper) / SIZES["fall"])
+        yield Move(what, depths.chance(old), abs(steeper) / SIZES["fall"])
 
 
 def curve(now: Summary, reference: Reference) -> Iterator[Move]:
@@ -168,7 +171,7 @@ def gain(now: Summary, reference: Reference) -> Iterator[Move]:
     new, old = now.gain, reference.gain
     if new is None or old is None or old.difference <= 0 or is_live(now):
         return
-    if _order_changed(now, reference) and new.high >= 0:
+    if order_changed(now, reference) and new.high >= 0:
         return  # over another ranking the gain is another: that is no fault of the model
     errors = [(one.high - one.low) / (2 * _Z) for one in (new, old)]
     what = (
@@ -260,7 +263,8 @@ def is_live(now: Summary) -> bool:
     return order is not None and order.value >= LIVE
 
 
-def _order_changed(now: Summary, reference: Reference) -> bool:
+def order_changed(now: Summary, reference: Reference) -> bool:
+    """Tell whether docs are likely shown in another order than in the log of the fit."""
     moves = list(order(now, reference))
     sure = _LIKELY / max(len(moves), 1)
     return is_live(now) or any(move.size >= 1 and move.p_value < sure for move in moves)

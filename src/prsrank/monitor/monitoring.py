@@ -146,6 +146,7 @@ def monitor_log(
             for title, part in cut(loaded, every, name):
                 share = round(left_out * part.extent().sessions / loaded.extent().sessions)
                 now = summarise(part, watched, title, left_out=share)
+                now = replace(now, before=known.before(title))
                 window = judge(now, known.reference, known.number(title))
                 known = known.seen(window)
                 found.append(window)
@@ -248,7 +249,8 @@ def window_line(window: Window) -> dict[str, Any]:
     """Return a window as a line of JSON: verdict, reasons, and all statistics."""
     value = asdict(window)
     summary = value.pop("summary")
-    del summary["features"], summary["orders"]  # of these the drift tells what matters
+    for name in ("features", "orders", "depths", "before"):  # of these reasons and drift tell
+        del summary[name]
     line: dict[str, Any] = plain_json(
         {"window": summary.pop("name"), "verdict": value.pop("verdict"), **value, **summary}
     )

@@ -9,10 +9,12 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from prsrank.errors import InputError
 from prsrank.files import FileName, read_json, write_json
 from prsrank.files.schema import check
+from prsrank.monitor.depths import Depths
 from prsrank.monitor.reference import Reference
 from prsrank.monitor.verdict import Window
 
-FORMAT = "prsrank monitor 1"
+FORMAT = "prsrank monitor 2"
+_EARLIER = "prsrank monitor 1"
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,17 @@ class State:
 
     def seen(self, window: Window) -> "State":
         """Return the state with one more window; one of the same name is replaced."""
-        kept = replace(window, summary=replace(window.summary, features={}, orders={}))
+        kept = replace(window, summary=replace(window.summary, features={}, orders={}, before=None))
         number = self.number(window.summary.name)
-        return replace(self, windows=[*self.windows[: number - 1], kept, *self.windows[number:]])
+        windows = [*self.windows[: number - 1], kept, *self.windows[number:]]
+        # the last is added to the next; the one before to the last, should that come again
+        past = [_without_depths(one) for one in windows[:-2]]
+        return replace(self, windows=[*past, *windows[-2:]])
+
+    def before(self, name: str) -> Depths | None:
+        """Return the clicks of the window before one, where they are kept."""
+        number = self.number(name)
+        return self.windows[number - 2].summary.depths if number > 1 else None
 
     def number(self, name: str) -> int:
         """Return the number, from 1, of a window: that which it has, or the next."""
@@ -45,6 +55,10 @@ class State:
     def write(self, path: FileName) -> None:
         """Write the state, whole or not at all."""
         write_json(path, asdict(self))
+
+
+def _without_depths(window: Window) -> Window:
+    return replace(window, summary=replace(window.summary, depths=None))
 
 
 def state_of(run: FileName) -> Path:
@@ -66,6 +80,8 @@ def read_state(path: FileName, model: str) -> State | None:
     if not Path(path).exists():
         return None
     value = read_json(path)
+    if value.get("format") == _EARLIER:
+        raise InputError(f"{path}: was written by an earlier version: remove it to begin anew")
     if value.get("format") != FORMAT:
         raise InputError(f"{path}: is not the state of a monitor (format '{FORMAT}')")
     check(value, State, str(path))

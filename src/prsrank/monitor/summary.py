@@ -17,6 +17,7 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.logs.mapping import CLIENTS
 from prsrank.logs.sources import open_events
 from prsrank.monitor.curves import Curve, Power, estimated_curve, likelihood_power
+from prsrank.monitor.depths import Depths
 from prsrank.monitor.ratios import Ratio
 from prsrank.monitor.window_sums import DEPTH, WindowSums
 from prsrank.monitor.windows import time_span
@@ -83,6 +84,8 @@ class Summary:
         shown: docs shown at positions 1, 2, ...
         clicked: docs clicked there.
         depth_spread: variance of the log of the position over clicks.
+        depths: clicks and their log positions by query; None where they are not kept.
+        before: those of the window before in the same order of docs; None where there is none.
         features: share of impressions up to each edge of each feature, missing ones last.
         orders: correlation of the order shown with each of the features used most.
         curve: by what the log identifies.
@@ -105,6 +108,8 @@ class Summary:
     shown: list[int]
     clicked: list[int]
     depth_spread: float
+    depths: Depths | None
+    before: Depths | None
     features: dict[str, list[Ratio]]
     orders: dict[str, Ratio]
     curve: Curve | None
@@ -161,6 +166,8 @@ def summarise(log: LocalLog, watched: Watched, name: str, *, left_out: int = 0) 
         shown=shown[:last],
         clicked=clicked[:last],
         depth_spread=_spread(sums),
+        depths=Depths.of(sums.totals.keys, sums.column("clicks"), sums.column("depth")),
+        before=None,
         features=sums.feature_shares(watched.edges),
         orders=sums.orders(watched.edges),
         curve=None if found is None else Curve.of(found, DEPTH),

@@ -1,6 +1,6 @@
 """From the moves of a window to a verdict: fine, look or retrain, with reasons."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prsrank.monitor.checks import (
     CHECKS,
@@ -11,13 +11,20 @@ from prsrank.monitor.checks import (
     Move,
     feature_moves,
     is_live,
+    order_changed,
 )
 from prsrank.monitor.reference import Reference
 from prsrank.monitor.summary import Summary
 
 FINE = "fine"
 FALSE_ALARMS = 0.05
-"""Probability of any alarm in all windows that ever come, if nothing changes."""
+"""Probability of any alarm in the first windows, if nothing changes."""
+
+HORIZON = 100
+"""So many windows are the first ones: three months of nights, or two years of weeks."""
+
+SHARES = {"fall": 0.5}
+"""What a check has of the level of a window; the others have equal shares of the rest."""
 
 _MOST_DRIFTS = 20
 
@@ -80,14 +87,16 @@ class Window:
 
 
 def level(number: int) -> float:
-    r"""Return the probability of a false alarm that window 1, 2, ... may have: $\alpha / (t (t+1))$.
+    r"""Return the probability of a false alarm that window t = 1, 2, ... may have.
 
-    The sum over all windows is $\alpha$, however many come.
+    $\alpha / (t H)$ with $H = \sum_{t \le 100} 1 / t$: the first 100 windows sum up to $\alpha$. Later
+    ones have as much as the 100th, so that a change is still found after years.
 
-    >>> round(sum(level(t) for t in range(1, 1000)) / FALSE_ALARMS, 2)
-    1.0
+    >>> [round(sum(level(t) for t in range(first, first + 100)), 4) for first in (1, 101, 201)]
+    [0.05, 0.0096, 0.0096]
     """
-    return FALSE_ALARMS / (number * (number + 1))
+    total = sum(1 / t for t in range(1, HORIZON + 1))
+    return FALSE_ALARMS / (min(number, HORIZON) * total)
 
 
 def judge(now: Summary, reference: Reference, number: int) -> Window:
@@ -100,9 +109,10 @@ def judge(now: Summary, reference: Reference, number: int) -> Window:
     """
     moved = {check: list(check.moves(now, reference)) for check in CHECKS}
     asked = {check: moves for check, moves in moved.items() if moves}
+    shares = _shares([check.name for check in asked])
     found = []
     for check, moves in asked.items():
-        alarm = _worst(moves, level(number) / len(asked))
+        alarm = _worst(moves, level(number) * shares[check.name])
         if alarm is not None:
             p = min(1.0, alarm.p_value * len(moves))
             found.append((check, Reason(check.name, check.verdict, alarm.what, p, check.do)))
@@ -115,7 +125,20 @@ def judge(now: Summary, reference: Reference, number: int) -> Window:
     ]
     reasons.sort(key=lambda one: (one.verdict != RETRAIN, "may come of" in one.what))
     verdict = reasons[0].verdict if reasons else FINE
-    return Window(now, verdict, reasons, _notes(now), _drifts(now, reference))
+    # clicks of robots, or on docs in another order, are not added to those of the next window
+    kept = replace(now, depths=None) if spoilt or order_changed(now, reference) else now
+    return Window(kept, verdict, reasons, _notes(now), _drifts(now, reference))
+
+
+def _shares(names: list[str]) -> dict[str, float]:
+    """Return what each check that was made has of the level.
+
+    >>> _shares(["clicks", "fall", "gaps"])
+    {'clicks': 0.25, 'fall': 0.5, 'gaps': 0.25}
+    """
+    own = {name: SHARES[name] for name in names if name in SHARES}
+    rest = (1 - sum(own.values())) / max(len(names) - len(own), 1)
+    return {name: own.get(name, rest) for name in names}
 
 
 def _worst(moves: list[Move], allowed: float) -> Move | None:
