@@ -144,7 +144,9 @@ def _walk_rearranged(
         room.relevance[i] = plan.relevance[start + slots[i]]
         total += plan.events.hazard[room.relevance[i], i]
         room.hazard[i] = total
-    return _walk(state, room.hazard, room.relevance, np.int64(0), shown, plan.events, clicks, used)
+    return _walk(
+        state, room.hazard, room.relevance, int(np.int64(0)), shown, plan.events, clicks, used
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -160,7 +162,7 @@ def draw_kernel(
     # a session may click all that it shows: stop while one still fits
     full = len(clicks) - min(longest, cutoff)
     # a plain 0 is a type of its own to numba, for which all that takes it is compiled once more
-    used = np.int64(0)
+    used = int(np.int64(0))
     for session in range(first, last):
         if used > full:
             return session, used
