@@ -9,7 +9,9 @@ eight sets of docs in turn. `share` is our rate over the fastest of the bare one
 the whole of our work in plain PyTorch: the same batches and pairs, autograd. `outer` is our rate
 with posterior pairs, two vectors per list. First epochs, recording and compilation are not timed.
 `epoch_300m_s` is 30 times the epoch over 10 million lists of six; `stream` trains from pinned
-host memory, and `copy_share` is the time of the same copies without training over its time. Runs where only NumPy, PyTorch and safetensors are installed.
+host memory; `copy_share` is the time of the same copies without training over its time, and
+`copies_beside_gb_per_s` their rate while the device trains on other lists, resident ones. Runs
+where only NumPy, PyTorch and safetensors are installed.
 """
 
 import argparse
@@ -69,16 +71,17 @@ def synchronise() -> None:
         torch.cuda.synchronize()
 
 
-def seconds(call: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Return the median time of a call, after one that is not timed."""
-    times = []
-    for _ in range(repeats + 1):
-        synchronise()
-        start = time.perf_counter()
-        call()
-        synchronise()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
+def seconds(*calls: Callable[[], object]) -> list[float]:
+    """Return the median time of each call, after one that is not timed; calls take turns."""
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(REPEATS + 1):
+        for call, own in zip(calls, times, strict=True):
+            synchronise()
+            start = time.perf_counter()
+            call()
+            synchronise()
+            own.append(time.perf_counter() - start)
+    return [statistics.median(own[1:]) for own in times]
 
 
 def new_trainer(source: Any, batch: int, device: torch.device, dtype: torch.dtype) -> Trainer:
@@ -163,10 +166,10 @@ def outer(block: ListBlock) -> ListBlock:
     return block._replace(pairs=WeightVectors(theta, 1 - theta))
 
 
-def bare_rate(
+def bare_run(
     step: Callable[[torch.Tensor], None], features: torch.Tensor, docs: int, batch: int
-) -> float:
-    """Return lists per second of a bare step."""
+) -> tuple[Callable[[], None], int]:
+    """Return a call of many bare steps, and the number of lists in it."""
     rows = docs * batch
     slices = [features[k * rows : (k + 1) * rows] for k in range(SLICES)]
     slices = [x for x in slices if len(x) == rows]
@@ -192,32 +195,42 @@ def bare_rate(
             for call in calls:
                 call()
 
-    return rounds * len(calls) * batch / seconds(run)
+    return run, rounds * len(calls) * batch
 
 
 def compare(
     block: ListBlock, docs: int, batch: int, device: torch.device, dtype: torch.dtype
 ) -> dict[str, float]:
-    """Return our rate and the bare ones."""
-    trainer = new_trainer(ResidentLists(block), batch, device, dtype)
-    ours = block.lists / seconds(trainer.epoch)
-    trainer = new_trainer(ResidentLists(outer(block)), batch, device, dtype)
-    result = {"lists_per_s": ours, "outer": block.lists / seconds(trainer.epoch)}
-    del trainer
-    if device.type == "cpu":
-        result["whole_plain"] = block.lists / seconds(torch_epoch(block, batch))
-    steps = {
-        "bare": own_step(docs * batch, device, dtype),
-        "plain": torch_step(docs * batch, device, dtype, compiled=False),
+    """Return our rate and the bare ones; on a CPU, whose speed drifts, they take turns."""
+
+    def ours(lists: ListBlock) -> tuple[Callable[[], object], int]:
+        return new_trainer(ResidentLists(lists), batch, device, dtype).epoch, block.lists
+
+    def bare(step: Callable[[torch.Tensor], None]) -> tuple[Callable[[], object], int]:
+        return bare_run(step, block.features, docs, batch)
+
+    rows = docs * batch
+    makers: dict[str, Callable[[], tuple[Callable[[], object], int]]] = {
+        "lists_per_s": lambda: ours(block),
+        "outer": lambda: ours(outer(block)),
+        "bare": lambda: bare(own_step(rows, device, dtype)),
+        "plain": lambda: bare(torch_step(rows, device, dtype, compiled=False)),
     }
-    if device.type == "cuda":
-        steps["compiled"] = torch_step(docs * batch, device, dtype, compiled=True)
-    for name, step in steps.items():
-        result[name] = bare_rate(step, block.features, docs, batch)
-        if device.type == "cuda":
+    if device.type == "cpu":
+        makers["whole_plain"] = lambda: (torch_epoch(block, batch), block.lists)
+        calls, lists = zip(*(make() for make in makers.values()), strict=True)
+        times = seconds(*calls)
+        result = {name: n / t for name, n, t in zip(makers, lists, times, strict=True)}
+    else:
+        makers["compiled"] = lambda: bare(torch_step(rows, device, dtype, compiled=True))
+        result = {}
+        for name, make in makers.items():  # one at a time: each takes gigabytes
+            call, number = make()
+            result[name] = number / seconds(call)[0]
+            del call
             torch.cuda.empty_cache()
-    result["share"] = ours / max(result[name] for name in steps)
-    return result
+    fastest = max(result[name] for name in ("bare", "plain", "compiled") if name in result)
+    return result | {"share": result["lists_per_s"] / fastest}
 
 
 def stream(lists: int, batch: int, device: torch.device, dtype: torch.dtype) -> dict[str, float]:
@@ -225,20 +238,40 @@ def stream(lists: int, batch: int, device: torch.device, dtype: torch.dtype) -> 
     host = random_lists(lists, 6, dtype, device="cpu", pin=True)
     room = torch.empty_like(host.features[: 1 << 21], device=device)
     source = host.features[: 1 << 21]
-    bare = source.nbytes / seconds(lambda: room.copy_(source, non_blocking=True))
+    bare = source.nbytes / seconds(lambda: room.copy_(source, non_blocking=True))[0]
     chunk = max(batch, (1 << 29) // (6 * COLUMNS * dtype.itemsize) // batch * batch)
     size = sum(part.nbytes for part in host.tensors)
     streamed, seeds = StreamedLists(host, device, chunk), itertools.count()
-    copies = seconds(lambda: collections.deque(streamed.blocks(next(seeds)), maxlen=0))
-    training = seconds(new_trainer(streamed, batch, device, dtype).epoch)
+    copies = seconds(lambda: collections.deque(streamed.blocks(next(seeds)), maxlen=0))[0]
+    resident = host.slice(0, chunk)
+    resident = resident.of(part.to(device) for part in resident.tensors)
+    trainer = new_trainer(ResidentLists(resident), batch, device, dtype)
+    # every second seed, so that nothing was sent ahead
+    beside = [copies_beside(streamed, 2 * k, trainer) for k in range(REPEATS, 2 * REPEATS + 1)]
+    training = seconds(new_trainer(streamed, batch, device, dtype).epoch)[0]
     return {
         "lists": lists,
         "lists_per_s": lists / training,
         "gb_per_s": size / training / 1e9,
         "copies_gb_per_s": size / copies / 1e9,
+        "copies_beside_gb_per_s": size / statistics.median(beside[1:]) / 1e9,
         "bare_copy_gb_per_s": bare / 1e9,
         "copy_share": copies / training,
     }
+
+
+def copies_beside(streamed: StreamedLists, seed: int, trainer: Trainer) -> float:
+    """Return the time of an epoch's copies while the device trains on other, resident lists."""
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    synchronise()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        first.record()
+        collections.deque(streamed.blocks(seed), maxlen=0)
+        last.record()
+    while not last.query():
+        trainer.epoch()
+    synchronise()
+    return first.elapsed_time(last) / 1e3
 
 
 def agreement(device: torch.device) -> dict[str, float]:

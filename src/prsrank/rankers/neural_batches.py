@@ -1,7 +1,8 @@
 """Lists and their pairs where the neural ranker trains: on the device, or streamed to it."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from itertools import chain, count, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.ragged import offsets_of, ragged_rows, runs
-from prsrank.rankers.neural_pairs import WeightRows, WeightVectors, batch_loss, ragged
+from prsrank.rankers.neural_pairs import WeightRows, WeightVectors, batch_loss, pick, ragged
 from prsrank.rankers.torch_library import torch
 from prsrank.types import Longs, Reals
 
@@ -23,6 +24,7 @@ Transform = Callable[[npt.NDArray], Reals]
 
 _ROWS = 1 << 16  # docs transformed at a time
 _CHUNK_BYTES = 1 << 29  # of features sent to the device at a time
+_BUFFERS = 3  # chunks on the device; with two, a small chunk would hold up the copy after it
 _SHARE = 0.6  # of the device's free memory that the data may take
 
 
@@ -56,8 +58,9 @@ class ListBlock(NamedTuple):
 
     def rows(self, batch: Tensor) -> tuple[Tensor, Tensor]:
         """Return the docs of the lists `batch`, and where each list begins among them."""
-        lengths = self.offsets[batch + 1] - self.offsets[batch]
-        return ragged(self.offsets[batch], lengths), lengths.cumsum(0) - lengths
+        first = pick(self.offsets, batch)
+        lengths = pick(self.offsets, batch + 1) - first
+        return ragged(first, lengths), lengths.cumsum(0) - lengths
 
     def loss(self, scores: Tensor, batch: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
         """Return the pair loss of the lists `batch` and its gradient; docs as `rows` has them."""
@@ -77,12 +80,15 @@ class ResidentLists:
         lists: number of lists.
         block_lists: lists of the largest block.
         longest: docs of the longest list.
+        uniform: whether all lists are as long.
     """
 
     def __init__(self, block: ListBlock) -> None:
         self.block = block
         self.lists = self.block_lists = block.lists
-        self.longest = int(block.offsets.diff().max())
+        lengths = block.offsets.diff()
+        self.longest = int(lengths.max())
+        self.uniform = self.longest == int(lengths.min())
 
     def blocks(self, seed: int) -> Iterator[ListBlock]:
         """Yield the one block."""
@@ -92,7 +98,6 @@ class ResidentLists:
 class _Sent(NamedTuple):
     """A chunk on its way into one of the buffers."""
 
-    chunk: int
     side: int
     block: ListBlock
     arrived: torch.cuda.Event
@@ -112,9 +117,10 @@ class StreamedLists(ResidentLists):
         self._chunks = [_pinned(block.slice(a, b)) for a, b in pairwise(bounds)]
         self._device = device
         self._copies = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._buffers = [self._buffer() for _ in range(2)]
-        self._used = [_event() for _ in range(2)]
-        self._ahead: _Sent | None = None
+        self._buffers = [self._buffer() for _ in range(_BUFFERS)]
+        self._used = [_event() for _ in range(_BUFFERS)]
+        self._sent: deque[_Sent] = deque()
+        self._side, self._following = 0, -1
 
     def _buffer(self) -> list[Tensor]:
         """Return room on the device for the largest chunk."""
@@ -132,33 +138,40 @@ class StreamedLists(ResidentLists):
         return order
 
     def blocks(self, seed: int) -> Iterator[ListBlock]:
-        """Yield the chunks in random order; each is valid until the next but one is asked for.
+        """Yield the chunks in random order; each is valid until the next one is asked for.
 
-        With the last one goes the first of seed + 1: the copy need not stop between epochs.
+        With the last ones go the first of seed + 1: the copies need not stop between epochs.
         """
-        order = self._order(seed)
-        sent = self._ahead
-        if sent is None or sent.chunk != order[0]:
-            sent = self._send(order[0], 0)
-        for following in (*order[1:], self._order(seed + 1)[0]):
-            self._ahead = self._send(following, 1 - sent.side)
-            stream = torch.cuda.current_stream(self._device)
+        stream = torch.cuda.current_stream(self._device)
+        if seed != self._following:  # what was sent ahead, if anything, is not what is wanted
+            self._sent.clear()
+            for event in self._used:
+                event.record(stream)
+        self._following = -1
+        endless = chain.from_iterable(map(self._order, count(seed)))
+        coming = islice(endless, len(self._sent), None)
+        for _ in self._chunks:
+            while len(self._sent) < _BUFFERS:
+                self._sent.append(self._send(next(coming)))
+            sent = self._sent[0]
             stream.wait_event(sent.arrived)
             yield sent.block
             self._used[sent.side].record(stream)
-            sent = self._ahead
+            self._sent.popleft()
+        self._following = seed + 1
 
-    def _send(self, chunk: int, side: int) -> _Sent:
-        parts, arrived = self._chunks[chunk], _event()
+    def _send(self, chunk: int) -> _Sent:
+        parts, arrived, side = self._chunks[chunk], _event(), self._side
+        self._side = (side + 1) % _BUFFERS
         with torch.cuda.stream(self._copies):
-            # the device may still read what this buffer held two chunks ago
+            # the device may still read what this buffer held before
             self._copies.wait_event(self._used[side])
             views = []
             # nothing but copies: a kernel in this stream would wait for the training's
             for room, part in zip(self._buffers[side], parts.tensors, strict=True):
                 views.append(room[: len(part)].copy_(part, non_blocking=True))
             arrived.record(self._copies)
-        return _Sent(chunk, side, parts.of(views), arrived)
+        return _Sent(side, parts.of(views), arrived)
 
 
 def _event() -> torch.cuda.Event:

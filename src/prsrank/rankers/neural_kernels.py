@@ -94,7 +94,7 @@ def _tile(longest: int, *, outer: bool) -> tuple[int, int, int]:
     """
     docs = triton.next_power_of_2(longest)
     docs = min(docs, _OUTER_DOCS) if outer else docs
-    inner = min(4, max(1, 256 // docs))
+    inner = min(2 if outer else 4, max(1, 256 // docs))
     return docs, inner, max(1, 256 // (docs * inner))
 
 

@@ -160,7 +160,8 @@ class ScoreNet:
         else:
             # in one pass; a mask would be made and then turned into numbers
             torch.ops.aten.threshold_backward.grad_input(grad, hidden, 0, grad_input=grad)
-            bias_out.copy_(grad.sum(0))
+            # a product with ones adds up in half the time of a sum
+            bias_out.copy_(torch.mv(grad.t(), grad.new_ones(len(grad))))
 
     def named_weights(self) -> dict[str, Reals]:
         """Return the weights by name, for a file."""

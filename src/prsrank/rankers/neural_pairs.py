@@ -17,14 +17,12 @@ class PaddedLists(NamedTuple):
         lists: their numbers.
         lengths: docs of each (lists).
         docs: where each list's docs are in the data (lists x longest).
-        rows: where their scores are in the batch (lists x longest).
         there: which are docs, not padding (lists x longest).
     """
 
     lists: Tensor
     lengths: Tensor
     docs: Tensor
-    rows: Tensor
     there: Tensor
 
 
@@ -45,7 +43,7 @@ class WeightRows(NamedTuple):
 
     def winners(self, lists: Tensor) -> Tensor:
         """Return the number of winners of each list, for each of which there are its docs' pairs."""
-        return self.winner_offsets[lists + 1] - self.winner_offsets[lists]
+        return pick(self.winner_offsets, lists + 1) - pick(self.winner_offsets, lists)
 
     def loss(self, scores: Tensor, padded: PaddedLists) -> tuple[Tensor, Tensor]:
         """Return the loss of lists, and its gradient by their scores (lists x longest).
@@ -54,19 +52,23 @@ class WeightRows(NamedTuple):
             scores: likewise.
             padded: the lists.
         """
-        winners = self.winners(padded.lists)
+        winners, width = self.winners(padded.lists), scores.shape[1]
         owner = torch.arange(len(winners), device=scores.device).repeat_interleave(winners)
         nth = ragged(torch.zeros_like(winners), winners)
-        row = self.winner_row[self.winner_offsets[padded.lists][owner] + nth].long()
-        first = self.weight_starts[padded.lists][owner] + nth * padded.lengths[owner]
-        column = torch.arange(scores.shape[1], device=scores.device)
-        index = (first[:, None] + column).clamp_(max=len(self.weights) - 1)
-        weights = self.weights[index] * padded.there[owner]
-        difference = scores[owner] - scores[owner, row][:, None]
-        push = weights * torch.sigmoid(difference)
+        first, start = (
+            pick(pick(part, padded.lists), owner)
+            for part in (self.winner_offsets, self.weight_starts)
+        )
+        at = owner * width + pick(self.winner_row, first + nth)  # of each winner
+        start += nth * pick(padded.lengths, owner)
+        index = start[:, None] + torch.arange(width, device=scores.device)
+        weights = pick(self.weights, index.clamp_(max=len(self.weights) - 1))
+        weights *= padded.there.index_select(0, owner)
+        difference = scores.index_select(0, owner) - pick(scores.view(-1), at)[:, None]
+        push = torch.sigmoid(difference).mul_(weights)
         grad = torch.zeros_like(scores).scatter_add_(0, owner[:, None].expand_as(push), push)
-        grad.view(-1).index_add_(0, owner * scores.shape[1] + row, -push.sum(1))
-        return (weights * torch.nn.functional.softplus(difference)).sum(), grad
+        grad.view(-1).index_add_(0, at, -push.sum(1))
+        return torch.nn.functional.softplus(difference).mul_(weights).sum(), grad
 
     def slice(self, offsets: Tensor, first: int, last: int) -> "WeightRows":
         """Return the pairs of lists `first` to `last` - 1, counted from the first of them."""
@@ -96,7 +98,7 @@ class WeightVectors(NamedTuple):
 
     def loss(self, scores: Tensor, padded: PaddedLists) -> tuple[Tensor, Tensor]:
         """Return loss and gradient; see `WeightRows.loss`."""
-        u, v = (torch.where(padded.there, part[padded.docs], 0) for part in self)
+        u, v = (pick(part, padded.docs).mul_(padded.there) for part in self)
         total, grad = scores.new_zeros(()), torch.zeros_like(scores)
         step = max(1, _PAIRS // scores.numel())  # of a long list some rows at a time
         for first in range(0, scores.shape[1], step):
@@ -133,18 +135,18 @@ def batch_loss(
         starts: where each one's docs begin among those of the batch.
     """
     total, grad = scores.new_zeros(()), torch.zeros_like(scores)
-    lengths = offsets[batch + 1] - offsets[batch]
-    winners = pairs.winners(batch)
+    begin = pick(offsets, batch)
+    lengths, winners = pick(offsets, batch + 1) - begin, pairs.winners(batch)
     for piece in _pieces(lengths, lengths if winners is None else winners):
-        lists, n = batch[piece], lengths[piece]
+        lists, n = pick(batch, piece), pick(lengths, piece)
         column = torch.arange(int(n[-1]), device=scores.device)  # the longest is the last
         there = column < n[:, None]
-        index = torch.where(there, starts[piece][:, None] + column, 0)
-        docs = torch.where(there, offsets[lists][:, None] + column, 0)
-        padded = PaddedLists(lists, n, docs, index, there)
-        loss, slope = pairs.loss(scores[index], padded)
+        # padding stands for the list's first doc: its weights and gradient are 0
+        column = column * there
+        index = pick(starts, piece)[:, None] + column
+        padded = PaddedLists(lists, n, pick(begin, piece)[:, None] + column, there)
+        loss, slope = pairs.loss(pick(scores, index), padded)
         total += loss
-        # padding has no gradient: adding it to doc 0 does no harm
         grad.index_add_(0, index.view(-1), slope.view(-1))
     return total, grad
 
@@ -152,9 +154,14 @@ def batch_loss(
 def _pieces(lengths: Tensor, winners: Tensor) -> Iterator[Tensor]:
     """Cut lists into pieces of about _PAIRS pairs; shortest first, so that padding is little."""
     order = lengths.argsort(stable=True)
-    pairs = (lengths * winners)[order].cumsum(0)
+    pairs = pick(lengths * winners, order).cumsum(0)
     number = (pairs - 1).clamp_(min=0) // _PAIRS
     yield from torch.split(order, torch.unique_consecutive(number, return_counts=True)[1].tolist())
+
+
+def pick(values: Tensor, index: Tensor) -> Tensor:
+    """Return values[index] of a vector; on a CPU it takes a tenth of the time of the brackets."""
+    return values.index_select(0, index.view(-1)).view(index.shape)
 
 
 def ragged(starts: Tensor, lengths: Tensor) -> Tensor:

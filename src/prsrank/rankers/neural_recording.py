@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 
+_LARGE = 32 << 20  # bytes of a batch's docs, beyond which they would leave the cache
 _WARM_UP = 3  # steps before one is recorded: libraries set themselves up in them
 
 
@@ -20,8 +21,9 @@ class RecordedSteps:
     """The steps on the batches of one block.
 
     Two rooms take turns: a step computes on the batch in one, and in a branch of its own gathers
-    the next batch into the other. Which batch is next stands on the device, so a replay is all
-    that a step needs.
+    the next batch into the other. A large batch is gathered by its own step, into one room: the
+    first layer then finds much of it in the cache. Which batch is next stands on the device, so
+    a replay is all that a step needs.
 
     Args:
         block: the lists.
@@ -41,6 +43,7 @@ class RecordedSteps:
         self._order = torch.full((most + 1, size), -1, device=device)
         self._starts = torch.zeros_like(self._order)
         self._turn = torch.zeros((), dtype=torch.long, device=device)
+        self._ahead = capacity * block.features.shape[1] * block.features.itemsize < _LARGE
         self._rooms = [
             Room(
                 block.features.new_zeros((capacity, block.features.shape[1])),
@@ -48,7 +51,7 @@ class RecordedSteps:
                 torch.zeros(size, dtype=torch.long, device=device),
                 torch.zeros(capacity, device=device),
             )
-            for _ in range(2)
+            for _ in range(2 if self._ahead else 1)
         ]
         self._branch = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._graphs: list[torch.cuda.CUDAGraph] = []
@@ -66,25 +69,31 @@ class RecordedSteps:
         self._order[len(batches)] = -1
         self._starts[: len(batches)] = starts
         self._turn.zero_()
-        self._gather(0)
+        if self._ahead:
+            self._gather(0)
         for number in range(len(batches)):
-            if self._warm_up and not self._graphs:
-                self._step(number % 2, compute)
+            side = number % len(self._rooms)
+            if self._warm_up:
+                self._step(side, compute)
                 self._warm_up -= 1
                 continue
             if not self._graphs:
                 self._record(compute)
-            self._graphs[number % 2].replay()
+            self._graphs[side].replay()
 
     def _record(self, compute: Callable[["Room"], None]) -> None:
         pool = torch.cuda.graph_pool_handle()  # shared: the two never run side by side
-        for side in range(2):
+        for side in range(len(self._rooms)):
             graph = torch.cuda.CUDAGraph()
             with _no_collection(), torch.cuda.graph(graph, pool=pool):
                 self._step(side, compute)
             self._graphs.append(graph)
 
     def _step(self, side: int, compute: Callable[["Room"], None]) -> None:
+        if not self._ahead:
+            self._gather(side)
+            compute(self._rooms[side])
+            return
         main = torch.cuda.current_stream(self._order.device)
         self._branch.wait_stream(main)
         with torch.cuda.stream(self._branch):

@@ -131,18 +131,24 @@ class Trainer:
             self._net.backward(passed, grad)
             self._optimiser.step()
 
+        starts, most = self._starts(block, batches)
+        self._fit_capacity(most)
+        # a recording reads where the block lies in memory: a streamed one in one of the buffers
+        key = block.features.data_ptr()
+        if key not in self._steps:
+            shape = -(-self._source.block_lists // self._size), self._size
+            self._steps[key] = RecordedSteps(block, shape, self._capacity, self._source.longest)
+        self._steps[key].run(batches, starts, compute)
+
+    def _starts(self, block: ListBlock, batches: Tensor) -> tuple[Tensor, int]:
+        """Return where each list begins among its batch's docs, and the docs of the largest."""
+        longest = self._source.longest
+        if self._source.uniform:
+            return torch.arange(self._size, device=batches.device) * longest, self._size * longest
         lengths = torch.where(batches >= 0, block.offsets.diff()[batches], 0)
         ends = lengths.view(-1).cumsum(0).view_as(lengths)  # along rows it would be slow
         ends -= (ends - lengths)[:, :1].clone()
-        self._fit_capacity(int(ends[:, -1].max()))
-        # a recording reads where the block lies in memory: a streamed one in one of two buffers
-        key = block.features.data_ptr()
-        if key not in self._steps:
-            most = -(-self._source.block_lists // self._size)
-            self._steps[key] = RecordedSteps(
-                block, (most, self._size), self._capacity, self._source.longest
-            )
-        self._steps[key].run(batches, ends - lengths, compute)
+        return ends - lengths, int(ends[:, -1].max())
 
     def _fit_capacity(self, most: int) -> None:
         """Make recorded steps wide enough for the largest batch."""
