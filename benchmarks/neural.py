@@ -21,6 +21,7 @@ import itertools
 import json
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -336,6 +337,7 @@ def main() -> None:
                 size = batch if name == "gpu" or docs == 6 else 256
                 key = f"{name}_lists_of_{docs}_batch_{size}"
                 result[key] = compare(block, docs, size, place, kind)
+                print(key, result[key], file=sys.stderr, flush=True)
             del block
     if gpu:
         rate = result["gpu_lists_of_6_batch_65536"]["lists_per_s"]

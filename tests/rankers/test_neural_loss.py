@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 from prsrank.rankers.neural_batches import ListBlock  # noqa: E402
 from prsrank.rankers.neural_loss import prs_loss  # noqa: E402
 from prsrank.rankers.neural_net import ScoreNet  # noqa: E402
-from prsrank.rankers.neural_pairs import WeightRows, WeightVectors  # noqa: E402
+from prsrank.rankers.neural_pairs import WeightRows, WeightVectors, _pieces  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -253,3 +253,15 @@ def test_memory_that_is_used_again_changes_nothing(hidden):
             found.append((scores.clone(), net.weights.grad.clone()))
         assert torch.equal(found[0][0], found[1][0])
         assert torch.equal(found[0][1], found[1][1])
+
+
+def test_a_long_list_makes_no_long_rows_of_short_ones():
+    rng = np.random.default_rng(10)
+    lengths = torch.tensor([*rng.integers(2, 12, 4000), 5000, 7])
+    winners = torch.tensor(rng.integers(1, 3, len(lengths)))
+    pieces = list(_pieces(lengths, winners))
+    assert sorted(torch.cat(pieces).tolist()) == list(range(len(lengths)))
+    for piece in pieces:
+        n, rows = lengths[piece], winners[piece]
+        assert n[-1] == n.max()
+        assert int(rows.sum() * n.max()) <= 2 * int((rows * n).sum())

@@ -42,7 +42,7 @@ class WeightRows(NamedTuple):
     weights: Tensor
 
     def winners(self, lists: Tensor) -> Tensor:
-        """Return the number of winners of each list, for each of which there are its docs' pairs."""
+        """Return the number of winners of each list."""
         return pick(self.winner_offsets, lists + 1) - pick(self.winner_offsets, lists)
 
     def loss(self, scores: Tensor, padded: PaddedLists) -> tuple[Tensor, Tensor]:
@@ -93,7 +93,7 @@ class WeightVectors(NamedTuple):
     losing: Tensor
 
     def winners(self, lists: Tensor) -> Tensor | None:
-        """Return None: every doc is one."""
+        """Return None: every doc of a list is one."""
         return None
 
     def loss(self, scores: Tensor, padded: PaddedLists) -> tuple[Tensor, Tensor]:
@@ -152,10 +152,12 @@ def batch_loss(
 
 
 def _pieces(lengths: Tensor, winners: Tensor) -> Iterator[Tensor]:
-    """Cut lists into pieces of about _PAIRS pairs; shortest first, so that padding is little."""
+    """Cut lists into pieces of about _PAIRS pairs, shortest first, the longest of a piece last."""
     order = lengths.argsort(stable=True)
-    pairs = pick(lengths * winners, order).cumsum(0)
-    number = (pairs - 1).clamp_(min=0) // _PAIRS
+    number = pick(lengths * winners, order).cumsum(0).sub_(1).clamp_(min=0) // _PAIRS
+    if int(winners.sum()) * int(lengths.max()) > _PAIRS:
+        # one long list would make long rows of all: none is padded to more than twice its length
+        number = number * 64 + pick(lengths, order).log2().ceil()
     yield from torch.split(order, torch.unique_consecutive(number, return_counts=True)[1].tolist())
 
 
