@@ -41,6 +41,7 @@ class NeuralRanker(NetRanker):
         log_tails: draw in the long tails of features, sign(z) log(1 + |z|) of the standardised
             z. False for a net that Solr is to serve, which knows no logarithm.
 
+    >>> import numpy as np
     >>> from prsrank.pairs.pair_set import PairSet
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(400, 2))
