@@ -5,18 +5,23 @@ of 100 (1 to 10), all random numbers. `lists_per_s` is the rate of whole epochs:
 drawn, docs gathered, forward, pair loss, backward, step. The bare steps read docs that lie ready
 and have a constant gradient by the scores: `bare` is our own net, `plain` and `compiled` PyTorch's
 own layers, eager and by torch.compile; on a GPU all are recorded and replayed (CUDA graphs), over
-eight sets of docs in turn. `share` is our rate over the fastest of the bare ones. First epochs,
-recording and compilation are not timed.
+eight sets of docs in turn. `share` is our rate over the fastest of the bare ones. `whole_plain` is
+the whole of our work in plain PyTorch: the same batches and pairs, autograd. `outer` is our rate
+with posterior pairs, two vectors per list. First epochs, recording and compilation are not timed.
 `epoch_300m_s` is 30 times the epoch over 10 million lists of six; `stream` trains from pinned
-host memory. Runs where only NumPy, PyTorch and safetensors are installed.
+host memory; `copy_share` is the time of the same copies without training over its time, and
+`copies_beside_gb_per_s` their rate while the device trains on other lists, resident ones. Runs
+where only NumPy, PyTorch and safetensors are installed.
 """
 
 import argparse
+import collections
 import contextlib
 import itertools
 import json
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -26,7 +31,8 @@ import numpy as np
 import torch
 
 from prsrank.rankers.neural_batches import ListBlock, ResidentLists, StreamedLists
-from prsrank.rankers.neural_net import ScoreNet
+from prsrank.rankers.neural_net import Rooms, ScoreNet
+from prsrank.rankers.neural_pairs import WeightRows, WeightVectors, ragged
 from prsrank.rankers.neural_training import Trainer, sgd
 
 COLUMNS = 136
@@ -50,12 +56,14 @@ def random_lists(lists: int, docs: int, dtype: torch.dtype, *, device: Any, pin:
     weights = torch.rand(total * docs, generator=generator, device=make)
     offsets = torch.arange(lists + 1, device=make) * docs
     winner_offsets = torch.cat([torch.zeros(1, dtype=torch.long, device=make), ends])
-    arrays = [offsets, winner_offsets, row, (ends - winners) * docs, weights]
+    pairs = WeightRows(winner_offsets, row.int(), winner_offsets * docs, weights)
     features = torch.empty((lists * docs, COLUMNS), dtype=dtype, device=device, pin_memory=pin)
     for part in features.split(1 << 20):
         part.copy_(torch.randn(part.shape, generator=generator, device=make))
-    moved = [array.to(device) for array in arrays]
-    return ListBlock(features, *(a.pin_memory() if pin else a for a in moved))
+    return ListBlock(features, offsets, pairs).of(
+        part.to(device) if not pin else part.cpu().pin_memory()
+        for part in (features, offsets, *pairs)
+    )
 
 
 def synchronise() -> None:
@@ -64,16 +72,17 @@ def synchronise() -> None:
         torch.cuda.synchronize()
 
 
-def seconds(call: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Return the median time of a call, after one that is not timed."""
-    times = []
-    for _ in range(repeats + 1):
-        synchronise()
-        start = time.perf_counter()
-        call()
-        synchronise()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
+def seconds(*calls: Callable[[], object]) -> list[float]:
+    """Return the median time of each call, after one that is not timed; calls take turns."""
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(REPEATS + 1):
+        for call, own in zip(calls, times, strict=True):
+            synchronise()
+            start = time.perf_counter()
+            call()
+            synchronise()
+            own.append(time.perf_counter() - start)
+    return [statistics.median(own[1:]) for own in times]
 
 
 def new_trainer(source: Any, batch: int, device: torch.device, dtype: torch.dtype) -> Trainer:
@@ -88,25 +97,32 @@ def own_step(docs: int, device: torch.device, dtype: torch.dtype) -> Callable[[t
     net = ScoreNet(COLUMNS, HIDDEN, seed=0, device=device, dtype=dtype)
     optimiser = sgd(net, 1e-3, 0.0)
     grad = torch.randn(docs, device=device) / docs
+    rooms: Rooms | None = {} if device.type == "cpu" else None
 
     def step(x: torch.Tensor) -> None:
-        _, passed = net.forward(x)
+        _, passed = net.forward(x, rooms=rooms)
         net.backward(passed, grad)
         optimiser.step()
 
     return step
 
 
-def torch_step(
-    docs: int, device: torch.device, dtype: torch.dtype, *, compiled: bool
-) -> Callable[[torch.Tensor], None]:
-    """Return the bare step of PyTorch's own layers under autocast."""
+def torch_net(device: torch.device) -> tuple[Any, torch.optim.Optimizer]:
+    """Return the net of PyTorch's own layers, and its optimiser."""
     sizes = (COLUMNS, *HIDDEN)
     layers: list[torch.nn.Module] = []
     for a, b in itertools.pairwise(sizes):
         layers += [torch.nn.Linear(a, b), torch.nn.ReLU()]
-    net: Any = torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-1], 1)).to(device)
-    optimiser = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9, fused=device.type == "cuda")
+    net = torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-1], 1)).to(device)
+    fused = device.type == "cuda"
+    return net, torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9, fused=fused)
+
+
+def torch_step(
+    docs: int, device: torch.device, dtype: torch.dtype, *, compiled: bool
+) -> Callable[[torch.Tensor], None]:
+    """Return the bare step of PyTorch's own layers under autocast."""
+    net, optimiser = torch_net(device)
     grad = torch.randn(docs, device=device) / docs
     if compiled:
         net = torch.compile(net, dynamic=False)
@@ -122,10 +138,39 @@ def torch_step(
     return step
 
 
-def bare_rate(
+def torch_epoch(block: ListBlock, batch_lists: int) -> Callable[[], None]:
+    """Return an epoch of the whole work in plain PyTorch: pairs by their indices, autograd."""
+    net, optimiser = torch_net(block.features.device)
+    pairs, docs = block.pairs, int(block.offsets[1])
+    assert isinstance(pairs, WeightRows)
+
+    def epoch() -> None:
+        for batch in torch.randperm(block.lists).split(batch_lists):
+            rows = (block.offsets[batch][:, None] + torch.arange(docs)).view(-1)
+            count = pairs.winner_offsets[batch + 1] - pairs.winner_offsets[batch]
+            winners = ragged(pairs.winner_offsets[batch], count)
+            first = (torch.arange(len(batch)) * docs).repeat_interleave(count)
+            other = first[:, None] + torch.arange(docs)
+            weights = pairs.weights.view(-1, docs)[winners]
+            optimiser.zero_grad()
+            scores = net(block.features[rows])[:, 0]
+            margin = scores[other] - scores[first + pairs.winner_row[winners]][:, None]
+            ((weights * torch.nn.functional.softplus(margin)).sum() / batch_lists).backward()
+            optimiser.step()
+
+    return epoch
+
+
+def outer(block: ListBlock) -> ListBlock:
+    """Return the same lists with posterior pairs of random theta."""
+    theta = torch.rand(len(block.features), device=block.features.device)
+    return block._replace(pairs=WeightVectors(theta, 1 - theta))
+
+
+def bare_run(
     step: Callable[[torch.Tensor], None], features: torch.Tensor, docs: int, batch: int
-) -> float:
-    """Return lists per second of a bare step."""
+) -> tuple[Callable[[], None], int]:
+    """Return a call of many bare steps, and the number of lists in it."""
     rows = docs * batch
     slices = [features[k * rows : (k + 1) * rows] for k in range(SLICES)]
     slices = [x for x in slices if len(x) == rows]
@@ -151,29 +196,42 @@ def bare_rate(
             for call in calls:
                 call()
 
-    return rounds * len(calls) * batch / seconds(run)
+    return run, rounds * len(calls) * batch
 
 
 def compare(
     block: ListBlock, docs: int, batch: int, device: torch.device, dtype: torch.dtype
 ) -> dict[str, float]:
-    """Return our rate and the bare ones."""
-    trainer = new_trainer(ResidentLists(block), batch, device, dtype)
-    ours = block.lists / seconds(trainer.epoch)
-    del trainer
-    result = {"lists_per_s": ours}
-    steps = {
-        "bare": own_step(docs * batch, device, dtype),
-        "plain": torch_step(docs * batch, device, dtype, compiled=False),
+    """Return our rate and the bare ones; on a CPU, whose speed drifts, they take turns."""
+
+    def ours(lists: ListBlock) -> tuple[Callable[[], object], int]:
+        return new_trainer(ResidentLists(lists), batch, device, dtype).epoch, block.lists
+
+    def bare(step: Callable[[torch.Tensor], None]) -> tuple[Callable[[], object], int]:
+        return bare_run(step, block.features, docs, batch)
+
+    rows = docs * batch
+    makers: dict[str, Callable[[], tuple[Callable[[], object], int]]] = {
+        "lists_per_s": lambda: ours(block),
+        "outer": lambda: ours(outer(block)),
+        "bare": lambda: bare(own_step(rows, device, dtype)),
+        "plain": lambda: bare(torch_step(rows, device, dtype, compiled=False)),
     }
-    if device.type == "cuda":
-        steps["compiled"] = torch_step(docs * batch, device, dtype, compiled=True)
-    for name, step in steps.items():
-        result[name] = bare_rate(step, block.features, docs, batch)
-        if device.type == "cuda":
+    if device.type == "cpu":
+        makers["whole_plain"] = lambda: (torch_epoch(block, batch), block.lists)
+        calls, lists = zip(*(make() for make in makers.values()), strict=True)
+        times = seconds(*calls)
+        result = {name: n / t for name, n, t in zip(makers, lists, times, strict=True)}
+    else:
+        makers["compiled"] = lambda: bare(torch_step(rows, device, dtype, compiled=True))
+        result = {}
+        for name, make in makers.items():  # one at a time: each takes gigabytes
+            call, number = make()
+            result[name] = number / seconds(call)[0]
+            del call
             torch.cuda.empty_cache()
-    result["share"] = ours / max(result[name] for name in steps)
-    return result
+    fastest = max(result[name] for name in ("bare", "plain", "compiled") if name in result)
+    return result | {"share": result["lists_per_s"] / fastest}
 
 
 def stream(lists: int, batch: int, device: torch.device, dtype: torch.dtype) -> dict[str, float]:
@@ -181,17 +239,40 @@ def stream(lists: int, batch: int, device: torch.device, dtype: torch.dtype) -> 
     host = random_lists(lists, 6, dtype, device="cpu", pin=True)
     room = torch.empty_like(host.features[: 1 << 21], device=device)
     source = host.features[: 1 << 21]
-    copy = source.nbytes / seconds(lambda: room.copy_(source, non_blocking=True))
-    per_list = 6 * COLUMNS * dtype.itemsize
-    chunk = max(batch, (1 << 29) // per_list // batch * batch)
-    streamed = StreamedLists(host, device, chunk)
-    rate = lists / seconds(new_trainer(streamed, batch, device, dtype).epoch, 3)
+    bare = source.nbytes / seconds(lambda: room.copy_(source, non_blocking=True))[0]
+    chunk = max(batch, (1 << 29) // (6 * COLUMNS * dtype.itemsize) // batch * batch)
+    size = sum(part.nbytes for part in host.tensors)
+    streamed, seeds = StreamedLists(host, device, chunk), itertools.count()
+    copies = seconds(lambda: collections.deque(streamed.blocks(next(seeds)), maxlen=0))[0]
+    resident = host.slice(0, chunk)
+    resident = resident.of(part.to(device) for part in resident.tensors)
+    trainer = new_trainer(ResidentLists(resident), batch, device, dtype)
+    # every second seed, so that nothing was sent ahead
+    beside = [copies_beside(streamed, 2 * k, trainer) for k in range(REPEATS, 2 * REPEATS + 1)]
+    training = seconds(new_trainer(streamed, batch, device, dtype).epoch)[0]
     return {
         "lists": lists,
-        "lists_per_s": rate,
-        "gb_per_s": rate * per_list / 1e9,
-        "copy_gb_per_s": copy / 1e9,
+        "lists_per_s": lists / training,
+        "gb_per_s": size / training / 1e9,
+        "copies_gb_per_s": size / copies / 1e9,
+        "copies_beside_gb_per_s": size / statistics.median(beside[1:]) / 1e9,
+        "bare_copy_gb_per_s": bare / 1e9,
+        "copy_share": copies / training,
     }
+
+
+def copies_beside(streamed: StreamedLists, seed: int, trainer: Trainer) -> float:
+    """Return the time of an epoch's copies while the device trains on other, resident lists."""
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    synchronise()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        first.record()
+        collections.deque(streamed.blocks(seed), maxlen=0)
+        last.record()
+    while not last.query():
+        trainer.epoch()
+    synchronise()
+    return first.elapsed_time(last) / 1e3
 
 
 def agreement(device: torch.device) -> dict[str, float]:
@@ -211,10 +292,10 @@ def agreement(device: torch.device) -> dict[str, float]:
 
 def _gradient(block: ListBlock, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
     """Return the gradient of one step on all lists."""
-    block = ListBlock(*(part.to(device) for part in block))
+    block = block.of(part.to(device) for part in block.tensors)
     block = block._replace(features=block.features.to(dtype))
     if dtype == torch.float64:
-        block = block._replace(weights=block.weights.double())
+        block = block.of(p.double() if p.is_floating_point() else p for p in block.tensors)
     trainer = new_trainer(ResidentLists(block), block.lists, device, dtype)
     trainer.epoch()
     grad: torch.Tensor = trainer._net.weights.grad  # type: ignore[assignment]
@@ -256,6 +337,7 @@ def main() -> None:
                 size = batch if name == "gpu" or docs == 6 else 256
                 key = f"{name}_lists_of_{docs}_batch_{size}"
                 result[key] = compare(block, docs, size, place, kind)
+                print(key, result[key], file=sys.stderr, flush=True)
             del block
     if gpu:
         rate = result["gpu_lists_of_6_batch_65536"]["lists_per_s"]

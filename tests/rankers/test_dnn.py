@@ -14,6 +14,7 @@ from prsrank.data.preprocess import FeatureScaling
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
 from prsrank.metrics.ranking import average, ndcg
+from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 from prsrank.rankers.dnn import NeuralRanker
@@ -87,6 +88,30 @@ def test_the_loss_is_that_of_the_definition():
         a, b = pairs.offsets[q : q + 2]
         total += np.sum(pairs.row(v) * np.log1p(np.exp(s[a:b] - s[a + i])))
     assert found.history_[0]["loss"] == pytest.approx(total / pairs.weights.sum(), rel=1e-4)
+
+
+def outer_pairs(data):
+    theta = np.where(data.relevance > 0, 0.8, 0.1)
+    return OuterPairs.from_relevance(data, theta, normalise="arp")
+
+
+def test_posterior_pairs_train_by_their_vectors_as_by_rows_of_weights(monkeypatch):
+    data, held_out = lists(), lists(1)
+    pairs, judges = outer_pairs(data), outer_pairs(held_out)
+    options = {"epochs": 4, "batch_lists": 16, "learning_rate": 0.05}
+    rows = ranker(**options).fit(data, pairs.dense(), validation=(held_out, judges.dense()))
+    monkeypatch.setattr(OuterPairs, "dense", None)  # no matrix is made
+    found = ranker(**options).fit(data, pairs, validation=(held_out, judges))
+    for one, two in zip(found.history_, rows.history_, strict=True):
+        assert one["loss"] == pytest.approx(two["loss"], rel=1e-5)
+        assert one["validation"] == pytest.approx(two["validation"], rel=1e-5)
+    assert np.allclose(found.score(data.features), rows.score(data.features), atol=1e-4)
+
+
+def test_posterior_pairs_of_no_weight_are_refused():
+    data = lists()
+    with pytest.raises(InputError, match="no pairs to learn from"):
+        ranker().fit(data, OuterPairs.from_relevance(data, np.zeros(data.docs)))
 
 
 def test_early_stopping_keeps_the_best_epoch():

@@ -16,8 +16,8 @@ from prsrank.rankers.neural_batches import (  # noqa: E402
     StreamedLists,
     training_lists,
 )
-from prsrank.rankers.neural_loss import pair_loss  # noqa: E402
 from prsrank.rankers.neural_net import ScoreNet  # noqa: E402
+from prsrank.rankers.neural_pairs import WeightRows, WeightVectors  # noqa: E402
 from prsrank.rankers.neural_training import Trainer, adamw, sgd  # noqa: E402
 from prsrank.rankers.neural_validation import ndcg_at_10  # noqa: E402
 
@@ -46,59 +46,67 @@ class LabelPairs:
         self.weight_offsets = np.concatenate([[0], np.cumsum([len(w) for w in weights])])
 
 
-def ragged_block(seed, lists=200, longest=40, columns=16):
+def ragged_block(seed, lists=200, longest=40, columns=16, *, outer=False):
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, longest + 1, lists)
-    winners = np.minimum(rng.integers(0, 5, lists), lengths)
+    winners = np.minimum(rng.integers(0, 8, lists), lengths)
     rows = [np.sort(rng.choice(n, k, replace=False)) for n, k in zip(lengths, winners, strict=True)]
-    ends = np.cumsum(lengths * winners)
+    features = rng.normal(size=(lengths.sum(), columns)).astype(np.float32)
     arrays = (
-        rng.normal(size=(lengths.sum(), columns)).astype(np.float32),
-        np.concatenate([[0], np.cumsum(lengths)]),
         np.concatenate([[0], np.cumsum(winners)]),
-        np.concatenate(rows).astype(np.int64),
-        ends - lengths * winners,
-        rng.random(ends[-1]).astype(np.float32),
+        np.concatenate(rows).astype(np.int32),
+        np.concatenate([[0], np.cumsum(lengths * winners)]),
+        rng.random(np.sum(lengths * winners)).astype(np.float32),
     )
-    return ListBlock(*(torch.from_numpy(a) for a in arrays))
+    pairs = WeightRows(*(torch.from_numpy(a) for a in arrays))
+    if outer:
+        values = rng.random((2, len(features))).astype(np.float32)
+        pairs = WeightVectors(*(torch.from_numpy(a) for a in values))
+    offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
+    return ListBlock(torch.from_numpy(features), offsets, pairs)
 
 
-@pytest.mark.parametrize("longest", [1, 7, 40, 700])
-def test_kernels_equal_the_plain_forms(longest):
-    from prsrank.rankers.neural_kernels import gather_lists, list_pair_loss
+def moved(block, device=GPU):
+    return block.of(part.to(device) for part in block.tensors)
 
-    block = ragged_block(longest, longest=longest)
+
+def doubled(block):
+    return block.of(p.double() if p.is_floating_point() else p for p in block.tensors)
+
+
+@pytest.mark.parametrize("outer", [False, True])
+@pytest.mark.parametrize("longest", [1, 7, 40, 700, 2500])
+def test_kernels_equal_the_plain_forms(longest, outer):
+    from prsrank.rankers.neural_kernels import Room, gather_lists, list_pair_loss, loss_entries
+
+    block = ragged_block(longest, longest=longest, outer=outer)
     batch = torch.from_numpy(np.random.default_rng(1).permutation(200)[:70])
     rows, starts = block.rows(batch)
-    padded = torch.full((73,), -1)
-    padded[:70] = batch
-    places = torch.zeros(73, dtype=torch.long)
-    places[:70] = starts
-    out = torch.full((len(rows) + 5, 16), 7.0, device=GPU)
-    on_gpu = ListBlock(*(part.to(GPU) for part in block))
-    gather_lists(on_gpu, padded.to(GPU), places.to(GPU), longest, out)
-    assert torch.equal(out[: len(rows)].cpu(), block.features[rows])
-    assert torch.all(out[len(rows) :] == 7)
+    order, begins = torch.full((3, 73), -1), torch.zeros((3, 73), dtype=torch.long)
+    order[1, :70], begins[1, :70] = batch, starts
+    docs = torch.full((len(rows) + 5, 16), 7.0, device=GPU)
+    empty = torch.zeros(73, dtype=torch.long, device=GPU)
+    room = Room(docs, empty, empty.clone(), torch.full_like(docs[:, 0], 3.0))
+    turn, on_gpu = torch.tensor(1, device=GPU), moved(block)
+    gather_lists(on_gpu, order.to(GPU), begins.to(GPU), turn, longest, room)
+    assert torch.equal(docs[: len(rows)].cpu(), block.features[rows])
+    assert torch.all(docs[len(rows) :] == 7)
+    assert torch.equal(room.batch.cpu(), order[1])
     scores = torch.from_numpy(np.random.default_rng(2).normal(size=len(rows) + 5)).float() * 5
-    loss, grad = list_pair_loss(
-        scores.to(GPU), on_gpu, padded.to(GPU), places.to(GPU), longest, 0.5
-    )
-    wanted, slope = pair_loss(scores.double(), *_double(block.pairs(batch, starts)))
-    assert loss.item() == pytest.approx(0.5 * wanted.item(), rel=1e-5)
-    torch.testing.assert_close(grad.cpu().double(), 0.5 * slope, rtol=1e-5, atol=1e-5)
+    total = torch.ones(loss_entries(73, longest), device=GPU)
+    grad = list_pair_loss(scores.to(GPU), on_gpu, room, longest, 0.5, total)
+    wanted, slope = doubled(block).loss(scores.double(), batch, starts)
+    assert total.sum().item() - len(total) == pytest.approx(0.5 * wanted.item(), rel=1e-4)
+    torch.testing.assert_close(grad.cpu().double(), 0.5 * slope, rtol=1e-4, atol=1e-4)
 
 
-def _double(pairs):
-    return *pairs[:2], pairs[2].double()
-
-
-@pytest.mark.parametrize("hidden", [(256, 256, 256), (24, 40)])
-def test_gradients_of_one_step_agree_with_the_cpu(hidden):
-    block = ragged_block(3)
+@pytest.mark.parametrize(("hidden", "outer"), [((256, 256, 256), False), ((24, 40), True)])
+def test_gradients_of_one_step_agree_with_the_cpu(hidden, outer):
+    block = ragged_block(3, outer=outer)
     grads = []
     for device in (CPU, GPU):
         net = ScoreNet(16, hidden, seed=0, device=device)
-        source = ResidentLists(ListBlock(*(part.to(device) for part in block)))
+        source = ResidentLists(moved(block, device))
         trainer = Trainer(net, sgd(net, 0.1, 0.0), source, batch_lists=200, scale=0.01, seed=0)
         trainer.epoch()
         grads.append(net.weights.grad.cpu())
@@ -106,9 +114,10 @@ def test_gradients_of_one_step_agree_with_the_cpu(hidden):
     torch.testing.assert_close(grads[1], grads[0], rtol=0, atol=1e-5 * float(grads[0].abs().max()))
 
 
-@pytest.mark.parametrize("make", [sgd, adamw])
-def test_recorded_steps_equal_plain_steps(make):
-    block = ListBlock(*(part.to(GPU) for part in ragged_block(4, lists=512)))
+@pytest.mark.parametrize(("make", "large"), [(sgd, 1 << 20), (sgd, 0), (adamw, 1 << 20)])
+def test_recorded_steps_equal_plain_steps(make, large, monkeypatch):
+    monkeypatch.setattr("prsrank.rankers.neural_recording._LARGE", large)
+    block = moved(ragged_block(4, lists=512))
     weights = []
     for recording in (True, False):
         net = ScoreNet(16, (32, 32), seed=0, device=GPU)
@@ -145,15 +154,16 @@ def test_streamed_lists_train_like_resident_ones():
 def test_streaming_shows_every_list_once():
     host = ragged_block(5, lists=300)
     host = host._replace(features=torch.arange(len(host.features)).float()[:, None].repeat(1, 16))
-    source = StreamedLists(ListBlock(*(part.pin_memory() for part in host)), GPU, 64)
-    for seed in range(3):
+    source = StreamedLists(host.of(part.pin_memory() for part in host.tensors), GPU, 64)
+    next(source.blocks(9))  # given up after a chunk
+    for seed in (0, 1, 2, 7):  # in a row, so the first chunks are there already; and not
         seen, weight = [], 0.0
         for block in source.blocks(seed):
-            rows, starts = block.rows(torch.arange(block.lists, device=GPU))
+            rows, _ = block.rows(torch.arange(block.lists, device=GPU))
             seen.append(block.features[rows, 0].clone())
-            weight += block.pairs(torch.arange(block.lists, device=GPU), starts)[2].sum().item()
+            weight += block.pairs.weights.sum().item()
         assert torch.equal(torch.cat(seen).sort()[0].cpu(), host.features[:, 0])
-        assert weight == pytest.approx(host.weights.sum().item(), rel=1e-4)
+        assert weight == pytest.approx(host.pairs.weights.sum().item(), rel=1e-4)
 
 
 def test_final_ndcg_agrees_with_the_cpu_in_every_precision():
@@ -175,7 +185,7 @@ def test_final_ndcg_agrees_with_the_cpu_in_every_precision():
 
 
 def test_an_old_recording_is_freed_without_harm():
-    block = ListBlock(*(part.to(GPU) for part in ragged_block(6)))
+    block = moved(ragged_block(6))
     for seed in range(6):  # each leaves a graph behind in a reference cycle
         net = ScoreNet(16, (8,), seed=seed, device=GPU)
         trainer = Trainer(

@@ -15,8 +15,9 @@ from prsrank.propensity.curve import PowerLaw
 torch = pytest.importorskip("torch")
 
 from prsrank.rankers.neural_batches import ListBlock  # noqa: E402
-from prsrank.rankers.neural_loss import pair_loss, prs_loss  # noqa: E402
+from prsrank.rankers.neural_loss import prs_loss  # noqa: E402
 from prsrank.rankers.neural_net import ScoreNet  # noqa: E402
+from prsrank.rankers.neural_pairs import WeightRows, WeightVectors, _pieces  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -133,7 +134,7 @@ def test_pair_set_and_prs_loss_are_the_same_loss():
     block = as_block(data, pairs)
     batch = torch.arange(data.lists)
     rows, starts = block.rows(batch)
-    folded, grad = pair_loss(scores[rows], *block.pairs(batch, starts))
+    folded, grad = block.loss(scores[rows], batch, starts)
     whole = torch.zeros_like(scores).index_add_(0, rows, grad)
     docs, total = log.doc_rows(data), scores.new_zeros(())
     leaf = scores.clone().requires_grad_()
@@ -150,9 +151,10 @@ def test_pair_set_and_prs_loss_are_the_same_loss():
 
 
 def as_block(data, pairs):
-    arrays = data.features, pairs.offsets, pairs.winner_offsets, pairs.winner_row.astype(np.int64)
-    starts = pairs.weight_offsets[pairs.winner_offsets[:-1]]
-    return ListBlock(*(torch.tensor(a) for a in (*arrays, starts, pairs.weights)))
+    starts = pairs.weight_offsets[pairs.winner_offsets]
+    arrays = pairs.winner_offsets, pairs.winner_row, starts, pairs.weights
+    rows = WeightRows(*(torch.tensor(a) for a in arrays))
+    return ListBlock(torch.tensor(data.features), torch.tensor(pairs.offsets), rows)
 
 
 @pytest.mark.parametrize("hidden", [(5,), (16, 8), (7, 5, 3)])
@@ -174,7 +176,9 @@ def test_gradient_of_the_net_equals_autograd(hidden):
     torch.testing.assert_close(net.weights.grad, leaf.grad, rtol=0, atol=1e-10)
 
 
-def test_gradient_of_ragged_lists_equals_autograd_of_the_definition():
+@pytest.mark.parametrize("at_a_time", [1, 20, 1 << 20])
+def test_gradient_of_ragged_lists_equals_autograd_of_the_definition(at_a_time, monkeypatch):
+    monkeypatch.setattr("prsrank.rankers.neural_pairs._PAIRS", at_a_time)
     data, log = small_log()
     pairs = PairSet.from_log(log, data, PowerLaw(1.0), "ips")
     block = as_block(data, pairs)
@@ -188,6 +192,76 @@ def test_gradient_of_ragged_lists_equals_autograd_of_the_definition():
             for j, weight in enumerate(pairs.row(v)):
                 plain = plain + weight * torch.log1p(torch.exp(scores[place + j] - won))
     (expected,) = torch.autograd.grad(plain, scores)
-    loss, grad = pair_loss(scores.detach(), *block.pairs(batch, starts))
+    loss, grad = block.loss(scores.detach(), batch, starts)
     assert loss.item() == pytest.approx(plain.item(), rel=1e-12)
     torch.testing.assert_close(grad, expected, rtol=0, atol=1e-10)
+
+
+def outer_batch(seed=7, lists=30, longest=9):
+    """Return ragged lists whose pairs are outer products, and a batch of them with scores."""
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, longest, lists))])
+    u, v = rng.random((2, offsets[-1]))
+    u[rng.random(len(u)) < 0.3] = 0.0
+    vectors = WeightVectors(torch.tensor(u), torch.tensor(v))
+    block = ListBlock(torch.zeros(len(u), 8), torch.tensor(offsets), vectors)
+    batch = torch.tensor([17, 3, 3, 25, 0])
+    scores = torch.tensor(rng.normal(size=len(block.rows(batch)[0])) * 3, requires_grad=True)
+    return block, batch, scores
+
+
+@pytest.mark.parametrize("at_a_time", [1, 20, 1 << 20])  # a doc, a few lists, the batch
+def test_gradient_of_outer_pairs_equals_autograd_of_the_definition(at_a_time, monkeypatch):
+    monkeypatch.setattr("prsrank.rankers.neural_pairs._PAIRS", at_a_time)
+    block, batch, scores = outer_batch()
+    rows, starts = block.rows(batch)
+    plain = scores.new_zeros(())
+    for start, q in zip(starts.tolist(), batch.tolist(), strict=True):
+        n = int(block.offsets[q + 1] - block.offsets[q])
+        for i, j in itertools.permutations(range(start, start + n), 2):
+            weight = block.pairs.winning[rows[i]] * block.pairs.losing[rows[j]]
+            plain = plain + weight * torch.log1p(torch.exp(scores[j] - scores[i]))
+    (expected,) = torch.autograd.grad(plain, scores)
+    loss, grad = block.loss(scores.detach(), batch, starts)
+    assert loss.item() == pytest.approx(plain.item(), rel=1e-12)
+    torch.testing.assert_close(grad, expected, rtol=0, atol=1e-10)
+
+
+def test_slices_of_lists_have_the_same_losses():
+    data, log = small_log()
+    rows = as_block(data, PairSet.from_log(log, data, PowerLaw(1.0), "prs"))
+    for block in (rows, outer_batch()[0]):
+        part, inside = block.slice(11, 20), torch.tensor([5, 0, 8])
+        scores = torch.tensor(np.random.default_rng(8).normal(size=len(part.rows(inside)[0])))
+        loss, grad = part.loss(scores, inside, part.rows(inside)[1])
+        wanted, slope = block.loss(scores, inside + 11, block.rows(inside + 11)[1])
+        assert loss.item() == pytest.approx(wanted.item(), rel=1e-12)
+        assert torch.equal(grad, slope)
+        assert len(part.features) == int(part.offsets[-1])
+
+
+@pytest.mark.parametrize("hidden", [(5,), (7, 5, 3)])
+def test_memory_that_is_used_again_changes_nothing(hidden):
+    rng, rooms = np.random.default_rng(9), {}
+    net = ScoreNet(6, hidden, seed=1, device=CPU, dtype=torch.float64)
+    for rows in (40, 12, 90):  # fewer rows than there is room for, then more
+        x, target = torch.tensor(rng.normal(size=(rows, 6))), torch.tensor(rng.normal(size=rows))
+        found = []
+        for kept in (rooms, None):
+            scores, passed = net.forward(x, rooms=kept)
+            net.backward(passed, target)
+            found.append((scores.clone(), net.weights.grad.clone()))
+        assert torch.equal(found[0][0], found[1][0])
+        assert torch.equal(found[0][1], found[1][1])
+
+
+def test_a_long_list_makes_no_long_rows_of_short_ones():
+    rng = np.random.default_rng(10)
+    lengths = torch.tensor([*rng.integers(2, 12, 4000), 5000, 7])
+    winners = torch.tensor(rng.integers(1, 3, len(lengths)))
+    pieces = list(_pieces(lengths, winners))
+    assert sorted(torch.cat(pieces).tolist()) == list(range(len(lengths)))
+    for piece in pieces:
+        n, rows = lengths[piece], winners[piece]
+        assert n[-1] == n.max()
+        assert int(rows.sum() * n.max()) <= 2 * int((rows * n).sum())

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
-
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.rankers.base import Progress, Validation
 from prsrank.rankers.net_ranker import NetRanker, check_net_parameters, default_batch
 
 if TYPE_CHECKING:
+    from prsrank.pairs.outer_pairs import OuterPairs
     from prsrank.pairs.pair_set import PairSet
 
 _RATES = {"sgd": 0.03, "adamw": 0.001}
@@ -42,6 +41,7 @@ class NeuralRanker(NetRanker):
         log_tails: draw in the long tails of features, sign(z) log(1 + |z|) of the standardised
             z. False for a net that Solr is to serve, which knows no logarithm.
 
+    >>> import numpy as np
     >>> from prsrank.pairs.pair_set import PairSet
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(400, 2))
@@ -75,9 +75,9 @@ class NeuralRanker(NetRanker):
     def fit(
         self,
         lists: RankingDataset,
-        what: "PairSet",
+        what: "PairSet | OuterPairs",
         *,
-        validation: "Validation | tuple[RankingDataset, PairSet] | None" = None,
+        validation: "Validation | tuple[RankingDataset, PairSet | OuterPairs] | None" = None,
         progress: Progress | None = None,
     ) -> Self:
         """Train; with `validation` keep the best epoch's weights and stop early.
@@ -88,7 +88,7 @@ class NeuralRanker(NetRanker):
             validation: also held-out lists and their pairs, to stop by the pair loss.
             progress: is told the number of epochs and the validation value after each.
         """
-        from prsrank.rankers.neural_batches import training_lists
+        from prsrank.rankers.neural_batches import sum_of_weights, training_lists
         from prsrank.rankers.neural_net import ScoreNet
         from prsrank.rankers.neural_training import OPTIMISERS, Trainer
         from prsrank.rankers.torch_library import find_device, find_precision
@@ -98,8 +98,6 @@ class NeuralRanker(NetRanker):
             raise InputError(
                 f"there is no optimiser '{self.optimiser}'; there are: {', '.join(OPTIMISERS)}"
             )
-        if hasattr(what, "dense"):  # OuterPairs: the device works on rows of weights
-            what = what.dense(np.float32)
         device = find_device(self.device)
         dtype = find_precision(self.precision, device)
         seen = self._input(lists)
@@ -113,7 +111,7 @@ class NeuralRanker(NetRanker):
             OPTIMISERS[self.optimiser](net, *self._rate_and_decay(source.lists)),
             source,
             batch_lists=size,
-            scale=source.lists / (float(what.weights.sum(dtype=np.float64)) * size),
+            scale=source.lists / (sum_of_weights(what) * size),
             seed=self.seed,
         )
         self._train(net, seen, trainer.epoch, [net.weights], validation, progress)

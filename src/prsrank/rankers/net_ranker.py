@@ -17,6 +17,7 @@ from prsrank.types import Floats, Reals
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from prsrank.pairs.outer_pairs import OuterPairs
     from prsrank.pairs.pair_set import PairSet
     from prsrank.rankers.neural_net import ScoreNet
 
@@ -103,7 +104,7 @@ class NetRanker(Ranker):
         net_input: FeatureInput,
         epoch: Callable[[], float],
         state: "Sequence[Tensor]",
-        validation: "Validation | tuple[RankingDataset, PairSet] | None",
+        validation: "Validation | tuple[RankingDataset, PairSet | OuterPairs] | None",
         progress: Progress | None,
     ) -> None:
         """Run epochs until they do not help any more; keep the state of the best one.

@@ -1,8 +1,9 @@
 """Lists and their pairs where the neural ranker trains: on the device, or streamed to it."""
 
-from collections.abc import Callable, Iterator
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, count, islice, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +11,12 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.ragged import offsets_of, ragged_rows, runs
+from prsrank.rankers.neural_pairs import WeightRows, WeightVectors, batch_loss, pick, ragged
 from prsrank.rankers.torch_library import torch
 from prsrank.types import Longs, Reals
 
 if TYPE_CHECKING:
+    from prsrank.pairs.outer_pairs import OuterPairs
     from prsrank.pairs.pair_set import PairSet
 
 Tensor = torch.Tensor
@@ -21,61 +24,53 @@ Transform = Callable[[npt.NDArray], Reals]
 
 _ROWS = 1 << 16  # docs transformed at a time
 _CHUNK_BYTES = 1 << 29  # of features sent to the device at a time
+_BUFFERS = 3  # chunks on the device; with two, a small chunk would hold up the copy after it
 _SHARE = 0.6  # of the device's free memory that the data may take
 
 
 class ListBlock(NamedTuple):
-    """Lists with their pairs, laid out as in `PairSet`.
+    """Lists with their pairs.
 
     Attributes:
         features: docs x columns, transformed; the columns are a multiple of 8.
         offsets: where each list's docs begin, and the end (lists + 1).
-        winner_offsets: where each list's winners begin, and the end (lists + 1).
-        winner_row: row in its list of each winner (winners).
-        weight_starts: where each list's rows of weights begin (lists).
-        weights: one dense row per winner, float32.
+        pairs: the pairs of the lists.
     """
 
     features: Tensor
     offsets: Tensor
-    winner_offsets: Tensor
-    winner_row: Tensor
-    weight_starts: Tensor
-    weights: Tensor
+    pairs: WeightRows | WeightVectors
 
     @property
     def lists(self) -> int:
         """Number of lists."""
-        return len(self.weight_starts)
+        return len(self.offsets) - 1
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All there is, in one row."""
+        return self.features, self.offsets, *self.pairs
+
+    def of(self, tensors: Iterable[Tensor]) -> "ListBlock":
+        """Return a block of the same kind made of other `tensors`."""
+        features, offsets, *pairs = tensors
+        return ListBlock(features, offsets, type(self.pairs)(*pairs))
 
     def rows(self, batch: Tensor) -> tuple[Tensor, Tensor]:
         """Return the docs of the lists `batch`, and where each list begins among them."""
-        lengths = self.offsets[batch + 1] - self.offsets[batch]
-        return ragged(self.offsets[batch], lengths), lengths.cumsum(0) - lengths
+        first = pick(self.offsets, batch)
+        lengths = pick(self.offsets, batch + 1) - first
+        return ragged(first, lengths), lengths.cumsum(0) - lengths
 
-    def pairs(self, batch: Tensor, starts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return winner, other and weight of the pairs, docs numbered as in `rows`."""
-        lengths = self.offsets[batch + 1] - self.offsets[batch]
-        winners = self.winner_offsets[batch + 1] - self.winner_offsets[batch]
-        width = lengths.repeat_interleave(winners)
-        first = starts.repeat_interleave(winners)
-        won = first + self.winner_row[ragged(self.winner_offsets[batch], winners)]
-        index = ragged(self.weight_starts[batch], winners * lengths)
-        return won.repeat_interleave(width), ragged(first, width), self.weights[index]
+    def loss(self, scores: Tensor, batch: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the pair loss of the lists `batch` and its gradient; docs as `rows` has them."""
+        return batch_loss(scores, self.pairs, self.offsets, batch, starts)
 
     def slice(self, first: int, last: int) -> "ListBlock":
-        """Return lists `first` to `last` - 1 as views; offsets still count from the whole."""
-        docs = slice(int(self.offsets[first]), int(self.offsets[last]))
-        won = slice(int(self.winner_offsets[first]), int(self.winner_offsets[last]))
-        ends = [*self.weight_starts[first : last + 1].tolist(), len(self.weights)]
-        return ListBlock(
-            self.features[docs],
-            self.offsets[first : last + 1],
-            self.winner_offsets[first : last + 1],
-            self.winner_row[won],
-            self.weight_starts[first:last],
-            self.weights[ends[0] : ends[last - first]],
-        )
+        """Return lists `first` to `last` - 1, offsets counted from the first of them."""
+        offsets = self.offsets[first : last + 1]
+        pairs = self.pairs.slice(self.offsets, first, last)
+        return ListBlock(self.features[offsets[0] : offsets[-1]], offsets - offsets[0], pairs)
 
 
 class ResidentLists:
@@ -83,20 +78,29 @@ class ResidentLists:
 
     Attributes:
         lists: number of lists.
+        block_lists: lists of the largest block.
         longest: docs of the longest list.
         uniform: whether all lists are as long.
     """
 
     def __init__(self, block: ListBlock) -> None:
         self.block = block
-        self.lists = block.lists
+        self.lists = self.block_lists = block.lists
         lengths = block.offsets.diff()
-        self.longest, shortest = int(lengths.max()), int(lengths.min())
-        self.uniform = self.longest == shortest
+        self.longest = int(lengths.max())
+        self.uniform = self.longest == int(lengths.min())
 
     def blocks(self, seed: int) -> Iterator[ListBlock]:
         """Yield the one block."""
         yield self.block
+
+
+class _Sent(NamedTuple):
+    """A chunk on its way into one of the buffers."""
+
+    side: int
+    block: ListBlock
+    arrived: torch.cuda.Event
 
 
 class StreamedLists(ResidentLists):
@@ -108,64 +112,80 @@ class StreamedLists(ResidentLists):
 
     def __init__(self, block: ListBlock, device: torch.device, chunk_lists: int) -> None:
         super().__init__(block)
+        self.block_lists = min(chunk_lists, block.lists)
         bounds = [*range(0, block.lists, chunk_lists), block.lists]
-        self._chunks = [block.slice(a, b) for a, b in pairwise(bounds)]
+        self._chunks = [_pinned(block.slice(a, b)) for a, b in pairwise(bounds)]
         self._device = device
         self._copies = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._buffers = [self._buffer() for _ in range(2)]
-        self._used = [_event() for _ in range(2)]
+        self._buffers = [self._buffer() for _ in range(_BUFFERS)]
+        self._used = [_event() for _ in range(_BUFFERS)]
+        self._sent: deque[_Sent] = deque()
+        self._side, self._following = 0, -1
 
-    def _buffer(self) -> ListBlock:
+    def _buffer(self) -> list[Tensor]:
         """Return room on the device for the largest chunk."""
-        return ListBlock(
-            *(
-                torch.empty(
-                    (max(len(part) for part in parts), *parts[0].shape[1:]),
-                    dtype=parts[0].dtype,
-                    device=self._device,
-                )
-                for parts in zip(*self._chunks, strict=True)
+        return [
+            torch.empty(
+                (max(len(part) for part in parts), *parts[0].shape[1:]),
+                dtype=parts[0].dtype,
+                device=self._device,
             )
-        )
+            for parts in zip(*(chunk.tensors for chunk in self._chunks), strict=True)
+        ]
+
+    def _order(self, seed: int) -> list[int]:
+        order: list[int] = np.random.default_rng(seed).permutation(len(self._chunks)).tolist()
+        return order
 
     def blocks(self, seed: int) -> Iterator[ListBlock]:
-        """Yield the chunks in random order; each is valid until the next but one is asked for."""
-        order = np.random.default_rng(seed).permutation(len(self._chunks)).tolist()
-        sent = [self._send(order[0], 0)]
-        for turn in range(len(order)):
-            if turn + 1 < len(order):
-                sent.append(self._send(order[turn + 1], (turn + 1) % 2))
-            block, arrived = sent.pop(0)
-            torch.cuda.current_stream(self._device).wait_event(arrived)
-            yield block
-            self._used[turn % 2].record(torch.cuda.current_stream(self._device))
+        """Yield the chunks in random order; each is valid until the next one is asked for.
 
-    def _send(self, chunk: int, side: int) -> tuple[ListBlock, torch.cuda.Event]:
-        parts = self._chunks[chunk]
-        buffer = self._buffers[side]
-        arrived = _event()
+        With the last ones go the first of seed + 1: the copies need not stop between epochs.
+        """
+        stream = torch.cuda.current_stream(self._device)
+        if seed != self._following:  # what was sent ahead, if anything, is not what is wanted
+            self._sent.clear()
+            for event in self._used:
+                event.record(stream)
+        self._following = -1
+        endless = chain.from_iterable(map(self._order, count(seed)))
+        coming = islice(endless, len(self._sent), None)
+        for _ in self._chunks:
+            while len(self._sent) < _BUFFERS:
+                self._sent.append(self._send(next(coming)))
+            sent = self._sent[0]
+            stream.wait_event(sent.arrived)
+            yield sent.block
+            self._used[sent.side].record(stream)
+            self._sent.popleft()
+        self._following = seed + 1
+
+    def _send(self, chunk: int) -> _Sent:
+        parts, arrived, side = self._chunks[chunk], _event(), self._side
+        self._side = (side + 1) % _BUFFERS
         with torch.cuda.stream(self._copies):
-            # the device may still read what this buffer held two chunks ago
+            # the device may still read what this buffer held before
             self._copies.wait_event(self._used[side])
-            views = ListBlock(
-                *(room[: len(part)] for room, part in zip(buffer, parts, strict=True))
-            )
-            for view, part in zip(views, parts, strict=True):
-                view.copy_(part, non_blocking=True)
-            # offsets count from the whole: on the device, from the chunk
-            for name in ("offsets", "winner_offsets", "weight_starts"):
-                getattr(views, name).sub_(int(getattr(parts, name)[0]))
+            views = []
+            # nothing but copies: a kernel in this stream would wait for the training's
+            for room, part in zip(self._buffers[side], parts.tensors, strict=True):
+                views.append(room[: len(part)].copy_(part, non_blocking=True))
             arrived.record(self._copies)
-        return views, arrived
+        return _Sent(side, parts.of(views), arrived)
 
 
 def _event() -> torch.cuda.Event:
     return torch.cuda.Event()  # type: ignore[no-untyped-call]
 
 
+def _pinned(block: ListBlock) -> ListBlock:
+    """Return the block with those parts pinned that are not yet: the few that a slice made."""
+    return block.of(part if part.is_pinned() else part.pin_memory() for part in block.tensors)
+
+
 def training_lists(
     dataset: RankingDataset,
-    pairs: "PairSet",
+    pairs: "PairSet | OuterPairs",
     transform: Transform,
     columns: int,
     *,
@@ -188,27 +208,70 @@ def training_lists(
     """
     if not np.array_equal(pairs.offsets, dataset.offsets):
         raise InputError("the pairs are not those of this data set: their lists differ")
-    chosen = np.flatnonzero(np.diff(pairs.winner_offsets))
-    if not len(chosen) or not np.any(pairs.weights > 0):
+    chosen = _lists_with_pairs(pairs)
+    if not len(chosen):
         raise InputError("there are no pairs to learn from: no list has a winner and a loser")
     docs = int(np.diff(pairs.offsets)[chosen].sum())
-    size = docs * columns * dtype.itemsize + len(pairs.weights) * 4
+    size = docs * columns * dtype.itemsize + sum(array.nbytes for array in _weights(pairs))
     if device.type == "cuda" and room is None:
         room = int(torch.cuda.mem_get_info(device)[0] * _SHARE)
     streamed = device.type == "cuda" and room is not None and size > room
     if streamed:
         chosen = np.random.default_rng(seed).permutation(chosen)
     home = torch.device("cpu") if streamed else device
-    block = _laid_out(dataset, pairs, chosen, transform, columns, home, dtype, pinned=streamed)
+    block = ListBlock(
+        _gathered(dataset, chosen, transform, columns, home, dtype, pinned=streamed),
+        torch.from_numpy(offsets_of(np.diff(pairs.offsets)[chosen])).to(home),
+        _pairs_of(pairs, chosen, home),
+    )
     if not streamed:
         return ResidentLists(block)
     chunk = max(1, min(_CHUNK_BYTES, (room or 0) // 4) * len(chosen) // size)
-    return StreamedLists(block, device, chunk)
+    return StreamedLists(_pinned(block), device, chunk)
 
 
-def _laid_out(
+def _is_outer(pairs: Any) -> bool:
+    # by what it has: the class of OuterPairs needs numba, and training on a PairSet does not
+    return hasattr(pairs, "winning")
+
+
+def _weights(pairs: Any) -> tuple[npt.NDArray, ...]:
+    return (pairs.winning, pairs.losing) if _is_outer(pairs) else (pairs.weights,)
+
+
+def sum_of_weights(pairs: Any) -> float:
+    """Return the sum of the weights of all pairs."""
+    weights = pairs.weight_sums if _is_outer(pairs) else pairs.weights
+    return float(weights.sum(dtype=np.float64))
+
+
+def _lists_with_pairs(pairs: Any) -> Longs:
+    if _is_outer(pairs):
+        return np.flatnonzero(pairs.weight_sums)
+    return np.flatnonzero(np.diff(pairs.winner_offsets) * np.any(pairs.weights > 0))
+
+
+def _pairs_of(pairs: Any, chosen: Longs, device: torch.device) -> WeightRows | WeightVectors:
+    """Return the pairs of the chosen lists in the order given."""
+
+    def there(array: npt.NDArray, dtype: npt.DTypeLike) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array, dtype)).to(device)
+
+    if _is_outer(pairs):
+        docs, _ = ragged_rows(pairs.offsets, chosen)
+        return WeightVectors(*(there(part[docs], np.float32) for part in _weights(pairs)))
+    won, winner_offsets = ragged_rows(pairs.winner_offsets, chosen)
+    index, weight_starts = ragged_rows(pairs.weight_offsets[pairs.winner_offsets], chosen)
+    return WeightRows(
+        there(winner_offsets, np.int64),
+        there(pairs.winner_row[won], np.int32),
+        there(weight_starts, np.int64),
+        there(pairs.weights[index], np.float32),
+    )
+
+
+def _gathered(
     dataset: RankingDataset,
-    pairs: "PairSet",
     chosen: Longs,
     transform: Transform,
     columns: int,
@@ -216,13 +279,10 @@ def _laid_out(
     dtype: torch.dtype,
     *,
     pinned: bool,
-) -> ListBlock:
-    """Return the chosen lists in the order given."""
-    lengths = np.diff(pairs.offsets)[chosen]
+) -> Tensor:
+    """Return the transformed docs of the chosen lists in the order given."""
+    lengths = np.diff(dataset.offsets)[chosen]
     offsets = offsets_of(lengths)
-    won, winner_offsets = ragged_rows(pairs.winner_offsets, chosen)
-    sources, weight_offsets = ragged_rows(pairs.weight_offsets[pairs.winner_offsets], chosen)
-    weights = pairs.weights[sources]
     features = torch.empty(
         (int(offsets[-1]), columns), dtype=dtype, device=device, pin_memory=pinned
     )
@@ -230,16 +290,7 @@ def _laid_out(
         rows = runs(dataset.offsets[chosen[first:last]], lengths[first:last])
         part = torch.from_numpy(transform(dataset.features[rows]))
         features[offsets[first] : offsets[last]].copy_(part)
-    arrays = (
-        offsets,
-        winner_offsets,
-        pairs.winner_row[won].astype(np.int64),
-        weight_offsets[:-1],
-        weights,
-    )
-    tensors = [torch.from_numpy(np.ascontiguousarray(array)).to(device) for array in arrays[:-1]]
-    tensors.append(torch.from_numpy(weights.astype(np.float32)).to(device))
-    return ListBlock(features, *(t.pin_memory() if pinned else t for t in tensors))
+    return features
 
 
 def _runs(offsets: Longs) -> Iterator[tuple[int, int]]:
@@ -249,9 +300,3 @@ def _runs(offsets: Longs) -> Iterator[tuple[int, int]]:
         last = int(np.searchsorted(offsets, offsets[first] + _ROWS, side="right")) - 1
         yield first, max(last, first + 1)
         first = max(last, first + 1)
-
-
-def ragged(starts: Tensor, lengths: Tensor) -> Tensor:
-    """Return starts[k], starts[k] + 1, ..., lengths[k] of them, for each k."""
-    first = (starts - lengths.cumsum(0) + lengths).repeat_interleave(lengths)
-    return first + torch.arange(len(first), device=first.device)

@@ -1,4 +1,4 @@
-r"""Pairwise logistic losses for PyTorch, their gradients computed with them in one pass.
+r"""The PRS loss for PyTorch, its gradient computed with it in one pass.
 
 A pair's loss is log(1 + exp(-sigma (s_i - s_j))). Its weight depends on what was logged, never
 on the current scores, so the gradient by the scores is known as soon as the loss is: nothing of
@@ -18,27 +18,6 @@ REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sum": torch.sum,
     "none": lambda losses: losses,
 }
-
-
-def pair_loss(
-    scores: Tensor, winner: Tensor, other: Tensor, weights: Tensor
-) -> tuple[Tensor, Tensor]:
-    r"""Return $\sum_{ij} W_{ij} \log(1 + e^{s_j - s_i})$ and its gradient by the scores.
-
-    Args:
-        scores: s, one per doc.
-        winner: index i of each pair.
-        other: index j of each pair.
-        weights: W_ij of each pair.
-
-    >>> loss, grad = pair_loss(torch.zeros(2), torch.tensor([0]), torch.tensor([1]), torch.ones(1))
-    >>> round(loss.item(), 4), grad.tolist()
-    (0.6931, [-0.5, 0.5])
-    """
-    difference = scores[other] - scores[winner]
-    push = weights * torch.sigmoid(difference)
-    grad = torch.zeros_like(scores).index_add_(0, other, push).index_add_(0, winner, -push)
-    return weights @ torch.nn.functional.softplus(difference), grad
 
 
 def prs_loss(

@@ -1,21 +1,18 @@
 """The training loop of the neural rankers: epochs over batches of whole lists."""
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from prsrank.errors import InputError
 from prsrank.rankers.neural_batches import ListBlock, ResidentLists
-from prsrank.rankers.neural_loss import pair_loss
-from prsrank.rankers.neural_net import Pass, ScoreNet
+from prsrank.rankers.neural_net import Rooms, ScoreNet, room_for
+from prsrank.rankers.neural_recording import RecordedSteps
 from prsrank.rankers.torch_library import has_triton, torch
 
 Tensor = torch.Tensor
 
-_WARM_UP = 3  # batches before a step is recorded: libraries set themselves up in them
 _MULTIPLE = 128  # docs in a recorded step
 
 
@@ -78,12 +75,20 @@ class Trainer:
         self._scale, self._seed = scale, seed
         device = net.weights.device
         self._generator = torch.Generator(device).manual_seed(seed)
-        self._total = torch.zeros((), dtype=net.weights.dtype, device=device)
         self._recording = device.type == "cuda" and has_triton()
-        self._warm_up = _WARM_UP
+        self._total = net.weights.new_zeros(self._total_entries())
         self._capacity = 0
-        self._steps: dict[int, _RecordedStep] = {}
+        self._steps: dict[int, RecordedSteps] = {}
+        # a GPU's memory is kept by PyTorch itself
+        self._rooms: Rooms | None = {} if device.type == "cpu" else None
         self._epoch = 0
+
+    def _total_entries(self) -> int:
+        if not self._recording:
+            return 1
+        from prsrank.rankers.neural_kernels import loss_entries
+
+        return loss_entries(self._size, self._source.longest)
 
     def epoch(self) -> float:
         """Train on every list once; return the mean loss of a list."""
@@ -91,12 +96,13 @@ class Trainer:
         for block in self._source.blocks(self._seed + self._epoch):
             batches = self._batches(block)
             if self._recording:
-                self._fit_capacity(block, batches)
-            for batch in batches:
-                self._step(block, batch)
+                self._recorded_steps(block, batches)
+            else:
+                for batch in batches:
+                    self._plain_step(block, batch[batch >= 0])
         self._epoch += 1
         # _scale holds 1 / batch size
-        return float(self._total) * self._size / self._source.lists
+        return float(self._total.sum()) * self._size / self._source.lists
 
     def _batches(self, block: ListBlock) -> Tensor:
         """Return the lists of a block in random order, -1 where the last batch is not full."""
@@ -105,86 +111,51 @@ class Trainer:
         order[:lists] = torch.randperm(lists, generator=self._generator, device=device)
         return order.view(-1, self._size)
 
-    def _fit_capacity(self, block: ListBlock, batches: Tensor) -> None:
-        """Make recorded steps wide enough for the largest batch."""
-        most = self._size * self._source.longest
-        if not self._source.uniform:
-            lengths = torch.where(batches >= 0, block.offsets.diff()[batches], 0)
-            most = int(lengths.sum(1).max())
-        if most > self._capacity:
-            room = most if self._source.uniform or not self._capacity else int(1.05 * most)
-            self._capacity = -(-room // _MULTIPLE) * _MULTIPLE
-            self._steps.clear()
-
-    def _step(self, block: ListBlock, batch: Tensor) -> None:
-        if not self._recording:
-            self._plain_step(block, batch[batch >= 0])
-            return
-        key = block.features.data_ptr()
-        if key not in self._steps:
-            docs, longest = (self._capacity, block.features.shape[1]), self._source.longest
-            self._steps[key] = _RecordedStep(block, docs, self._size, longest)
-        self._steps[key](self._kernel_step, batch, record=self._warm_up <= 0)
-        self._warm_up -= 1
-
     def _plain_step(self, block: ListBlock, batch: Tensor) -> None:
         rows, starts = block.rows(batch)
-        scores, passed = self._net.forward(block.features[rows])
-        loss, grad = pair_loss(scores, *block.pairs(batch, starts))
-        self._finish(passed, grad.mul_(self._scale), loss * self._scale)
-
-    def _kernel_step(self, block: ListBlock, batch: Tensor, starts: Tensor, docs: Tensor) -> None:
-        from prsrank.rankers.neural_kernels import gather_lists, list_pair_loss
-
-        if not self._source.uniform:
-            real = batch.clamp(min=0)
-            lengths = torch.where(batch >= 0, block.offsets[real + 1] - block.offsets[real], 0)
-            starts = lengths.cumsum(0) - lengths
-        gather_lists(block, batch, starts, self._source.longest, docs)
-        scores, passed = self._net.forward(docs)
-        loss, grad = list_pair_loss(scores, block, batch, starts, self._source.longest, self._scale)
-        self._finish(passed, grad, loss)
-
-    def _finish(self, passed: Pass, grad: Tensor, loss: Tensor) -> None:
-        self._net.backward(passed, grad)
+        room = room_for(self._rooms, "docs", len(rows), block.features[0])
+        docs = torch.index_select(block.features, 0, rows, out=room)
+        scores, passed = self._net.forward(docs, rooms=self._rooms)
+        loss, grad = block.loss(scores, batch, starts)
+        self._net.backward(passed, grad.mul_(self._scale))
         self._optimiser.step()
-        self._total += loss
+        self._total[0] += loss * self._scale
 
+    def _recorded_steps(self, block: ListBlock, batches: Tensor) -> None:
+        from prsrank.rankers.neural_kernels import Room, list_pair_loss
 
-class _RecordedStep:
-    """A step on one block, run as it is or recorded and replayed."""
+        def compute(room: Room) -> None:
+            scores, passed = self._net.forward(room.docs)
+            longest, scale = self._source.longest, self._scale
+            grad = list_pair_loss(scores, block, room, longest, scale, self._total)
+            self._net.backward(passed, grad)
+            self._optimiser.step()
 
-    def __init__(self, block: ListBlock, docs: tuple[int, int], size: int, longest: int) -> None:
-        device = block.features.device
-        self._batch = torch.full((size,), -1, device=device)
-        starts = torch.arange(size, device=device) * longest
-        room = torch.zeros(docs, dtype=block.features.dtype, device=device)
-        self._arguments = block, self._batch, starts, room
-        self._graph: torch.cuda.CUDAGraph | None = None
+        starts, most = self._starts(block, batches)
+        self._fit_capacity(most)
+        # a recording reads where the block lies in memory: a streamed one in one of the buffers
+        key = block.features.data_ptr()
+        if key not in self._steps:
+            shape = -(-self._source.block_lists // self._size), self._size
+            self._steps[key] = RecordedSteps(block, shape, self._capacity, self._source.longest)
+        self._steps[key].run(batches, starts, compute)
 
-    def __call__(self, step: Callable[..., None], batch: Tensor, *, record: bool) -> None:
-        self._batch.copy_(batch)
-        if not record:
-            step(*self._arguments)
-            return
-        if self._graph is None:
-            self._graph = torch.cuda.CUDAGraph()
-            with _no_collection(), torch.cuda.graph(self._graph):
-                step(*self._arguments)
-        self._graph.replay()
+    def _starts(self, block: ListBlock, batches: Tensor) -> tuple[Tensor, int]:
+        """Return where each list begins among its batch's docs, and the docs of the largest."""
+        longest = self._source.longest
+        if self._source.uniform:
+            return torch.arange(self._size, device=batches.device) * longest, self._size * longest
+        lengths = torch.where(batches >= 0, block.offsets.diff()[batches], 0)
+        ends = lengths.view(-1).cumsum(0).view_as(lengths)  # along rows it would be slow
+        ends -= (ends - lengths)[:, :1].clone()
+        return ends - lengths, int(ends[:, -1].max())
 
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Collect garbage now and not in the block: freeing another graph would end a recording."""
-    was_on = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+    def _fit_capacity(self, most: int) -> None:
+        """Make recorded steps wide enough for the largest batch."""
+        if most > self._capacity:
+            room = int(1.05 * most) if self._capacity else most
+            self._capacity = -(-room // _MULTIPLE) * _MULTIPLE
+            self._steps.clear()
 
 
 @dataclass

@@ -11,18 +11,20 @@ from prsrank.errors import InputError
 from prsrank.ragged import list_of_row
 from prsrank.rankers.base import Quality
 from prsrank.rankers.net_ranker import FeatureInput
+from prsrank.rankers.neural_batches import sum_of_weights
 from prsrank.rankers.neural_net import ScoreNet
 from prsrank.rankers.torch_library import torch
 from prsrank.types import Longs
 
 if TYPE_CHECKING:
+    from prsrank.pairs.outer_pairs import OuterPairs
     from prsrank.pairs.pair_set import PairSet
 
 _ROWS = 1 << 16
 
 
 def validation_measure(
-    validation: "RankingDataset | tuple[RankingDataset, PairSet | Quality] | None",
+    validation: "RankingDataset | tuple[RankingDataset, PairSet | OuterPairs | Quality] | None",
     net: ScoreNet,
     net_input: FeatureInput,
 ) -> Callable[[], float | None]:
@@ -50,11 +52,11 @@ def validation_measure(
     )
 
 
-def _less_loss(pairs: "PairSet") -> Quality:
-    from prsrank.losses.logistic import logistic_loss  # numba
+def _less_loss(pairs: "PairSet | OuterPairs") -> Quality:
+    from prsrank.losses.outer import logistic_functions  # numba
 
-    weight = float(pairs.weights.sum(dtype=np.float64))
-    return lambda scores: -logistic_loss(scores, pairs)[0] / weight
+    loss, weight = logistic_functions(pairs)[0], sum_of_weights(pairs)
+    return lambda scores: -loss(scores, pairs)[0] / weight
 
 
 def ndcg_at_10(relevance: npt.NDArray, scores: npt.NDArray, offsets: Longs) -> float:
