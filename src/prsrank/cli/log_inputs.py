@@ -245,6 +245,14 @@ class ModelInputs(FoldInputs):
                 data = read_table(self.table, mapping=known, memory=self.memory)
         return features_for(ranker, data)
 
+    def dataset(self, split: str | None = None) -> "RankingDataset | None":
+        """Read the data set; options of a log or table, which nobody would heed, are refused."""
+        if self.data is not None and self.log is None:
+            for name in ("column", "mapping", "null", "decimal", "duplicates", "memory"):
+                if getattr(self, name) is not None:
+                    raise InputError(f"--{name}: is of a log or a table of features, not of --data")
+        return super().dataset(split)
+
 
 NO_FEATURES = (
     "no features: give --data DATA, --features TABLE, or [features] columns in the mapping"
