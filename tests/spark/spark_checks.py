@@ -7,11 +7,12 @@ from prsrank.errors import InputError
 from prsrank.spark.session import find_java, import_pyspark
 
 # What the second compiler of Java gains is less than it costs on logs as small as these.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SMALL = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": JAVA,
+    "spark.executor.extraJavaOptions": JAVA,
     "spark.sql.shuffle.partitions": "2",
 }
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from spark_checks import require_spark, same_curve
+from spark_checks import JAVA, require_spark, same_curve
 
 from prsrank.cli import run
 from prsrank.data.collections import open_collection
@@ -17,8 +17,9 @@ ON = ["--spark", "local[2]"]
 
 
 @pytest.fixture(autouse=True)
-def _spark_can_run():
+def _spark_can_run(monkeypatch):
     require_spark()
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", JAVA)
 
 
 @pytest.mark.slow  # tests/spark/test_events.py compares audits

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from spark_checks import require_spark
+from spark_checks import JAVA, require_spark
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +48,7 @@ def started(log_file, tmp_path, request):
     command = ["propensity", str(log_file), "--method", "harvest", "--spark", "local[2]"]
     process = subprocess.Popen(
         [sys.executable, "-c", MAIN, *command, "--out", str(tmp_path / "curve.json")],
-        env=os.environ | {"TMPDIR": str(folder), "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"},
+        env=os.environ | {"TMPDIR": str(folder), "SPARK_SUBMIT_OPTS": JAVA},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     wait_for(lambda: any(folder.glob(request.param)) or process.poll() is not None)
