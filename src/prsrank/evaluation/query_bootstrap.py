@@ -16,6 +16,7 @@ $s^{*2}$ comes the variance of V with the curve, at the curve estimated and at t
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypedDict, Unpack
 
 import numpy as np
@@ -142,9 +143,7 @@ def ratio_intervals(
         # one query says nothing of how queries differ
         wide = np.where(x[0] == 0, 0.0, np.inf)
         return RatioIntervals(values, values - wide, values + wide, np.ones(x.shape[1]))
-    rng = np.random.default_rng(settings["seed"])
-    drawn = rng.multinomial(units, np.full(units, 1 / units), samples).astype(np.float64)
-    found = _ratios(drawn, x, d)
+    found = _ratios(_drawn(units, samples, settings["seed"]), x, d)
     steps = _steps(found[0] + shift, np.hypot(found[1], doubt), values)
     with np.errstate(invalid="ignore"):
         below, above = (
@@ -154,6 +153,15 @@ def ratio_intervals(
     p_values = np.where(errors > 0, shares, 1 / (1 + samples))
     p_values[values == 0] = 1.0
     return RatioIntervals(values, values - below, values + above, p_values)
+
+
+@lru_cache(maxsize=2)
+def _drawn(units: int, samples: int, seed: int) -> Floats:
+    """Return how often each unit is in each sample: the same for all that is estimated of a log."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.multinomial(units, np.full(units, 1 / units), samples).astype(np.float64)
+    drawn.flags.writeable = False  # it is handed out again
+    return drawn
 
 
 def _check(samples: int, confidence: float) -> None:
