@@ -29,9 +29,10 @@ class TreePrior:
     r"""f(x) a sum of trees; growth stops by the likelihood of the part left out.
 
     All parts share one binned matrix; of large logs that of some queries, chosen by a hash of
-    their ids. Docs of the part left out, and docs that were never shown, pull with gradient 0. LightGBM keeps their scores as trees grow, so their likelihood
-    after each tree costs no prediction. Several workers add up their histograms by LightGBM's
-    sockets, and the likelihood of the part left out by sums.
+    their ids. Docs of the part left out, and docs that were never shown, pull with gradient 0.
+    LightGBM keeps their scores as trees grow, so their likelihood after each tree costs no
+    prediction. Several workers add up their histograms by LightGBM's sockets, and the likelihood
+    of the part left out by sums.
 
     Args:
         trees: the most trees of a part.
@@ -71,7 +72,7 @@ class TreePrior:
             used = np.repeat(sampled_queries(dataset.query_ids, share), dataset.list_lengths)
         options = self._options(seed, threads, dataset.features.size) | workers.network
         if workers.network:  # bins are found together, once a booster has opened the network
-            rows = dataset.features[used]
+            rows = dataset.features if used.all() else dataset.features[used]
             data = import_lightgbm().Dataset(rows, params=options, free_raw_data=False)
         else:
             data = binned(dataset, seed)
