@@ -73,10 +73,10 @@ def check_values(tables: EventTables, *, beside_clicks: bool) -> Iterator[Findin
     yield from listed(tables, "feature-not-numeric", "hold no numbers", other)
     values = _values(tables, numeric, beside_clicks)
     if any(value.rows for value in values.values()):
-        yield from _check_values(tables, values)
+        yield from _value_findings(tables, values)
 
 
-def _check_values(tables: EventTables, values: Mapping[str, _Values]) -> Iterator[Finding]:
+def _value_findings(tables: EventTables, values: Mapping[str, _Values]) -> Iterator[Finding]:
     infinite = {n: f"{v.infinite / v.rows:.1%}" for n, v in values.items() if v.infinite}
     yield from listed(tables, "feature-infinite", "are infinite in some rows", infinite)
     by_share = sorted(values.items(), key=lambda item: -item[1].missing)
