@@ -44,23 +44,23 @@ def clicks_of(lists, model):
 )
 def test_only_clicks_that_depend_on_one_another_may_be_a_cascade_s(lists, model, cascade):
     clicks, by_list = clicks_of(lists, model)
-    choice = clicks_may_be_a_cascade(clicks.reading, by_list)
+    choice = clicks_may_be_a_cascade(by_list, clicks.sessions.sum(), clicks.with_click)
     assert choice.dependence == dependence_statistic(by_list)
     assert (choice.dependence > DEPENDENT) == choice.cascade == cascade
 
 
 def test_a_cascade_that_is_much_the_worse_at_the_clicks_is_not_chosen(lists):
     clicks, by_list = clicks_of(lists, CascadeModel(mu=0.1))
-    choice = clicks_may_be_a_cascade(clicks.reading, by_list)
-    cascade = fit_cascade(clicks.reading, lists, PRIOR)
+    choice, reading = clicks_may_be_a_cascade(by_list, 4000, clicks.with_click), clicks.reading()
+    cascade = fit_cascade(reading, lists, PRIOR)
     prior = cross_fitted_prior(lists, clicks.counted.evidence(), PRIOR)
-    other = prior, slot_propensities(clicks.reading, clicks.counted)
-    found = compared(choice, cascade, clicks.reading, lists, other)
+    other = prior, slot_propensities(reading, clicks.counted)
+    found = compared(choice, cascade, reading, lists, other)
     assert found.cascade
     assert found.advantage > 0
     # so much less likely in every list that chance cannot have done it
     less = cascade.prior.log_likelihood - 1.0
     worse = replace(cascade, prior=replace(cascade.prior, log_likelihood=less))
-    found = compared(choice, worse, clicks.reading, lists, other)
+    found = compared(choice, worse, reading, lists, other)
     assert found.advantage < WORSE
     assert not found.cascade

@@ -58,7 +58,7 @@ def test_pieces_of_a_log_are_the_whole(log: ClickLog, lists: RankingDataset, log
     pieces = [count_clicks(log.select(third == i), lists, curve) for i in (2, 0, 1)]
     whole, merged = (
         CountedClicks.of_log(log, lists, curve),
-        CountedClicks.of_columns(lists, *pieces),
+        CountedClicks.of_columns(lists, pieces),
     )
     for name in ("offsets", "positions", "shown", "clicked", "query_key", "doc_key"):
         np.testing.assert_array_equal(getattr(merged.cells, name), getattr(whole.cells, name))

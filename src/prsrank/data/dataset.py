@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from prsrank.data.file_arrays import rows_of
 from prsrank.errors import InputError
 from prsrank.notebook import Chart, Shown, frame_of
 from prsrank.ragged import offsets_of, ragged_rows, row_in_list
@@ -188,7 +189,7 @@ class RankingDataset(Shown):
         rows, offsets = ragged_rows(self.offsets, chosen)
         return replace(
             self,
-            features=self.features[rows],
+            features=rows_of(self.features, rows),
             offsets=offsets,
             query_ids=self.query_ids[chosen],
             labels=None if self.labels is None else self.labels[rows],

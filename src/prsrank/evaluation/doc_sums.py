@@ -73,7 +73,7 @@ class Regression:
             columns.append(count_clicks(log, lists, propensities, context=context))
             weight += len(log.clicks) if log.click_weights is None else log.click_weights.sum()
             clicks += len(log.clicks)
-        counted = CountedClicks.of_columns(lists, *columns)
+        counted = CountedClicks.of_columns(lists, columns)
         if not clicks or counted.propensity.min(initial=1.0) >= tau:
             return cls(np.zeros(lists.docs), tau)
         prior = cross_fitted_prior(lists, counted.evidence(), find_prior("trees"))

@@ -39,6 +39,7 @@ from prsrank.logs.reading import ready_log
 from prsrank.logs.sources import LogSource, open_events
 from prsrank.logs.split import RANDOMISED, Split
 from prsrank.logs.stored_pieces import read_in_pieces
+from prsrank.logs.tables import give_back
 from prsrank.pairs.pair_set import PairSet
 from prsrank.pairs.posterior import Posterior, posterior_pairs
 from prsrank.propensity.curve import PropensityCurve
@@ -100,6 +101,7 @@ class LocalEngine:
     def _read(self, source: LogSource, *, split: bool = False) -> LocalPieces[ClickLog]:
         if self._ready is not None and not split:
             return LocalPieces([self._ready])
+        give_back(source.connection)  # the audit's tables
         return read_in_pieces(source, Path(self._folder.name), by_original=split)
 
     def load(
@@ -118,6 +120,7 @@ class LocalEngine:
         if table is not None:
             data = lists_of_table(source, table, mapping=mapping)
         features = lists_of_log(source) if data is None else data
+        give_back(source.connection)
         return LocalLog(pieces, features, grouped=split).covered()
 
 

@@ -6,16 +6,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset, id_array
+from prsrank.data.file_arrays import new_array
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.logs.canonical import feature_columns, with_numbers
-from prsrank.logs.event_source import EventSource, LogSource, nearest_column, source_of
+from prsrank.logs.event_source import EVENTS, EventSource, LogSource, nearest_column, source_of
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sql_text import quoted_name, quoted_text
-from prsrank.logs.tables import connected, errors_in_one_line, named_errors, open_table
+from prsrank.logs.tables import (
+    connected,
+    errors_in_one_line,
+    memory_limit,
+    named_errors,
+    open_table,
+)
 from prsrank.types import IdArray, Reals
 
 if TYPE_CHECKING:
@@ -25,6 +31,10 @@ _Source = TypeVar("_Source", bound=EventSource)
 
 _LIST = "query_id, doc_id"
 _NUMBERED = "#[0-9]+"
+_KEPT = "prsrank_lists_of_docs"
+_VALUES_AT_ONCE = 8_000_000
+# features that take more than this share of the memory allowed lie in a file
+_MATRIX_SHARE = 8
 ORIGINAL_QUERY = f"regexp_replace(query_id::VARCHAR, '{_NUMBERED}$', '')"
 """SQL of what `original_queries` returns."""
 
@@ -168,8 +178,9 @@ def _key(table: EventSource, mapping: LogMapping, meaning: str) -> str:
 def _dataset(source: LogSource, features: Sequence[str], where: str, hint: str) -> RankingDataset:
     relation, names = source.relation, [quoted_name(name) for name in features]
     with errors_in_one_line(source.name):
-        several = relation.aggregate(f"{_LIST}, count(*) AS rows", _LIST).filter("rows > 1")
-        if several.limit(1).fetchall():
+        grouped = relation.aggregate(f"{_LIST}, count(*) AS rows", _LIST)
+        docs, most = grouped.aggregate("count(*), coalesce(max(rows), 0)").fetchall()[0]
+        if most > 1:
             values = [f"min({name})" for name in names]
             differs = ", ".join(["''", *_two_values(features)])
             numbered = ", ".join([_LIST, *_numbered(values), f"concat({differs}) AS twice"])
@@ -177,19 +188,24 @@ def _dataset(source: LogSource, features: Sequence[str], where: str, hint: str) 
             _check_twice(lists, where, hint)
         else:  # as in a table: most of the work is told to be needless by a look at the ids
             lists = relation.project(", ".join([_LIST, *_numbered(names)]))
-        columns = lists.order(_LIST).fetchnumpy()
+        if not docs:
+            raise InputError(f"{where}: no doc has features")
+        kept = replace(source, relation=lists.order(_LIST)).keep(_KEPT, f"FROM {EVENTS}")
+        try:
+            ids = kept.relation.project(_LIST).fetchnumpy()
+            matrix = _matrix(kept, docs, len(features))
+        finally:
+            kept.drop(_KEPT)
     for name in ("query_id", "doc_id"):
-        if np.ma.is_masked(columns[name]):
+        if np.ma.is_masked(ids[name]):
             raise InputError(f"{where}: {name} is missing (null)")
-    queries = np.asarray(columns["query_id"])
+    queries = np.asarray(ids["query_id"])
     starts = np.flatnonzero(np.concatenate([[True], queries[1:] != queries[:-1]]))
-    if not len(queries):
-        raise InputError(f"{where}: no doc has features")
     return RankingDataset(
-        features=_matrix(columns, len(features), len(queries)),
+        features=matrix,
         offsets=np.append(starts, len(queries)),
         query_ids=id_array(queries[starts]),
-        doc_ids=id_array(np.asarray(columns["doc_id"])),
+        doc_ids=id_array(np.asarray(ids["doc_id"])),
         feature_names=tuple(features),
     )
 
@@ -219,14 +235,19 @@ def _check_twice(lists: "DuckDBPyRelation", where: str, hint: str) -> None:
         )
 
 
-def _matrix(columns: dict[str, npt.NDArray], features: int, rows: int) -> Reals:
-    """Take the features out of the columns: each is freed once it is copied."""
-    matrix = np.empty((rows, features), np.float32)
-    for index in range(features):
-        column = columns.pop(f"c{index}")
-        # beyond float32 a value becomes infinite, which the audit names
-        with np.errstate(over="ignore"):
-            matrix[:, index] = np.ma.getdata(column)
-        if np.ma.is_masked(column):
-            matrix[np.ma.getmaskarray(column), index] = np.nan
+def _matrix(kept: LogSource, docs: int, features: int) -> Reals:
+    """Fetch the features of docs block by block: all columns at once would be held twice."""
+    limit = memory_limit(kept.connection) if kept.connection else 2**63
+    matrix = new_array((docs, features), np.float32, most=limit // _MATRIX_SHARE)
+    columns = ", ".join(f"c{index}" for index in range(features))
+    rows = max(_VALUES_AT_ONCE // max(features, 1), 1)
+    for start in range(0, docs if features else 0, rows):
+        block = kept.relation.filter(f"rowid >= {start} AND rowid < {start + rows}")
+        for index, column in enumerate(block.project(columns).fetchnumpy().values()):
+            part = matrix[start : start + rows, index]
+            # beyond float32 a value becomes infinite, which the audit names
+            with np.errstate(over="ignore"):
+                part[:] = np.ma.getdata(column)
+            if np.ma.is_masked(column):
+                part[np.ma.getmaskarray(column)] = np.nan
     return matrix

@@ -46,7 +46,7 @@ def read_in_pieces(
     stored = StoredLogs(folder / "pieces")
     for piece in _cut(source, folder / "events", pieces, by_original):
         stored.add(click_log(piece, whole=False))
-    return LocalPieces(list(stored) if stored.bytes <= allowed // 4 else stored)
+    return LocalPieces(list(stored) if stored.bytes <= allowed // 8 else stored)
 
 
 def _cut(source: LogSource, folder: Path, pieces: int, by_original: bool) -> Iterator[LogSource]:

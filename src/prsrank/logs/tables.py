@@ -24,6 +24,9 @@ ENDINGS = {
     "CSV": (".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz", ".tsv.zst"),
     "JSON lines": (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".json"),
 }
+DUCKDB_SHARE = 0.8
+"""DuckDB's part of the memory that is named: fetched columns, kernels and models need some too."""
+
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
 
@@ -50,7 +53,7 @@ def connected(
     """Open a database in memory that spills to a folder which is removed at the end.
 
     Args:
-        memory: how much DuckDB may hold, such as "4GB"; None: its own limit, 80 % of all.
+        memory: how much this process may hold, such as "4GB"; None: 80 % of all, for DuckDB alone.
         threads: default: the cores this process may use.
     """
     import duckdb
@@ -61,16 +64,32 @@ def connected(
     with tempfile.TemporaryDirectory(prefix="prsrank-") as folder, duckdb.connect() as connection:
         connection.execute(f"SET temp_directory = {quoted_text(folder)}")
         connection.execute(f"SET threads = {count}")
+        # the system caches files better: DuckDB's cache counts as this process's memory
+        connection.execute("SET enable_external_file_cache = false")
         if memory is not None:
-            connection.execute(f"SET memory_limit = {quoted_text(memory.strip())}")
+            _limit(connection, memory.strip())
+            _limit(connection, f"{int(DUCKDB_SHARE * memory_limit(connection))}B")
         yield connection
+
+
+def _limit(connection: "DuckDBPyConnection", memory: str) -> None:
+    connection.execute(f"SET memory_limit = {quoted_text(memory)}")
 
 
 def memory_limit(connection: "DuckDBPyConnection") -> int:
     """Return how many bytes DuckDB may hold: what was asked for, or most of the machine's."""
-    text = connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
+    text = _memory_text(connection)
     number, unit = re.fullmatch(r"([\d.]+)\s*([KMGT]?)(?:i?B|bytes)?", text.strip()).groups()  # type: ignore[union-attr]
     return int(float(number) * _UNITS[unit])
+
+
+def give_back(connection: "DuckDBPyConnection") -> None:
+    """Let DuckDB return what it freed to the system: it keeps up to its limit for later queries."""
+    _limit(connection, _memory_text(connection))  # any setting of the limit does
+
+
+def _memory_text(connection: "DuckDBPyConnection") -> str:
+    return str(connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
 
 
 @contextmanager

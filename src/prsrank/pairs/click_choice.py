@@ -59,20 +59,19 @@ class ClickChoice:
 
 
 def clicks_may_be_a_cascade(
-    counts: CascadeCounts, by_list: Floats, *, sums: SumOver = np.asarray
+    by_list: Floats, sessions: float, with_click: float, *, sums: SumOver = np.asarray
 ) -> ClickChoice:
     """Test independence; `cascade` of the answer says whether a cascade is worth fitting.
 
     Args:
-        counts: the log.
         by_list: what `prsrank.relevance.dependence.dependence_of_clicks` found.
+        sessions: how many there are.
+        with_click: how many of them have a click.
         sums: adds up over the workers, where this one has some of the lists only.
     """
     dependence = dependence_statistic(by_list, sums=sums)
-    lists, sessions, clicked = sums(
-        [by_list.any(axis=0).sum(), counts.sessions.sum(), counts.with_clicks.sum()]
-    ).tolist()
-    known = lists >= ENOUGH_QUERIES and sessions - clicked >= LEAST_WITHOUT_CLICK * sessions
+    lists, every, clicked = sums([by_list.any(axis=0).sum(), sessions, with_click]).tolist()
+    known = lists >= ENOUGH_QUERIES and every - clicked >= LEAST_WITHOUT_CLICK * every
     return ClickChoice(bool(known and dependence > DEPENDENT), dependence)
 
 

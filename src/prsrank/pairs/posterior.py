@@ -6,7 +6,7 @@ puts in each theta's expectation given the features and the clicks: see docs/pos
 """
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -130,14 +130,17 @@ class DocClicks:
         weights: sum and sum of squares of the weights of each doc's clicks (2 x docs); None
             where every click counts 1.
         sessions: sessions of each list (lists), if they are counted.
-        reading: what a cascade needs, if it is counted.
+        with_click: how many sessions have a click.
+        reading: counts what a cascade needs, where sessions are at hand. Few logs call for it, and
+            it takes memory for every ranking.
         dependence: how clicks of a session depend on one another, of each list (2 x lists).
     """
 
     counted: CountedClicks
     weights: Floats | None = None
     sessions: Floats | None = None
-    reading: CascadeCounts | None = None
+    with_click: int = 0
+    reading: Callable[[], CascadeCounts] | None = None
     dependence: Floats | None = None
 
     def action_weights(self, evidence: ClickEvidence, sums: SumOver = np.asarray) -> Floats | None:
@@ -157,24 +160,25 @@ class DocClicks:
         context: str | None = None,
     ) -> "DocClicks":
         """Count pieces of a log, one after the other; they have no query in common."""
-        columns, reading, weighted = [], [], False
+        logs = list(logs) if isinstance(logs, Iterator) else logs  # they may be gone through again
+        columns, weighted, with_click = [], False, 0
         weights, sessions = np.zeros((2, lists.docs)), np.zeros(lists.lists)
         dependence = np.zeros((2, lists.lists))
         for log in logs:
             columns.append(count_clicks(log, lists, propensities, context=context))
-            reading.append(CascadeCounts.of_log(log, lists))
+            with_click += int(np.count_nonzero(log.session_clicks))
             dependence += dependence_of_clicks(log, lists)
             sessions += _sessions_of_lists(log, lists)
             if log.click_weights is not None:
                 weights, weighted = weights + _weights_of_docs(log, lists), True
             else:  # clicks of other pieces may have weights: these count 1
                 weights += np.bincount(columns[-1][0], columns[-1][-1], lists.docs)
-        counted = CountedClicks.of_columns(lists, *columns)
         return cls(
-            counted,
+            CountedClicks.of_columns(lists, columns),
             weights if weighted else None,
             sessions,
-            CascadeCounts.joined(reading),
+            with_click,
+            lambda: CascadeCounts.joined(CascadeCounts.of_log(log, lists) for log in logs),
             dependence,
         )
 
@@ -277,19 +281,21 @@ def _explained(
     options: Mapping[str, Any],
 ) -> tuple[ClickEvidence, Prior, ClickChoice | None]:
     """Return the clicks as evidence by a click model, with its prior, and why this model."""
-    reading, sums = clicks.reading, options["workers"].sums
+    sums = options["workers"].sums
     if model == "cascade":
-        if reading is None:
+        if clicks.reading is None:
             raise InputError("a cascade needs sessions, and Spark counts docs: use one machine")
-        only = fit_cascade(reading, lists, prior, **options)
+        only = fit_cascade(clicks.reading(), lists, prior, **options)
         return only.evidence, only.prior, None
     evidence = clicks.counted.evidence(model, power=power)
     fitted = cross_fitted_prior(lists, evidence, prior, **options)
-    if model is not None or reading is None or clicks.dependence is None:
+    if model is not None or clicks.reading is None or clicks.dependence is None:
         return evidence, fitted, None
-    choice = clicks_may_be_a_cascade(reading, clicks.dependence, sums=sums)
+    sessions = 0.0 if clicks.sessions is None else clicks.sessions.sum()
+    choice = clicks_may_be_a_cascade(clicks.dependence, sessions, clicks.with_click, sums=sums)
     if not choice.cascade:
         return evidence, fitted, choice
+    reading = clicks.reading()
     cascade = fit_cascade(reading, lists, prior, **options)
     p = slot_propensities(reading, clicks.counted, power=power)
     choice = compared(choice, cascade, reading, lists, (fitted, p), sums=sums)

@@ -53,16 +53,26 @@ class CountedClicks:
             propensities: a curve, one value per slot of the log, or None for the log's own.
             context: a context column of the log, whose value the curve is asked with.
         """
-        return cls.of_columns(dataset, count_clicks(log, dataset, propensities, context=context))
+        return cls.of_columns(dataset, [count_clicks(log, dataset, propensities, context=context)])
 
     @classmethod
-    def of_columns(cls, dataset: RankingDataset, *parts: Columns) -> "CountedClicks":
-        """Put counts together: of contexts, or of pieces of a log without a common query."""
-        docs, *rest = (np.concatenate(column) for column in zip(*parts, strict=True))
+    def of_columns(cls, dataset: RankingDataset, parts: list[Columns]) -> "CountedClicks":
+        """Put counts together: of contexts, or of pieces of a log without a common query.
+
+        Args:
+            dataset: the lists.
+            parts: the columns; they are taken out of the list one by one, as all of them twice
+                would be most of what a large log takes.
+        """
+        docs, *columns = ([*column] for column in zip(*parts, strict=True))
+        parts.clear()
+        every = np.concatenate(docs)
         # stable: the cells of a doc stay in the order in which one log would have them
-        order = np.argsort(docs, kind="stable")
-        positions, propensity, shown, clicked = (column[order] for column in rest)
-        return cls(cells_of(dataset, docs, positions, shown, clicked), positions, propensity)
+        order = np.argsort(every, kind="stable")
+        positions, propensity, shown, clicked = (
+            np.concatenate(columns.pop(0))[order] for _ in range(4)
+        )
+        return cls(cells_of(dataset, every, positions, shown, clicked), positions, propensity)
 
     def evidence(
         self, model: ClickLikelihood | None = None, *, power: float = 1.0

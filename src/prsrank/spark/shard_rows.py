@@ -120,7 +120,7 @@ def _doc_clicks(cells: "Columns", dataset: RankingDataset, recipe: Recipe) -> Do
     order = np.lexsort((positions, propensity) if curve is None else (positions,))
     counted = CountedClicks.of_columns(
         dataset,
-        (doc[order], positions[order], propensity[order], shown[order], clicked[order]),
+        [(doc[order], positions[order], propensity[order], shown[order], clicked[order])],
     )
     counted.evidence()  # a click where the propensity is 0 must be told before workers meet
     if "weights" not in cells:
