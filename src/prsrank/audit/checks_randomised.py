@@ -3,11 +3,14 @@
 
 from collections.abc import Iterator
 
-from prsrank.audit.event_tables import EventTables
+from prsrank.audit.event_tables import EventTables, chosen_sql
 from prsrank.audit.findings import Finding
 from prsrank.errors import InputError
 from prsrank.logs.click_log_checks import check_design
 from prsrank.propensity.identification import SHUFFLED
+
+_ROWS = 1_000_000
+"""About so many randomised rows are looked at: far more than an order that is not random needs."""
 
 _SURE = 5.0
 _LARGE = 0.05
@@ -15,7 +18,7 @@ _LARGE = 0.05
 _POSITIONS = (
     "SELECT q, s, d, row_number() OVER w - (count(*) OVER (PARTITION BY q, s) + 1) / 2 AS x, "
     "count(*) OVER (PARTITION BY q, s) AS length FROM {events} "
-    f"WHERE design != '' AND k IS NOT NULL AND {SHUFFLED} "
+    f"WHERE shuffled AND k IS NOT NULL AND {SHUFFLED} AND CHOSEN "
     "WINDOW w AS (PARTITION BY q, s ORDER BY k)"
 )
 _LOOKS = (
@@ -68,7 +71,7 @@ def check_randomised(tables: EventTables) -> Iterator[Finding]:
     sessions, marked = tables.row("SELECT count(*), count(*) FILTER (design != '') FROM {sessions}")
     if not marked:
         return
-    found = tables.row(_LOOKS)
+    found = tables.row(_LOOKS.replace("CHOSEN", _chosen(tables)))
     excess, mean = _excess(*found[:3])
     z, correlation = _agreement(*found[3:])
     if excess > _SURE and mean > 1 + _LARGE:
@@ -85,6 +88,12 @@ def check_randomised(tables: EventTables) -> Iterator[Finding]:
         return
     where = tables.session_example("design != ''")
     yield Finding("randomised-not-random", what, where, marked, sessions, "sessions")
+
+
+def _chosen(tables: EventTables) -> str:
+    """Return SQL that is true for some queries, with all their randomised sessions."""
+    (rows,) = tables.row("SELECT sum(n)::BIGINT FROM {sessions} WHERE design != ''")
+    return "true" if rows <= _ROWS else chosen_sql("q", _ROWS / rows)
 
 
 def _excess(docs: int, mean: float | None, deviation: float | None) -> tuple[float, float]:

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.audit.event_tables import EventTables
+from prsrank.audit.event_tables import EventTables, chosen_sql
 from prsrank.logs.row_rules import finite_sql
 from prsrank.types import Floats, Longs
 
 _DOCS = 20_000
 _VALUES = 4_000_000
-_HASHES = 16**4
 # of each feature in rows of a doc: mean, variance, how many, how many clicked, mean where clicked
 _COLUMNS = 5
 
@@ -75,8 +74,7 @@ def sample_docs(log: EventTables, features: EventTables, names: Sequence[str]) -
     """
     (docs,) = log.row("SELECT count(DISTINCT (q, d)) FROM {cells}")
     most = min(_DOCS, _VALUES // (_COLUMNS * len(names)))
-    below = format(min(_HASHES - 1, int(_HASHES * most / max(docs, 1))), "04x")
-    chosen = f"substr(md5(d::VARCHAR), 1, 4) <= '{below}'"
+    chosen = chosen_sql("d", most / max(docs, 1))
     counts = "sum(shown), sum(clicked), sum(k * shown) / sum(shown), min(k)"
     rows = log.rows(
         f"SELECT q::VARCHAR, d::VARCHAR, {counts} FROM {{cells}} WHERE {chosen} GROUP BY q, d"

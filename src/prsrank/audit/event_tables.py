@@ -25,6 +25,7 @@ TOP = 10
 FEATURE_BLOCK = 64
 """So many features go into one query: what a query costs grows faster than its columns."""
 
+_HASHES = 16**4
 _SESSIONS, _LISTS, _CELLS = "prsrank_sessions", "prsrank_lists", "prsrank_cells"
 
 
@@ -46,7 +47,8 @@ class EventTables:
     events: the log's own columns as r0, r1, ..., its features as numbers x0, x1, ..., and
         q, s, d: query, session and doc; shown_at: the position as a number, NULL where it is none;
         k: the 1-based position, NULL where it cannot be used; c: clicked or not, NULL where
-        it is neither; t: microseconds since 1970 (NULL without timestamps); client; design.
+        it is neither; t: microseconds since 1970 (NULL without timestamps); client; design, and
+        shuffled: whether it names one.
     sessions: one row per (q, s): n rows, placed (rows with a position), clicks, lo and hi (first
         and last position), ranking (a hash of docs and positions), t and t_last, client, design
         and other_design (the same, if all is well), top and top_clicked (bit k: position k is
@@ -135,18 +137,33 @@ class EventTables:
         for short, name in (("q", "query_id"), ("s", "session_id"), ("d", "doc_id")):
             whole = self.source.is_integer(name)
             columns[short] = quoted_name(name) if whole else f"{quoted_name(name)}::VARCHAR"
-        shown_at = number_sql(self.source, "position")
-        usable = f"{finite_sql(shown_at)} AND {shown_at} = floor({shown_at})"
-        usable += f" AND {shown_at} BETWEEN {self.base} AND {MAX_POSITION}"
         return columns | {
-            "shown_at": shown_at,
-            "k": f"CASE WHEN {usable} THEN {shown_at}::INTEGER + {1 - self.base} END",
+            "shown_at": number_sql(self.source, "position"),
+            "k": self._position(),
             "c": click_sql(self.source, counts=True),
             "t": time_sql(self.source),
             "client": self._client(),
             "design": design_sql(self.source),
+            "shuffled": self._shuffled(),
             **{f"x{i}": number_sql(self.source, name) for i, name in enumerate(self.features)},
         }
+
+    def _position(self) -> str:
+        if self.source.is_integer(
+            "position"
+        ):  # a look at whether it is whole costs more than all else
+            position, usable = quoted_name("position"), "true"
+        else:
+            position = number_sql(self.source, "position")
+            usable = f"{finite_sql(position)} AND {position} = floor({position})"
+        usable += f" AND {position} BETWEEN {self.base} AND {MAX_POSITION}"
+        return f"CASE WHEN {usable} THEN {position}::INTEGER + {1 - self.base} END"
+
+    def _shuffled(self) -> str:
+        # text of every row would be compared
+        if self.source.types.get("randomised") == "BOOLEAN":
+            return "coalesce(randomised, false)"
+        return f"{design_sql(self.source)} != ''"
 
     def _client(self) -> str:
         if self.client is None:
@@ -158,6 +175,12 @@ class EventTables:
 def numbers(last: int, name: str) -> str:
     """Return the SQL of a table of the numbers 1 to `last`, given its name and column."""
     return f"(VALUES {', '.join(f'({i})' for i in range(1, last + 1))}) {name}"
+
+
+def chosen_sql(ids: str, share: float) -> str:
+    """Return SQL that is true for about that share of ids, by a hash that DuckDB and Spark have."""
+    below = format(min(_HASHES - 1, int(_HASHES * share)), "04x")
+    return f"substr(md5({ids}::VARCHAR), 1, 4) <= '{below}'"
 
 
 def event_words(query: object, session: object, doc: object) -> str:
@@ -234,12 +257,27 @@ def _sessions_sql(tables: EventTables) -> str:
     mixed = "".join(f", min({v}) != max({v}) AS mixed{i}" for i, v in enumerate(values))
     return (
         "SELECT q, s, count(*) AS n, count(k) AS placed, count(*) FILTER (c) AS clicks, "
-        "min(k) AS lo, max(k) AS hi, sum(hash(d, k)) AS ranking, min(t) AS t, max(t) AS t_last, "
-        "min(client) AS client, min(design) AS design, max(design) AS other_design, "
-        f"bit_or(CASE WHEN k <= {TOP} THEN 1 << k ELSE 0 END) AS top, "
+        "min(k) AS lo, max(k) AS hi, sum(hash(d, k)) AS ranking, "
+        f"{_same_in_session(tables)}, bit_or(CASE WHEN k <= {TOP} THEN 1 << k ELSE 0 END) AS top, "
         f"bit_or(CASE WHEN k <= {TOP} AND c THEN 1 << k ELSE 0 END) AS top_clicked{mixed} "
         "FROM {events} WHERE q IS NOT NULL AND s IS NOT NULL AND d IS NOT NULL GROUP BY q, s"
     )
+
+
+def _same_in_session(tables: EventTables) -> str:
+    """Return the SQL of times, client and design of a session; what the log lacks is not looked for."""
+    times = "min(t) AS t, max(t) AS t_last"
+    if "timestamp" not in tables.source.types:
+        times = "NULL::BIGINT AS t, NULL::BIGINT AS t_last"
+    client = "NULL::VARCHAR" if tables.client is None else "min(client)"
+    kind = tables.source.types.get("randomised")
+    low, high = ("''", "''") if kind is None else ("min(design)", "max(design)")
+    if kind == "BOOLEAN":  # it has two designs: text of every row need not be compared
+        low, high = (
+            f"CASE WHEN {all_or_one}(shuffled) THEN 'uniform' ELSE '' END"
+            for all_or_one in ("bool_and", "bool_or")
+        )
+    return f"{times}, {client} AS client, {low} AS design, {high} AS other_design"
 
 
 # docs and positions are told apart in one session of each list: that is what costs most
@@ -252,6 +290,6 @@ _LISTS_SQL = (
 )
 _CELLS_SQL = (
     "SELECT q, d, k, count(*) AS shown, count(*) FILTER (c) AS clicked, "
-    "count(*) FILTER (design = '') AS ordinary "
+    "count(*) FILTER (NOT shuffled) AS ordinary "
     "FROM {events} WHERE q IS NOT NULL AND d IS NOT NULL AND k IS NOT NULL GROUP BY q, d, k"
 )
