@@ -14,7 +14,7 @@ from prsrank.files import FileName
 from prsrank.logs.canonical import canonical_events, feature_columns, with_numbers
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import is_compact, read_compact, stored_contexts, write_events
-from prsrank.logs.event_source import REQUIRED, open_frame, source_of
+from prsrank.logs.event_source import EVENTS, REQUIRED, open_frame, source_of
 from prsrank.logs.event_source import LogSource as LogSource
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sql_text import quoted_text
@@ -79,12 +79,14 @@ def open_events(
                 events = open_ubi(connection, log, mapping)
             else:
                 if not (is_path(log) or isinstance(log, (list, tuple, ClickLog))):
-                    table = stack.enter_context(open_frame(log, connection))
+                    table, text = stack.enter_context(open_frame(log, connection)), False
                 else:
-                    table, mapping = _open_files(connection, log, mapping)
+                    table, mapping, text = _open_files(connection, log, mapping)
                 table = with_numbers(table, mapping, name=name)
                 features = feature_columns(table, mapping)
                 events = canonical_events(table, mapping, name=name)
+                if text:  # parsing it again takes longer than all that is asked of it
+                    events = events.keep("prsrank_log", f"SELECT * FROM {EVENTS}")  # noqa: S608
         yield replace(
             events,
             name=name,
@@ -145,8 +147,12 @@ def check_unmapped(log: object, mapping: LogMapping) -> None:
 
 def _open_files(
     connection: "DuckDBPyConnection", log: Any, mapping: LogMapping
-) -> tuple[LogSource, LogMapping]:
-    """Open files, or a click log as one; return it, and the mapping with the contexts it names."""
+) -> tuple[LogSource, LogMapping, bool]:
+    """Open files, or a click log as one.
+
+    Returns:
+        It, the mapping with the contexts it names, and whether it is text.
+    """
     if isinstance(log, ClickLog) or (is_path(log) and is_compact(log)):
         check_unmapped(log, mapping)
         clicks = log if isinstance(log, ClickLog) else read_compact(log, mapping.contexts or None)
@@ -157,7 +163,10 @@ def _open_files(
     _check_every_file(connection, found, mapping)
     if not mapping.contexts and found.kind == "Parquet":
         mapping = replace(mapping, contexts=stored_contexts(connection, found.files[0]))
-    return source_of(open_table(connection, found, ids=mapping.ids)), mapping
+    table = replace(
+        source_of(open_table(connection, found, ids=mapping.ids)), connection=connection
+    )
+    return table, mapping, found.kind != "Parquet"
 
 
 def _check_every_file(

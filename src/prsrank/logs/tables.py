@@ -4,7 +4,7 @@ import glob
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
 from prsrank.logs.column_types import types_throughout
+from prsrank.logs.plain_text import is_plain
 from prsrank.logs.sql_text import quoted_text
 from prsrank.threads import thread_count
 
@@ -180,20 +181,23 @@ def open_table(
                 return connection.read_csv(names, union_by_name=several, header=True, dtype=types)
             return connection.read_json(names, union_by_name=several, columns=types)
 
-        # folders named day=7 are a column of their own, of which the files know nothing
-        folders = {part.partition("=")[0] for part in found.files[0].parts if "=" in part}
-        return _typed_throughout(read, ids, folders)
+        threads = connection.execute("SELECT current_setting('threads')").fetchall()[0][0]
+        return _typed_throughout(read, ids, found, threads)
 
 
 def _typed_throughout(
-    read: Callable[..., "DuckDBPyRelation"], ids: Sequence[str], folders: Set[str]
+    read: Callable[..., "DuckDBPyRelation"], ids: Sequence[str], found: TableFiles, threads: int
 ) -> "DuckDBPyRelation":
     guessed = read()
     kinds = dict(zip(guessed.columns, map(str, guessed.types), strict=True))
     # search engines export a document as what it is, and under _source what it holds
     if kinds.get("_source", "").startswith("STRUCT"):
         return guessed.project("unnest(_source)")
+    # folders named day=7 are a column of their own, of which the files know nothing
+    folders = {part.partition("=")[0] for part in found.files[0].parts if "=" in part}
     kinds = {name: kind for name, kind in kinds.items() if name not in folders}
+    if found.kind == "CSV" and is_plain(found.files, kinds, ids, threads):
+        return guessed
     types = types_throughout(read, kinds, ids)
     return guessed if types == kinds else read(types)
 
