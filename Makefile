@@ -7,6 +7,8 @@ SPARK := $(VENV)/.spark
 EXTRAS := dev,dnn
 # pip would compile all 16,000 files of all libraries; Python compiles those that it imports
 PIP_OPTIONS := --quiet --disable-pip-version-check --no-compile -c constraints.txt
+# kept, else each process compiles what it imports anew, which takes it three seconds
+unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
 .PHONY: demo test test-slow mutants kernels lint docs dist bench clean clean-kernels setup
