@@ -44,7 +44,7 @@ class SparkEvents(EventSource):
         contexts: the columns with one value per session.
         features: the columns that are features.
         findings: what was noticed while opening (UBI only).
-        checked: whether the rows are known to be usable.
+        usable: how many rows there are, once they are known to be usable; 0 before.
         types: DuckDB's names for the types of the columns.
     """
 
@@ -53,7 +53,7 @@ class SparkEvents(EventSource):
     contexts: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     findings: Mapping[str, int] = field(default_factory=dict)
-    checked: bool = False
+    usable: int = 0
     types: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,12 +105,12 @@ class SparkEvents(EventSource):
         with named_errors(str(path)):
             frame = read_table(self.session, files)
         return replace(
-            self, frame=frame, name=str(path), contexts=(), features=(), findings={}, checked=False
+            self, frame=frame, name=str(path), contexts=(), features=(), findings={}, usable=0
         )
 
     def _of(self, sql: str) -> Self:
         with spark_errors(self.name):
-            return replace(self, frame=self._run(sql))
+            return replace(self, frame=self._run(sql), usable=0)
 
     def _run(self, sql: str) -> "DataFrame":
         self.frame.createOrReplaceTempView(EVENTS)
