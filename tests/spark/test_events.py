@@ -280,3 +280,16 @@ def test_propensities_and_intervals_are_the_same(spark, log_file, method):
             curves.append(estimator(method).estimate_pieces(pieces, seed=3))
     same_curve(*curves)
     assert np.isfinite(curves[0].low).any()
+
+
+def test_ids_of_a_csv_file_stay_as_they_are_written(spark, tmp_path):
+    """007 is not 7; what is written as integers are is whole numbers."""
+    rows = [f"{q},{s},0{d},{d},{int(d == 1)}" for q in (7, 8) for s in (1, 2) for d in (1, 2)]
+    path = tmp_path / "log.csv"
+    path.write_text("query_id,session_id,doc_id,position,click\n" + "\n".join(rows) + "\n")
+    found = []
+    for engine in (LocalEngine(), spark):
+        with engine.open_log(path, mapping=LogMapping()) as source:
+            found.append(sorted(source.rows("query_id, session_id, doc_id", limit=99)))
+    assert found[0] == found[1]
+    assert found[1][0] == (7, 1, "01")
