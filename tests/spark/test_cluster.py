@@ -21,7 +21,7 @@ from prsrank.propensity.estimators import estimator
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.spark.barrier import train_in_barrier
 from prsrank.spark.session import find_java, is_trimmed, untrimmed
-from prsrank.spark.shard_rows import shard_of_rows
+from prsrank.spark.shards import shard_of_pieces
 from prsrank.spark.worker_sums import free_port
 
 pytestmark = pytest.mark.spark
@@ -145,7 +145,7 @@ def slow_load(recipe, marker: Path):
     from dataclasses import replace
 
     def load(batches):
-        shard = shard_of_rows(batches, recipe)
+        shard = shard_of_pieces(batches, recipe)
         seen = []
 
         def judge(scores):

@@ -1,6 +1,7 @@
 """Files as they are: null words, decimal commas and docs shown twice are read on Spark as they are here."""
 
 import numpy as np
+import pandas
 import pytest
 
 from prsrank.logs.duplicates import LEFT_OUT
@@ -51,7 +52,9 @@ def test_words_commas_and_duplicates(spark, written, form, said):
     log, lists = read_log(file, mapping=mapping)
     with spark.open_log(file, mapping=mapping) as source:
         findings = source.findings
-        events = spark.load(source, mapping=mapping).events.frame.toPandas()
+        pieces = spark.load(source, mapping=mapping).sessions
+        frames = pieces.total(lambda one: ((one.log.to_frame(), one.lists.to_frame()),))
+    events, docs = (pandas.concat(some) for some in zip(*frames, strict=True))
     with open_events(file, mapping=mapping) as source:
         assert findings == source.findings
     assert findings[LEFT_OUT] == 10
@@ -60,6 +63,6 @@ def test_words_commas_and_duplicates(spark, written, form, said):
     assert set(events[keys].astype({"click": int}).itertuples(index=False, name=None)) == set(
         expected.itertuples(index=False, name=None)
     )
-    x = events.drop_duplicates(["query_id", "doc_id"]).set_index(["query_id", "doc_id"])["x"]
+    x = docs.set_index(["query_id", "doc_id"])["x"]
     here = lists.to_frame().set_index(["query_id", "doc_id"])["x"]
     np.testing.assert_array_equal(x.reindex(here.index).to_numpy(np.float32), here)

@@ -9,12 +9,14 @@ from prsrank.errors import InputError
 from prsrank.fit.plan import Plan
 from prsrank.logs.features import keyed_table
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.tables import named_errors
 from prsrank.rankers.base import ranker_class
 from prsrank.spark.barrier import SparkFailure
-from prsrank.spark.checks import checked
+from prsrank.spark.checks import checked, warn_of_skew
 from prsrank.spark.events import SparkEvents, open_spark_log
 from prsrank.spark.log import SparkLog
-from prsrank.spark.pairs import doc_rows
+from prsrank.spark.placing import Size
+from prsrank.spark.rows import doc_rows, pieces_of_log
 from prsrank.spark.session import DYING, OwnSession, import_pyspark
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ class SparkEngine:
 
     def sessions(self, source: SparkEvents) -> "SparkPieces[ClickLog]":
         """Return the sessions of an open log, checked; they stay where they are."""
-        return SparkLog(self, checked(source), (), None).pieces
+        return self._log(checked(source), (), None).pieces
 
     def load(
         self,
@@ -151,9 +153,18 @@ class SparkEngine:
         else:
             # lists are those of the whole log: a part may show fewer of their docs
             docs = doc_rows(events.frame, events.features) if events.features else None
-            return SparkLog(self, events, events.features, docs)
-        docs = doc_rows(_like(frame, events), names)
-        return SparkLog(self, events, names, docs).covered()
+            return self._log(events, events.features, docs)
+        return self._log(events, names, doc_rows(_like(frame, events), names)).covered()
+
+    def _log(
+        self, events: SparkEvents, features: tuple[str, ...], docs: "DataFrame | None"
+    ) -> SparkLog:
+        """Return a log in pieces, and warn, once, of a query with too many rows."""
+        pieces = pieces_of_log(events, features, docs, self.kept)
+        with named_errors(events.name):
+            size = pieces.total(Size.of)
+        warn_of_skew(size.busiest, events.usable)
+        return SparkLog(self, events.name, features, pieces, size, "propensity" in events.types)
 
 
 def _frame_of(session: "SparkSession", data: "RankingDataset") -> "DataFrame":

@@ -1,6 +1,6 @@
 """Events of a log on Spark, which the SQL that is written for DuckDB runs over too."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -44,7 +44,7 @@ class SparkEvents(EventSource):
         contexts: the columns with one value per session.
         features: the columns that are features.
         findings: what was noticed while opening (UBI only).
-        checked: whether the rows are known to be usable.
+        usable: how many rows there are, once they are known to be usable; 0 before.
         types: DuckDB's names for the types of the columns.
     """
 
@@ -53,7 +53,7 @@ class SparkEvents(EventSource):
     contexts: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     findings: Mapping[str, int] = field(default_factory=dict)
-    checked: bool = False
+    usable: int = 0
     types: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -103,14 +103,14 @@ class SparkEvents(EventSource):
         """Open files beside the log; Spark looks at all rows before it types a column."""
         files = [str(file) for file in (path if isinstance(path, (list, tuple)) else [path])]
         with named_errors(str(path)):
-            frame = read_table(self.session, files)
+            frame = read_table(self.session, files, ids)
         return replace(
-            self, frame=frame, name=str(path), contexts=(), features=(), findings={}, checked=False
+            self, frame=frame, name=str(path), contexts=(), features=(), findings={}, usable=0
         )
 
     def _of(self, sql: str) -> Self:
         with spark_errors(self.name):
-            return replace(self, frame=self._run(sql))
+            return replace(self, frame=self._run(sql), usable=0)
 
     def _run(self, sql: str) -> "DataFrame":
         self.frame.createOrReplaceTempView(EVENTS)
@@ -185,7 +185,7 @@ def open_spark_log(session: "SparkSession", log: Any, mapping: LogMapping) -> Sp
         return _through_driver(session, log, mapping)
     files = [str(one) for one in (log if several else [log])]
     with named_errors(name):
-        table = read_table(session, files)
+        table = read_table(session, files, mapping.ids)
         if not mapping.contexts:
             mapping = replace(mapping, contexts=_stored_contexts(files[0]))
         return spark_events(table, mapping, name=name)
@@ -214,8 +214,16 @@ def _stored_contexts(path: str) -> tuple[str, ...]:
         return stored_contexts(connection, file)
 
 
-def read_table(session: "SparkSession", files: Sequence[str]) -> "DataFrame":
-    """Read files of one kind as a DataFrame; InputError if Spark cannot."""
+def read_table(
+    session: "SparkSession", files: Sequence[str], ids: Sequence[str] = ()
+) -> "DataFrame":
+    """Read files of one kind as a DataFrame; InputError if Spark cannot.
+
+    Args:
+        session: Spark's.
+        files: where they are.
+        ids: columns that hold ids: of a CSV file text, unless they are integers throughout.
+    """
     from pyspark.errors import PySparkException
 
     kind = next((k for k, ends in ENDINGS.items() if files[0].lower().endswith(ends)), "Parquet")
@@ -224,9 +232,35 @@ def read_table(session: "SparkSession", files: Sequence[str]) -> "DataFrame":
         if kind == "CSV":
             options |= {"header": "true", "inferSchema": "true"}
             options["sep"] = _separator(session, files)
-        return session.read.format(_READERS[kind]).options(**options).load(list(files))
+        reader = session.read.format(_READERS[kind]).options(**options)
+        table = reader.load(list(files))
+        kinds = table.schema if kind != "CSV" else _with_text_ids(table, reader, files, ids)
+        return table if kinds == table.schema else reader.schema(kinds).load(list(files))
     except PySparkException as error:
         raise InputError(f"cannot be read: {first_line(error)}") from error
+
+
+def _with_text_ids(
+    table: "DataFrame", reader: Any, files: Sequence[str], ids: Sequence[str]
+) -> Any:
+    """Return a schema by which ids that are not written as integers are stay text: 007 is not 7."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    def with_text(names: Set[str]) -> StructType:
+        kinds = [StructField(f.name, StringType()) if f.name in names else f for f in table.schema]
+        return StructType(kinds)
+
+    doubtful = [f.name for f in table.schema if f.name in ids and f.dataType != StringType()]
+    if not doubtful:
+        return table.schema
+    text = reader.schema(with_text(set(doubtful))).load(list(files))
+    names = [F.col(f"`{name}`") for name in doubtful]
+    whole = [F.coalesce(n.try_cast("bigint").cast("string") == n, F.lit(False)) for n in names]
+    found = text.agg(*(F.min(F.when(n.isNotNull(), w)) for n, w in zip(names, whole, strict=True)))
+    return with_text(
+        {n for n, all_whole in zip(doubtful, found.first(), strict=True) if not all_whole}
+    )
 
 
 def _separator(session: "SparkSession", files: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
 """A log on Spark, with the docs that it shows: what a fit does with it."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,96 +19,83 @@ from prsrank.evaluation.log_evaluation import (
     evaluation_of,
 )
 from prsrank.fit.engine import METRIC, Trained, Weighed
-from prsrank.fit.parts import (
-    HALF,
-    HELD_OUT,
-    PARTS,
-    RANDOMISED,
-    TRAIN,
-    VALIDATION,
-    LogParts,
-    Split,
-)
+from prsrank.fit.parts import HALF, HELD_OUT, PARTS, RANDOMISED, VALIDATION, LogParts, Split
+from prsrank.fit.parts import TRAIN as TRAINING
 from prsrank.logs.click_log import ClickLog, Context
+from prsrank.logs.coverage import covered_sessions
+from prsrank.logs.held_out import SessionMarks
 from prsrank.logs.pieces import Extent, Sums
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.propensity.sampled_clicks import SampledClicks
 from prsrank.rankers.base import Ranker, ranker_class
 from prsrank.spark.barrier import stage_errors, train_in_barrier
-from prsrank.spark.events import SparkEvents
 from prsrank.spark.linear_sums import fit_linear
-from prsrank.spark.pairs import counted_pairs, judged_rows, log_rows, worker_of
-from prsrank.spark.parts import DROPPED, PART, extents, with_parts
-from prsrank.spark.pieces import SparkPieces, click_log_of
-from prsrank.spark.shard import Shard
-from prsrank.spark.shard_rows import Judged, Recipe, judged_of_rows, shard_of_rows
-from prsrank.types import Floats
+from prsrank.spark.parts import Limits, find_limits
+from prsrank.spark.pieces import SparkPieces
+from prsrank.spark.placing import Sessions, Size
+from prsrank.spark.rows import partition_keys
+from prsrank.spark.shards import (
+    HEAVY,
+    JUDGED,
+    SHARDED,
+    TRAIN,
+    Placing,
+    Recipe,
+    heavy_lists,
+    shard_of_pieces,
+    sharded,
+)
+from prsrank.types import Floats, Marks
 from prsrank.weighting import Weighting, find_weighting
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from prsrank.data.dataset import RankingDataset
     from prsrank.spark.engine import SparkEngine
 
-# Bytes of features and events that a task without a barrier holds at once, about.
-_PARTITION = 64 << 20
-# About as many bytes has an event that a task makes a log of.
-_EVENT = 64
-
-_EMPTY = Extent(0, 0, 0, 0)
+_DROPPED = "dropped"
 
 
 @dataclass(frozen=True, eq=False)
 class SparkLog:
-    """Events on Spark and the docs of their lists; see `prsrank.fit.engine.EngineLog`.
+    """Sessions on Spark and the lists of their docs; see `prsrank.fit.engine.EngineLog`.
 
     Attributes:
         engine: whose session it is.
-        events: the events, checked.
+        name: what messages call the log.
         features: names of the features.
-        docs: docs with features, as `doc_rows` gives them; None: there are no features.
+        sessions: pieces of the log, each with its lists.
+        size: how large it is.
+        has_propensities: whether the log has propensities of its own.
         left_out: sessions that show docs without features.
-        known: how large the log is, if it was counted.
     """
 
     engine: "SparkEngine"
-    events: SparkEvents
+    name: str
     features: tuple[str, ...]
-    docs: "DataFrame | None"
+    sessions: SparkPieces[Sessions]
+    size: Size
+    has_propensities: bool = False
     left_out: int = 0
-    known: Extent | None = field(default=None, repr=False)
 
     @property
     def posterior(self) -> None:
         """Nothing: workers keep their own."""
 
     @property
-    def has_propensities(self) -> bool:
-        """Whether the log has propensities of its own."""
-        return "propensity" in self.events.types
-
-    @property
     def pieces(self) -> SparkPieces[ClickLog]:
         """The sessions, in pieces without a common query."""
-        frame, kinds = self.events.frame, {"position": "int", "click": "int"}
-        names = ["query_id", "session_id", "doc_id", "position", "click"]
-        names += [name for name in ("randomised",) if name in frame.columns]
-        rows = frame.select(*(frame[n].cast(kinds[n]).alias(n) if n in kinds else n for n in names))
-        placed = rows.repartition(self._partitions(0), "query_id")
-        ordered = placed.sortWithinPartitions("query_id", "session_id", "position")
-        return SparkPieces(ordered, click_log_of, self.engine.kept)
+        return self.sessions.select(_log_of)
 
     def extent(self) -> Extent:
         """Return how many sessions, queries, clicks and positions there are."""
-        if self.known is not None:
-            return self.known
-        return next(iter(extents(self.events.frame, self.events).values()), _EMPTY)
+        return self.size.extent
 
     def counted(self, docs: int) -> SampledClicks:
         """Return about so many docs, whole lists of them, with the counts of their clicks."""
-        share = docs / max(self._docs().count(), 1)
-        return self._judged(()).total(lambda one: SampledClicks.of(one.log, one.lists, share))
+        share = docs / max(self.size.docs, 1)
+        return self.sessions.total(lambda one: SampledClicks.of(one.log, one.lists, share))
 
     def in_memory(self) -> None:
         """Return nothing: the log stays where it is."""
@@ -118,50 +105,33 @@ class SparkLog:
 
     def covered(self) -> "SparkLog":
         """Return the sessions all of whose docs have features."""
-        assert self.docs is not None  # noqa: S101
-        keys = ["query_id", "session_id"]
-        known = self.docs.select("query_id", self.docs["doc"].alias("doc_id"))
-        frame = self.events.frame
-        bare = frame.join(known, on=["query_id", "doc_id"], how="left_anti")
-        first = bare.select("query_id", "doc_id").head(1)
-        if not first:
+        if not self.size.bare:
             return self
-        kept = frame.join(bare.select(*keys).distinct(), on=keys, how="left_anti")
-        if not kept.head(1):
-            query, doc = first[0]
-            raise InputError(f"doc {doc} of query {query} is in the log but not in the data set")
-        left_out = bare.select(*keys).distinct().count()
-        return replace(self, events=replace(self.events, frame=kept), left_out=left_out)
+        if self.size.bare == self.size.extent.sessions:
+            self.sessions.total(_name_missing)
+        kept = self.sessions.select(lambda one: one.select(covered_sessions(one.log, one.lists)))
+        return replace(self, sessions=kept, size=kept.total(Size.of), left_out=self.size.bare)
 
     def split(self, how: Split) -> LogParts:
         """Split the log into parts without a common query; rows stay where they are."""
-        frame = with_parts(self.events, how)
-        counted = extents(frame, self.events, PART, HALF)
-        halves = None
-        if how.way == RANDOMISED:
-            halves = tuple(
-                self._where(
-                    frame, f"{PART} = '{HELD_OUT}' AND `{HALF}` = '{half}'",
-                    counted.get((HELD_OUT, half), _EMPTY),
-                )
-                for half in "12"
-            )  # fmt: skip
-        sizes = {
-            part: sum((counted.get((part, half), _EMPTY) for half in "12"), _EMPTY)
-            for part in (*PARTS, DROPPED)
+        limits = find_limits(self.pieces, how)
+        chosen = {name: partial(_marked, limits, name) for name in (*PARTS, "", _DROPPED, "1", "2")}
+        sizes = self.sessions.total(
+            lambda one: Sums(Size.of(mark(one)) for mark in chosen.values())
+        )
+        parts = {
+            name: replace(self, sessions=self.sessions.select(mark), size=size)
+            for (name, mark), size in zip(chosen.items(), sizes, strict=True)
         }
-        parts = {part: self._where(frame, f"{PART} = '{part}'", sizes[part]) for part in PARTS}
         return LogParts(
-            parts[TRAIN],
+            parts[TRAINING],
             parts[VALIDATION],
             parts[HELD_OUT],
-            self._where(
-                frame, f"{PART} IN ('{TRAIN}', '{VALIDATION}')", sizes[TRAIN] + sizes[VALIDATION]
-            ),
+            parts[""],
             how.way,
-            {part: sizes[part] for part in PARTS},
-            sizes[DROPPED].sessions,
-            halves,  # type: ignore[arg-type]
+            {part: parts[part].extent() for part in PARTS},
+            parts[_DROPPED].extent().sessions,
+            (parts["1"], parts["2"]) if how.way == RANDOMISED else None,
         )
 
     def can_train(self, ranker: Ranker) -> bool:
@@ -183,13 +153,13 @@ class SparkLog:
         if not self.can_train(rankers[0]):
             takes = f" on {rankers[0].takes}" if kind else ""
             raise InputError(f"Spark does not train {rankers[0].name}{takes}")
-        recipe, rows = self._shards(rankers[0], how, validation if kind == "trees" else None)
         if self._at_once(rankers[0], how):
+            recipe, rows = self._shards(rankers[0], how, validation if kind == "trees" else None)
             self._train_at_once(rankers, rows, recipe)
         else:
-            pieces = SparkPieces(rows, partial(shard_of_rows, recipe=recipe), self.engine.kept)
+            recipe = self._recipe(rankers[0], how)
             with stage_errors("training"):
-                fit_linear(rankers, pieces.map(_itself), recipe.feature_names)  # type: ignore[arg-type]
+                fit_linear(rankers, self.sessions.map(recipe.shard), recipe.feature_names)  # type: ignore[arg-type]
         if kind == "trees":
             values = [ranker.best_value_ for ranker in rankers]  # type: ignore[attr-defined]
             return Trained(tuple(float("nan") if one is None else one for one in values))
@@ -233,8 +203,8 @@ class SparkLog:
         threads = self.engine.task_cores
         saved = {name: one and _saved(one, threads) for name, one in rankers.items()}
 
-        def sums(judged: Judged) -> Sums:
-            log = judged.log if context is None else _with_halves(judged.log)
+        def sums(judged: Sessions) -> Sums:
+            log = judged.log if context is None else _both_halves(judged.log)
             scores, lists = _scores(saved, judged.lists), judged.lists
             found = [
                 sum_clicks(
@@ -255,46 +225,48 @@ class SparkLog:
                 )  # fmt: skip
             return Sums(found)
 
-        return self._judged(() if context is None else (context,)).total(sums)
-
-    def _judged(self, contexts: tuple[str, ...]) -> SparkPieces[Judged]:
-        """Return the sessions with their lists, in pieces."""
-        names = self.features
-        rows = judged_rows(self.events, self._docs(), contexts)
-        placed = rows.repartition(self._partitions(len(names)), "query_id")
-        ordered = placed.sortWithinPartitions("query_id", "kind", "doc", "session_id")
-        return SparkPieces(
-            ordered, lambda batches: judged_of_rows(batches, names, contexts), self.engine.kept
-        )
+        return self.sessions.total(sums)
 
     def _shards(
         self, ranker: Ranker, how: Weighed, validation: "SparkLog | None"
     ) -> tuple[Recipe, "DataFrame"]:
-        """Return what a task makes a shard by, and the rows of each worker in its partition."""
-        chosen, options = _checked_weighting(how), dict(ranker.pair_options)
-        counted = counted_pairs(self.events, how.curve, chosen, normalise=options.get("normalise"))
-        recipe = Recipe(
+        """Return what a task makes a shard by, and the pieces of each worker in its partition."""
+        recipe = replace(self._recipe(ranker, how), judges=validation is not None)
+        workers = self.engine.workers
+        placing, keys = self._placing(workers), partition_keys(self.engine.session, workers)
+        rows = self.sessions.made(
+            lambda number, one: sharded(number, one, TRAIN, placing, keys), SHARDED
+        )
+        if validation is not None:
+            judged = validation.sessions.made(
+                lambda number, one: sharded(number, one, JUDGED, placing, keys), SHARDED
+            )
+            rows = rows.unionByName(judged)
+        return recipe, rows.repartition(workers, "key")
+
+    def _recipe(self, ranker: Ranker, how: Weighed) -> Recipe:
+        chosen = _checked_weighting(how)
+        if not self.features:
+            raise InputError(f"{self.name}: no features: name columns of the log or a table")
+        if chosen.needs_propensities and how.curve is None and not self.has_propensities:
+            raise InputError(f"weighting {chosen.name} needs propensities; the log has none")
+        return Recipe(
             feature_names=self.features,
-            propensities=counted.curve,
+            propensities=how.curve,
             weighting=chosen,
             prior=ranker.prior,
-            pair_options=options,
-            judges=validation is not None,
-            judging=how.curve,
+            pair_options=dict(ranker.pair_options),
             tau=how.tau,
             threads=self.engine.task_cores,
         )
-        docs = self._docs()
-        judged = None
-        if validation is not None:
-            judged = judged_rows(validation.events, validation._docs())
-        rows = log_rows(docs, counted.frame, judged)
-        if self._at_once(ranker, how):
-            workers = self.engine.workers
-            placed = self._placed(rows, worker_of(docs, workers), workers)
-        else:
-            placed = rows.repartition(self._partitions(len(self.features)), "query_id")
-        return recipe, placed.sortWithinPartitions("query_id", "kind", "doc")
+
+    def _placing(self, workers: int) -> Placing:
+        """Place lists on workers; those too long for chance one by one."""
+        share = HEAVY * self.size.docs / workers
+        if workers == 1 or self.size.longest <= share:
+            return Placing(workers)
+        heavy = self.sessions.total(lambda one: heavy_lists(one, share))
+        return Placing.of(heavy, self.size.docs, workers)
 
     def _at_once(self, ranker: Ranker, how: Weighed) -> bool:
         """Tell whether training takes all workers at the same time, as trees do."""
@@ -306,7 +278,7 @@ class SparkLog:
             parameters["threads"] = parameters["threads"] or self.engine.task_cores
         models = train_in_barrier(
             rows,
-            partial(shard_of_rows, recipe=recipe),
+            partial(shard_of_pieces, recipe=recipe),
             settings,
             kind=kind,
             attempts=self.engine.attempts,
@@ -318,41 +290,33 @@ class SparkLog:
             learned = {"feature_names": recipe.feature_names, "history": model.history}
             ranker._restore(learned, {"model.txt": model.text.encode()})
 
-    def _docs(self) -> "DataFrame":
-        """Return the docs of the lists of the log's queries."""
-        if self.docs is None:
-            raise InputError(f"{self.events.name}: no features: name columns of the log or a table")
-        queries = self.events.frame.select("query_id").distinct()
-        return self.docs.join(queries, on="query_id", how="left_semi")
 
-    def _where(self, frame: "DataFrame", condition: str, known: Extent) -> "SparkLog":
-        events = replace(self.events, frame=frame.where(condition))
-        return replace(self, events=events, known=known)
+def _log_of(one: Sessions) -> ClickLog:
+    return one.log
 
-    def _partitions(self, features: int) -> int:
-        """Return how many partitions tasks without a barrier take the log in."""
-        frame = self.events.frame
-        size = frame.count() * _EVENT
-        if features:
-            size += frame.select("query_id", "doc_id").distinct().count() * features * 4
-        return max(self.engine.workers, -(-size // _PARTITION))
 
-    def _placed(self, rows: "DataFrame", worker: "Column", workers: int) -> "DataFrame":
-        """Put the rows of worker n into partition n."""
-        from pyspark.sql import functions as F
+def _name_missing(one: Sessions) -> int:
+    """Raise an InputError that names a query or doc without features."""
+    one.log.doc_rows(one.lists)
+    return 0
 
-        # a partition is the hash of its key: find a key for each
-        keys = self.engine.session.range(64 * workers).select(
-            F.col("id").cast("int").alias("key"),
-            F.expr(f"pmod(hash(cast(id AS int)), {workers})").alias("part"),
-        )
-        known = {
-            row.part: row.key
-            for row in keys.groupBy("part").agg(F.min("key").alias("key")).collect()
-        }
-        chosen = F.array(*(F.lit(known[part]).cast("int") for part in range(workers)))
-        key = F.element_at(chosen, worker + 1)
-        return rows.withColumn("key", key).repartition(workers, "key").drop("key")
+
+def _marked(limits: Limits, part: str, one: Sessions) -> Sessions | None:
+    """Return the sessions of a part: one of PARTS, "" to learn from, a half, or dropped."""
+    log, marks = one.log, limits.marks(one.log)
+    held, learning = marks.held_out(log), marks.learning(log)
+    chosen: Mapping[str, Callable[[], Marks]] = {
+        TRAINING: lambda: learning & ~marks.validation(log),
+        VALIDATION: lambda: learning & marks.validation(log),
+        HELD_OUT: lambda: held,
+        "": lambda: learning,
+        _DROPPED: lambda: ~held & ~learning,
+        "1": lambda: held & marks.first_half(log),
+        "2": lambda: held & ~marks.first_half(log),
+    }
+    if part == HELD_OUT and limits.how.way == RANDOMISED:
+        one = replace(one, log=_with_halves(log, marks))
+    return one.select(chosen[part]())
 
 
 def _checked_weighting(how: Weighed) -> Weighting:
@@ -365,11 +329,6 @@ def _checked_weighting(how: Weighed) -> Weighting:
     if chosen.parameters.get("temper"):
         raise InputError("on Spark no curve is tempered: give the curve that it should be")
     return chosen
-
-
-def _itself(shard: Shard) -> Shard:
-    """Return a shard as it is, to be kept: its click functions do not travel, nor are there any."""
-    return shard
 
 
 def _saved(ranker: Ranker, threads: int) -> tuple[str, dict[str, Any], Any]:
@@ -390,8 +349,14 @@ def _scores(saved: Mapping[str, Any], lists: "RankingDataset") -> dict[str, Floa
     return scores
 
 
-def _with_halves(log: ClickLog) -> ClickLog:
+def _with_halves(log: ClickLog, marks: SessionMarks) -> ClickLog:
+    """Return a log with the half of each session's query as a context."""
+    codes = (~marks.first_half(log)).astype(np.int32)
+    return replace(log, contexts={**log.contexts, HALF: Context(("1", "2"), codes)})
+
+
+def _both_halves(log: ClickLog) -> ClickLog:
     """Return a log whose context HALF has both its values, though a task may see one only."""
     context = log.contexts[HALF]
     codes = np.array([int(value) - 1 for value in context.values], np.int32)[context.codes]
-    return replace(log, contexts={HALF: Context(("1", "2"), codes)})
+    return replace(log, contexts={**log.contexts, HALF: Context(("1", "2"), codes)})

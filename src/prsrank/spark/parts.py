@@ -1,141 +1,103 @@
-"""Parts of a log on Spark: filters of the same rows, which stay where they are."""
+"""Parts of a log on Spark: limits by sums over its pieces, then marks on the sessions of each."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prsrank.errors import InputError
-from prsrank.fit.parts import (
-    BUCKETS,
-    HALF,
-    HELD_OUT,
-    QUERY,
-    RANDOMISED,
-    TIME,
-    TRAIN,
-    VALIDATION,
-    VALIDATION_SHARE,
-    Split,
-    bucket_limit,
-)
-from prsrank.logs.pieces import Extent
-from prsrank.logs.row_rules import click_sql, design_sql, time_sql
-from prsrank.spark.events import SparkEvents, spark_sql
-from prsrank.types import Longs
+from prsrank.fit.parts import BUCKETS, QUERY, TIME, VALIDATION_SHARE, Split, bucket_limit
+from prsrank.logs.click_log import ClickLog
+from prsrank.logs.held_out import SessionMarks
+from prsrank.types import Longs, Marks
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from prsrank.spark.pieces import SparkPieces
 
-PART = "prsrank_part"
-DROPPED = "dropped"
-_BUCKET, _HELD, _SHARED = "prsrank_bucket", "prsrank_held", "prsrank_shared"
 # Bins of time that a cut is looked for in, again and again until one is a microsecond wide.
 _BINS = 10_000
 
 
-def with_parts(events: SparkEvents, how: Split) -> "DataFrame":
-    """Return events with their part (PART) and the half of their query (HALF)."""
-    from pyspark.sql import functions as F
-
-    bucket = (
-        f"cast(conv(left(md5(concat('{how.seed}:', cast(query_id AS string))), 8), 16, 10) "
-        f"AS bigint) % {BUCKETS}"
-    )
-    frame = events.frame.withColumn(_BUCKET, F.expr(bucket))
-    frame = _with_shared(_with_held_out(frame, events, how), how)
-    learning = frame.where(f"NOT {_HELD} AND NOT {_SHARED}")
-    histogram = _histogram(learning)
+def find_limits(pieces: "SparkPieces[ClickLog]", how: Split) -> "Limits":
+    """Find the limits of a split, which depend on the whole log."""
+    found = Limits(how)
+    if how.way == QUERY:
+        queries = pieces.total(lambda log: _histogram(how, log, np.ones(log.sessions, bool)))
+        found = Limits(how, held=bucket_limit(queries, how.share))
+        queries[: found.held] = 0
+    else:
+        if how.way == TIME:
+            found = Limits(how, cut=_time_cut(pieces, how.share))
+        queries = pieces.total(lambda log: _histogram(how, log, found.marks(log).learning(log)))
     # where nothing is left to learn from, the parts say so
-    limit = bucket_limit(histogram, VALIDATION_SHARE) if histogram.any() else 0
-    part = (
-        f"CASE WHEN {_HELD} THEN '{HELD_OUT}' WHEN {_SHARED} THEN '{DROPPED}' "
-        f"WHEN {_BUCKET} < {limit} THEN '{VALIDATION}' ELSE '{TRAIN}' END"
-    )
-    half = f"CASE WHEN {_BUCKET} % 2 = 0 THEN '1' ELSE '2' END"
-    marked = frame.withColumn(PART, F.expr(part)).withColumn(HALF, F.expr(half))
-    return marked.drop(_BUCKET, _HELD, _SHARED)
+    limit = bucket_limit(queries, VALIDATION_SHARE) if queries.any() else 0
+    return Limits(how, found.held, found.cut, limit)
 
 
-def extents(frame: "DataFrame", events: SparkEvents, *by: str) -> dict[tuple[str, ...], Extent]:
-    """Return how large each group of events is, by the values of columns."""
-    from pyspark.sql import functions as F
+@dataclass(frozen=True)
+class Limits:
+    """Which sessions are in which part, whatever piece they are in; see `SessionMarks`."""
 
-    rows = frame.groupBy(*by).agg(
-        F.count_distinct("query_id", "session_id"),
-        F.count_distinct("query_id"),
-        F.sum(
-            F.expr(spark_sql(f"SELECT {click_sql(events)}").removeprefix("SELECT ")).cast("long")
-        ),
-        F.max(F.col("position").cast("int")),
-    )
-    found = rows.collect()
-    return {
-        tuple(row[: len(by)]): Extent(*(int(value or 0) for value in row[len(by) :]))
-        for row in found
-    }
+    how: Split
+    held: int = 0
+    cut: int = 0
+    validation: int = 0
+
+    def marks(self, log: ClickLog) -> SessionMarks:
+        """Return the marks of a piece."""
+        buckets = self.how.buckets(log.query_ids)
+        return SessionMarks(
+            self.how, log.query_ids, buckets, False, self.held, self.cut, self.validation
+        )
 
 
-def _with_held_out(frame: "DataFrame", events: SparkEvents, how: Split) -> "DataFrame":
-    from pyspark.sql import functions as F
-
-    if how.way == QUERY:
-        limit = bucket_limit(_histogram(frame), how.share)
-        return frame.withColumn(_HELD, F.col(_BUCKET) < limit)
-    if how.way == RANDOMISED:
-        design = spark_sql(f"SELECT {design_sql(events)} <> ''").removeprefix("SELECT ")
-        return frame.withColumn(_HELD, F.expr(design))
-    assert how.way == TIME  # noqa: S101
-    if "timestamp" not in events.types:
-        raise InputError("the log has no timestamps to split by")
-    time = spark_sql(f"SELECT {time_sql(events)}").removeprefix("SELECT ")
-    sessions = frame.groupBy("query_id", "session_id").agg(F.min(F.expr(time)).alias("begin"))
-    cut = _time_cut(sessions, how.share)
-    late = sessions.where(F.col("begin") >= cut).select("query_id", "session_id")
-    marked = late.withColumn(_HELD, F.lit(True))
-    joined = frame.join(marked, on=["query_id", "session_id"], how="left")
-    return joined.withColumn(_HELD, F.coalesce(_HELD, F.lit(False)))
+def _histogram(how: Split, log: ClickLog, sessions: Marks) -> Longs:
+    """Count the queries of some sessions by bucket."""
+    used = np.unique(log.ranking_query[log.session_ranking[sessions]])
+    return np.bincount(how.buckets(log.query_ids[used]), minlength=BUCKETS)
 
 
-def _with_shared(frame: "DataFrame", how: Split) -> "DataFrame":
-    """Mark events of queries that have sessions to judge by."""
-    from pyspark.sql import functions as F
+@dataclass(frozen=True)
+class _Span:
+    """First and last time of sessions, and how many they are."""
 
-    if how.way == QUERY:
-        return frame.withColumn(_SHARED, F.col(_HELD))
-    queries = frame.where(_HELD).select("query_id").distinct().withColumn(_SHARED, F.lit(True))
-    joined = frame.join(queries, on="query_id", how="left")
-    return joined.withColumn(_SHARED, F.coalesce(_SHARED, F.lit(False)))
+    first: int
+    last: int
+    count: int
 
-
-def _histogram(frame: "DataFrame") -> Longs:
-    """Count the queries of each bucket."""
-    found = frame.select("query_id", _BUCKET).distinct().groupBy(_BUCKET).count().collect()
-    histogram = np.zeros(BUCKETS, np.int64)
-    for bucket, count in found:
-        histogram[bucket] = count
-    return histogram
+    def __add__(self, other: "_Span") -> "_Span":
+        return _Span(
+            min(self.first, other.first), max(self.last, other.last), self.count + other.count
+        )
 
 
-def _time_cut(sessions: "DataFrame", share: float) -> int:
+def _time_cut(pieces: "SparkPieces[ClickLog]", share: float) -> int:
     """Return the time from which on the latest share of the sessions begins.
 
     That of the session at index (1 - share) n in the order of time, found by counts in bins:
     no sort of all sessions, and no more than _BINS numbers come to the driver at once.
     """
-    from pyspark.sql import functions as F
-
-    first, last, count = sessions.agg(F.min("begin"), F.max("begin"), F.count("*")).collect()[0]
-    index, low, width = min(round((1 - share) * count), count - 1), first, last - first + 1
+    span = pieces.total(lambda log: _Span(*_ends(log)))
+    index = min(round((1 - share) * span.count), span.count - 1)
+    low, width = span.first, span.last - span.first + 1
     while width > 1:
         step = -(-width // _BINS)
-        bins = sessions.where(F.col("begin").between(low, low + width - 1)).groupBy(
-            F.floor((F.col("begin") - low) / step).alias("bin")
-        )
-        for number, inside in sorted(bins.count().collect()):
-            if index < inside:
-                low, width = low + number * step, step
-                break
-            index -= inside
-    if low == first:
+        counts = pieces.total(lambda log, low=low, step=step: _bins(log, low, step))  # type: ignore[misc]
+        chosen = int(np.searchsorted(np.cumsum(counts), index, side="right"))
+        index -= int(counts[:chosen].sum())
+        low, width = low + chosen * step, step
+    if low == span.first:
         raise InputError(f"a split at {np.datetime64(low, 'us')} leaves one part without sessions")
-    return int(low)
+    return low
+
+
+def _ends(log: ClickLog) -> tuple[int, int, int]:
+    if log.session_times is None:
+        raise InputError("the log has no timestamps to split by")
+    return int(log.session_times.min()), int(log.session_times.max()), log.sessions
+
+
+def _bins(log: ClickLog, low: int, step: int) -> Longs:
+    assert log.session_times is not None  # noqa: S101
+    number = (log.session_times - low) // step
+    return np.bincount(number[(number >= 0) & (number < _BINS)], minlength=_BINS)

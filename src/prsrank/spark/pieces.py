@@ -3,11 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from prsrank.errors import InputError
-from prsrank.logs.click_log import ClickLog
-from prsrank.logs.events import from_frame
 from prsrank.logs.pieces import Pieces
 from prsrank.spark.barrier import stage_errors
 
@@ -19,88 +16,145 @@ T = TypeVar("T")
 U = TypeVar("U")
 Batches = Iterator["pyarrow.RecordBatch"]
 
+PACKED = "number int, part int, piece binary"
+# Bytes of a piece in one row: Arrow and Java count those of a value in 32 bits.
+_PART = 64 << 20
+# So many sums of pieces come to the driver as they are; more are added up on the workers first.
+_AT_ONCE = 32
+
 
 class SparkPieces(Pieces[T]):
     """Pieces that the workers hold; nothing but sums of them comes to the driver.
 
+    Sums are made in the order of the pieces, so that they do not depend on which task ends first.
+
     Args:
         rows: whole queries in each partition.
-        load: makes a piece of a partition's rows, which are some.
+        count: how many partitions there are.
+        load: makes a piece of a partition's rows, which are some; None: it holds nothing.
         kept: is told of every DataFrame that stays on the workers until it is unpersisted.
     """
 
     def __init__(
-        self, rows: "DataFrame", load: Callable[[Batches], T], kept: list["DataFrame"]
+        self,
+        rows: "DataFrame",
+        count: int,
+        load: Callable[[Batches], T | None],
+        kept: list["DataFrame"],
     ) -> None:
-        self._rows, self._load, self._kept = rows, load, kept
+        self._rows, self.count, self._load, self._kept = rows, count, load, kept
 
     def map(self, function: Callable[[T], U]) -> "SparkPieces[U]":
         """Return what a function makes of each piece; it is made once and stays there."""
         from pyspark import StorageLevel
 
-        made = self._made(function).persist(StorageLevel.MEMORY_AND_DISK)
-        self._kept.append(made)
-        return SparkPieces(made, _unpacked, self._kept)
+        made = self.made(lambda number, piece: parts_of(number, function(piece)), PACKED)
+        self._kept.append(made.persist(StorageLevel.MEMORY_AND_DISK))
+        return SparkPieces(made, self.count, _piece_of_parts, self._kept)
+
+    def select(self, change: Callable[[T], U | None]) -> "SparkPieces[U]":
+        """Return what a change leaves of each piece, made anew each time; None: nothing."""
+        return SparkPieces(self._rows, self.count, _Changed(self._load, change), self._kept)
 
     def total(self, function: Callable[[T], U]) -> U:
-        """Add up what a function makes of each piece, on the workers as far as it goes."""
-        packed = self._made(function).rdd.map(lambda row: bytes(row[0]))
+        """Add up what a function makes of each piece, on the workers where pieces are many."""
+        from pyspark.sql import functions as F
+
+        rows = self.made(lambda number, piece: parts_of(number, function(piece)), PACKED)
         with stage_errors("counting"):
-            sums = packed.mapPartitions(_summed)
-            found = sums.treeReduce(lambda one, other: _pack(_load(one) + _load(other)))
-        result: U = _load(found)
+            if self.count > _AT_ONCE:
+                width = max(_AT_ONCE, round(self.count**0.5))
+                groups = rows.repartition(F.expr(f"number div {width}"))
+                rows = groups.mapInArrow(lambda batches: _sums_of_groups(batches, width), PACKED)
+            found = [(row.number, row.part, row.piece) for row in rows.collect()]
+        result: U = reduce(add, (value for _, value in pieces_of(found)))
         return result
 
-    def _made(self, function: Callable[[T], Any]) -> "DataFrame":
+    def made(self, function: Callable[[int, T], Batches], schema: str) -> "DataFrame":
+        """Return the rows that a function makes of the number of each piece, and the piece."""
         load = self._load
 
         def task(batches: Batches) -> Batches:
-            import pyarrow as pa
+            from pyspark import TaskContext
 
+            context = TaskContext.get()
+            assert context is not None  # noqa: S101
             full = (batch for batch in batches if batch.num_rows)
             first = next(full, None)
-            if first is not None:
-                made = _pack(function(load(_with(first, full))))
-                yield pa.record_batch({"piece": pa.array([made], pa.binary())})
+            piece = None if first is None else load(_with(first, full))
+            if piece is not None:
+                yield from function(context.partitionId(), piece)
 
-        return self._rows.mapInArrow(task, "piece binary")
+        return self._rows.mapInArrow(task, schema)
 
 
-def _summed(packed: Iterable[bytes]) -> Iterator[bytes]:
-    values = [_load(one) for one in packed]
-    if values:
-        yield _pack(reduce(add, values))
+class _Changed(Generic[T, U]):
+    def __init__(
+        self, load: Callable[[Batches], T | None], change: Callable[[T], U | None]
+    ) -> None:
+        self.load, self.change = load, change
+
+    def __call__(self, batches: Batches) -> U | None:
+        piece = self.load(batches)
+        return None if piece is None else self.change(piece)
+
+
+def parts_of(number: int, value: Any) -> Batches:
+    """Return a value as rows of PACKED."""
+    import pyarrow as pa
+    from pyspark.serializers import CPickleSerializer
+
+    # as Spark itself sends results between its own processes
+    packed: bytes = CPickleSerializer().dumps(value)  # type: ignore[no-untyped-call]
+    for part, start in enumerate(range(0, len(packed), _PART)):
+        yield pa.record_batch(
+            {
+                "number": pa.array([number], pa.int32()),
+                "part": pa.array([part], pa.int32()),
+                "piece": pa.array([packed[start : start + _PART]], pa.binary()),
+            }
+        )
+
+
+def rows_of(batches: Iterable["pyarrow.RecordBatch"]) -> list[tuple[int, int, Any]]:
+    """Return the rows of PACKED that batches hold."""
+    return [
+        (number.as_py(), part.as_py(), piece.as_buffer())
+        for batch in batches
+        for number, part, piece in zip(
+            *(batch.column(name) for name in ("number", "part", "piece")), strict=True
+        )
+    ]
+
+
+def pieces_of(rows: Iterable[tuple[int, int, Any]]) -> Iterator[tuple[int, Any]]:
+    """Yield the number of each piece of rows of PACKED, and the piece, in their order."""
+    from pyspark.serializers import CPickleSerializer
+
+    parts: dict[int, list[Any]] = {}
+    for number, _, piece in sorted(rows, key=lambda row: row[:2]):
+        parts.setdefault(number, []).append(piece)
+    for number in list(parts):
+        held = parts.pop(number)  # and so frees it
+        packed = held[0] if len(held) == 1 else b"".join(held)
+        del held
+        yield number, CPickleSerializer().loads(packed)  # type: ignore[no-untyped-call]
+
+
+def _piece_of_parts(batches: Batches) -> Any:
+    ((_, piece),) = pieces_of(rows_of(batches))
+    return piece
+
+
+def _sums_of_groups(batches: Batches, width: int) -> Batches:
+    sums: dict[int, Any] = {}
+    for number, value in pieces_of(rows_of(batches)):
+        group = number // width
+        sums[group] = sums[group] + value if group in sums else value
+    for group, value in sums.items():
+        yield from parts_of(group, value)
 
 
 def _with(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield first
     yield from rest
-
-
-def _pack(value: Any) -> bytes:
-    """Return a value as Spark itself sends results between its own processes."""
-    from pyspark.serializers import CPickleSerializer
-
-    packed: bytes = CPickleSerializer().dumps(value)  # type: ignore[no-untyped-call]
-    return packed
-
-
-def _load(packed: bytes) -> Any:
-    from pyspark.serializers import CPickleSerializer
-
-    return CPickleSerializer().loads(packed)  # type: ignore[no-untyped-call]
-
-
-def _unpacked(batches: Batches) -> Any:
-    (packed,) = [value.as_py() for batch in batches for value in batch.column("piece")]
-    return _load(packed)
-
-
-def click_log_of(batches: Batches, contexts: tuple[str, ...] = ()) -> ClickLog:
-    """Make a click log of a partition's events."""
-    import pyarrow as pa
-
-    table = pa.Table.from_batches(list(batches))
-    if not table.num_rows:
-        raise InputError("a partition without events")
-    return from_frame(table, contexts=contexts, whole=False)
