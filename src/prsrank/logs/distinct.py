@@ -10,6 +10,7 @@ from prsrank.types import Floats, Ints, Longs
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 _FIRST_CAPACITY = 1024
+_MOST_AT_FIRST = 1 << 21
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -37,10 +38,22 @@ def _enlarged(hashes, firsts, key):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _capacity(one, two):  # type: ignore[no-untyped-def]
+    """Return room for as many pairs as there are changes: a table that grows is filled twice."""
+    changes, capacity = 1, _FIRST_CAPACITY
+    for row in range(1, len(one)):
+        changes += one[row] != one[row - 1] or two[row] != two[row - 1]
+    while capacity < changes and capacity < _MOST_AT_FIRST:
+        capacity *= 2
+    return capacity
+
+
+@njit(cache=True, nogil=True)
 def _code_pairs_kernel(one, two, codes):  # type: ignore[no-untyped-def]
-    hashes = np.empty(_FIRST_CAPACITY, np.uint64)
-    firsts = np.empty(_FIRST_CAPACITY, np.int64)
-    table = np.full(4 * _FIRST_CAPACITY, -1, np.int32)
+    capacity = _capacity(one, two)
+    hashes = np.empty(capacity, np.uint64)
+    firsts = np.empty(capacity, np.int64)
+    table = np.full(4 * capacity, -1, np.int32)
     count = 0
     for row in range(len(one)):
         # equal keys often stand together: no hash for the one before
@@ -227,6 +240,44 @@ def first_repeated_doc(offsets: Longs, docs: npt.NDArray) -> int:
     return int(_repeat_kernel(offsets, docs))
 
 
+@njit(cache=True, nogil=True)
+def _place(table, first, last, doc):  # type: ignore[no-untyped-def]
+    """Return where a doc is, or would be, among sorted docs."""
+    while first < last:
+        middle = (first + last) // 2
+        if table[middle] < doc:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@njit(cache=True, nogil=True)
+def _doc_table_kernel(starts, order, docs, offsets, table, index):  # type: ignore[no-untyped-def]
+    for query in range(len(starts) - 1):
+        rows = order[starts[query] : starts[query + 1]]
+        first = last = offsets[query]
+        if len(rows) > 256:
+            ordered, _ = sort_with_index(docs[rows])
+            for doc in ordered:
+                if last == first or table[last - 1] != doc:
+                    table[last] = doc
+                    last += 1
+        else:  # few docs, shown in several rankings: most are there already
+            for row in rows:
+                doc = docs[row]
+                place = _place(table, first, last, doc)
+                if place < last and table[place] == doc:
+                    continue
+                for after in range(last, place, -1):
+                    table[after] = table[after - 1]
+                table[place] = doc
+                last += 1
+        for row in rows:
+            index[row] = _place(table, first, last, docs[row])
+        offsets[query + 1] = last
+
+
 def doc_table(query: npt.NDArray, doc: npt.NDArray, queries: int) -> tuple[Longs, Longs, Ints]:
     """Make the table of distinct (query, doc) pairs, sorted by query, then doc.
 
@@ -242,13 +293,11 @@ def doc_table(query: npt.NDArray, doc: npt.NDArray, queries: int) -> tuple[Longs
     >>> doc_table(np.array([1, 0, 1]), np.array([8, 4, 6]), 2)
     (array([0, 1, 3]), array([4, 6, 8]), array([2, 0, 1], dtype=int32))
     """
-    codes, firsts = code_pairs(query, doc)
-    order = np.lexsort((doc[firsts], query[firsts]))
-    indices = np.empty(len(order), np.int32)
-    indices[order] = np.arange(len(order))
-    firsts = firsts[order]
-    offsets = np.searchsorted(query[firsts], np.arange(queries + 1)).astype(np.int64)
-    return offsets, doc[firsts], indices[codes]
+    starts, order = rows_by_group(query, queries)
+    offsets, table = np.zeros(queries + 1, np.int64), np.empty(len(doc), np.int64)
+    index = np.empty(len(doc), np.int32)
+    _doc_table_kernel(starts, order, np.ascontiguousarray(doc, np.int64), offsets, table, index)
+    return offsets, table[: offsets[-1]].copy(), index
 
 
 def _bits(values: npt.NDArray) -> npt.NDArray[np.uint64]:

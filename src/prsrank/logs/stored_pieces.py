@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from prsrank.logs.reading import BYTES_PER_EVENT, click_log
 from prsrank.logs.sources import LogSource
 from prsrank.logs.sql_text import quoted_name
 from prsrank.logs.tables import memory_limit
+from prsrank.threads import map_in_order, thread_count
 
 
 def read_in_pieces(
@@ -44,13 +46,15 @@ def read_in_pieces(
     check_rows(source)
     pieces = -(-rows * BYTES_PER_EVENT // (allowed // 4))
     stored = StoredLogs(folder / "pieces")
-    for piece in _cut(source, folder / "events", pieces, by_original):
-        stored.add(click_log(piece, whole=False))
+    parts = _cut(source, folder / "events", pieces, by_original)
+    # two at once are half of the memory
+    for log in map_in_order(partial(_read_piece, source), parts, threads=min(2, thread_count())):
+        stored.add(log)
     return LocalPieces(list(stored) if stored.bytes <= allowed // 8 else stored)
 
 
-def _cut(source: LogSource, folder: Path, pieces: int, by_original: bool) -> Iterator[LogSource]:
-    """Write the events to files by piece, then give piece after piece."""
+def _cut(source: LogSource, folder: Path, pieces: int, by_original: bool) -> list[Path]:
+    """Write the events to files, a folder for each piece."""
     kept = [quoted_name(name) for name in source.types if name not in source.features]
     query = ORIGINAL_QUERY if by_original else "query_id::VARCHAR"
     # all sessions of a query in one piece: whatever sums over queries needs no merge
@@ -58,17 +62,23 @@ def _cut(source: LogSource, folder: Path, pieces: int, by_original: bool) -> Ite
     with errors_in_one_line(source.name):
         rows = source.relation.project(", ".join((*kept, piece)))
         rows.write_parquet(str(folder), partition_by=["prsrank_piece"])
-        for part in sorted(folder.iterdir()):
-            relation = source.connection.read_parquet(str(part / "*.parquet"))
-            rows = relation.project(", ".join(kept))
-            yield LogSource(
-                rows,
-                source_of(rows).types,
-                source.name,
-                contexts=source.contexts,
-                connection=source.connection,
-            )
-            shutil.rmtree(part)
+    return sorted(folder.iterdir())
+
+
+def _read_piece(source: LogSource, part: Path) -> ClickLog:
+    """Make a log of the events in a folder, and remove them."""
+    with source.connection.cursor() as cursor, errors_in_one_line(source.name):
+        rows = cursor.read_parquet(str(part / "*.parquet"), hive_partitioning=False)
+        events = LogSource(
+            rows,
+            source_of(rows).types,
+            source.name,
+            contexts=source.contexts,
+            connection=cursor,
+        )
+        log = click_log(events, whole=False)
+    shutil.rmtree(part)
+    return log
 
 
 class StoredLogs:
