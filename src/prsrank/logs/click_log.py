@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from prsrank.logs.click_log_parts import Context as Context
 from prsrank.logs.click_log_parts import Time, same, select, split_by_time
 from prsrank.logs.split import QUERY, Split, bucket_limit
 from prsrank.notebook import Chart, Shown, frame_of
+from prsrank.ragged import ragged_rows
 from prsrank.types import Floats, IdArray, Ints, Longs
 
 LogOrFrame = Any
@@ -289,18 +291,29 @@ class ClickLog(Shown):
 
     def find_docs(self, dataset: RankingDataset) -> tuple[Longs, Longs]:
         """Return the list of each query in a data set, and the row of each doc; -1: not there."""
+        known = _FOUND.setdefault(self, WeakKeyDictionary())
+        if dataset not in known:  # every step of a fit asks for it
+            known[dataset] = self._find_docs(dataset)
+            for found in known[dataset]:
+                found.flags.writeable = False
+        return known[dataset]
+
+    def _find_docs(self, dataset: RankingDataset) -> tuple[Longs, Longs]:
         lists = _indices_of(self.query_ids, dataset.query_ids)
         list_of_doc = np.repeat(lists, np.diff(self.doc_offsets))
         if dataset.doc_ids is None and self.doc_ids.dtype.kind in "iu":
-            rows: npt.NDArray = self.doc_ids
-            known = (list_of_doc >= 0) & (rows >= 0) & (rows < dataset.list_lengths[list_of_doc])
-            return lists, np.where(known, dataset.offsets[list_of_doc] + rows, -1)
-        list_of_row = np.repeat(np.arange(dataset.lists), dataset.list_lengths)
-        ids, names = _same_kind(self.doc_ids, dataset.doc_names)
+            row: npt.NDArray = self.doc_ids
+            known = (list_of_doc >= 0) & (row >= 0) & (row < dataset.list_lengths[list_of_doc])
+            return lists, np.where(known, dataset.offsets[list_of_doc] + row, -1)
+        # of these queries only: a piece of a log has few of a data set's
+        listed = lists[lists >= 0]
+        there, offsets = ragged_rows(dataset.offsets, listed)
+        ids, names = _same_kind(self.doc_ids, dataset.doc_names[there])
         codes = np.unique(np.concatenate([ids, names]), return_inverse=True)[1].astype(np.int64)
         several = codes.max(initial=0) + 1
         keys = list_of_doc * several + codes[: len(ids)]  # below 0 where the query is not there
-        return lists, _indices_of(keys, list_of_row * several + codes[len(ids) :])
+        rows = _indices_of(keys, np.repeat(listed, np.diff(offsets)) * several + codes[len(ids) :])
+        return lists, np.append(there, -1)[rows]
 
 
 def as_click_log(log: LogOrFrame) -> ClickLog:
@@ -333,6 +346,11 @@ def _count_kernel(ranking, session_clicks, clicks, offsets, sessions, clicked): 
         for _ in range(session_clicks[session]):
             clicked[first + clicks[click]] += 1
             click += 1
+
+
+_FOUND: WeakKeyDictionary[ClickLog, WeakKeyDictionary[RankingDataset, tuple[Longs, Longs]]]
+_FOUND = WeakKeyDictionary()
+"""The docs of logs in data sets; forgotten with either."""
 
 
 def _same_kind(one: IdArray, other: IdArray) -> tuple[IdArray, IdArray]:
