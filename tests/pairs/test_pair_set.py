@@ -4,6 +4,7 @@ import math
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog, Context
+from prsrank.losses import click_set_lambdas
 from prsrank.losses.click_set_lambdas import ClickSetObjective
 from prsrank.losses.lambdas import LambdaObjective, tie_order
 from prsrank.losses.logistic import logistic_loss
@@ -302,9 +304,31 @@ def test_lambdas_of_click_sets_equal_single_sessions(metric, rng, scale, sigma, 
     options = {"sigma": sigma, "truncation": truncation}
     raw = raw_lambdas(data, log, rule, scores, metric, **options)
     sets = ClickSets.from_log(log, data, CURVE, rule)
-    objective = ClickSetObjective(sets, metric=metric, **options)
-    assert_close(objective.exact(scores), raw, 1e-10)
-    assert_close(objective(scores), raw, 3e-6)
+    for steps in (0, 1e9):  # by click sets, and for MAP by sums over triples of docs
+        with patch.object(click_set_lambdas, "STEPS_PER_PAIR", steps):
+            objective = ClickSetObjective(sets, metric=metric, **options)
+        if metric == "mrr" or not steps:
+            assert objective._triples.values.size == 0
+        assert_close(objective.exact(scores), raw, 1e-10)
+        assert_close(objective(scores), raw, 3e-6)
+
+
+def test_where_sessions_are_many_no_click_set_is_gone_through():
+    for sessions in (300, 30_000):
+        rng = np.random.default_rng(3)
+        data, log = random_log(rng, lists=12, longest=12, sessions=sessions)
+        sets = ClickSets.from_log(log, data, CURVE).arrays
+        triples = ClickSetObjective(ClickSets.from_log(log, data, CURVE))._triples
+        lengths, used = np.diff(sets.slot_offsets), triples.starts >= 0
+        assert triples.values.size == (lengths[used] ** 3).sum()
+        # each triple holds its share of the sessions: i and k clicked, j not, over the clicks
+        clicks = np.diff(sets.set_offsets)
+        left_out = lengths[sets.set_showing] - clicks
+        share = (sets.set_counts * clicks * left_out)[used[sets.set_showing]].sum()
+        assert triples.values.sum() == pytest.approx(share)
+    some = lengths[sets.set_showing] > clicks
+    assert used[sets.set_showing[some]].all()
+    assert len(sets.set_counts) > 500
 
 
 def test_click_sets_fold_equal_sessions():

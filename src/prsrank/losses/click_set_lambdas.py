@@ -11,7 +11,24 @@ clicked at rank a and another doc at rank b:
   $C(a) / a - C(b) / b + H(b) - H(a)$.
 * MRR, with f and g the ranks of the first and second click: $1 / b - 1 / f$ if b < f;
   $1 / f - 1 / \min(b, g)$ if a = f < b; else 0.
+
+**Cost.** C and H are sums over the clicks k of a session, so the sum over the sessions of a showing
+of $|\Delta Z_{ij}|$ needs of them only, with $m_s$ the clicks of session s,
+$T_{ijk} = \sum_s [i, k \text{ clicked}, j \text{ not}] / m_s$:
+
+$$\sum_s |\Delta Z_{ij}| = \sum_k T_{ijk} \max(0, \min(1/k, 1/l) - 1/h) + [b < a]\, T_{iji} (1/b - 1/a)$$
+
+with k the rank of doc k, l and h the lesser and the greater of a and b. With T, MAP costs the
+cube of a showing's length, however many click sets there are; T is made where that is less.
+Sums over pairs of clicks would not do: sets of equal pair counts may differ in T.
+
+MRR has no such sum. Docs of rank above f are those that a session did not click: with b < f the sum
+over sessions counts those with i clicked and none of the top b ranks. Counts of "none of these
+docs" for every set of docs, which some ranking puts on top, give back how many sessions had each
+click set (by inclusion and exclusion). So whatever serves all rankings holds as much as the sets.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +43,15 @@ from prsrank.losses.lambdas import (
     tie_order,
     top_ranks,
 )
-from prsrank.losses.logistic import WIDEST_SPREAD, checked_scores, exponentials
+from prsrank.losses.logistic import FUSE, WIDEST_SPREAD, checked_scores, exponentials, plus
 from prsrank.pairs.click_sets import ClickSets, SetArrays
 from prsrank.threads import for_each_piece
-from prsrank.types import Bytes, Floats, Ints
+from prsrank.types import Bytes, Floats, Ints, Longs
 
 CHANGES = {"map": 0, "mrr": 1}
 _MAP = CHANGES["map"]
+STEPS_PER_PAIR = 8
+"""How many steps of T take as long as one pair of one click set."""
 
 
 class ClickSetObjective:
@@ -78,6 +97,7 @@ class ClickSetObjective:
         # an estimate of the work of each list, so that threads get equal pieces
         starts = self.sets.list_offsets
         self._work = (starts + self.sets.set_offsets[starts]) * 64
+        self._triples = _click_triples(self.sets, metric)
         self._gradient = np.zeros(sets.offsets[-1], np.float32)
         self._hessian = np.zeros(sets.offsets[-1], np.float32)
 
@@ -99,10 +119,72 @@ class ClickSetObjective:
         values = checked_scores(scores, len(gradient), self.sigma)
         how = self.sigma, self._metric, self._top, self._longest, self._ties
         for_each_piece(
-            lambda a, b: _click_set_kernel(a, b, self.sets, values, *how, gradient, hessian),
+            lambda a, b: _click_set_kernel(
+                a, b, self.sets, self._triples, values, *how, gradient, hessian
+            ),
             self._work,
             threads=self.threads,
         )
+
+
+class Triples(NamedTuple):
+    """T of showings: that of slots (i, j, k) is values[starts[showing] + (i n + j) n + k].
+
+    Attributes:
+        starts: of each showing; -1 where its click sets are gone through instead.
+        values: T.
+    """
+
+    starts: Longs
+    values: Floats
+
+
+def _click_triples(sets: SetArrays, metric: str) -> Triples:
+    """Return T of the showings for which it saves work: none for MRR."""
+    lengths = np.diff(sets.slot_offsets)
+    clicks = np.diff(sets.set_offsets)
+    pairs = np.zeros(len(lengths))
+    np.add.at(pairs, sets.set_showing, clicks * (lengths[sets.set_showing] - clicks) + 0.0)
+    cubes = lengths**3
+    # a step of the cube is a few operations on a vector, a pair one at a time
+    chosen = (cubes < STEPS_PER_PAIR * pairs) & (metric == "map")
+    ends = np.cumsum(np.where(chosen, cubes, 0))
+    starts = np.where(chosen, ends - cubes, -1)
+    triples = Triples(starts, np.zeros(int(ends[-1]) if len(ends) else 0))
+    _fill_triples(sets, triples)
+    return triples
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill_triples(sets: SetArrays, triples: Triples) -> None:
+    for t in range(len(sets.set_counts)):
+        start = triples.starts[sets.set_showing[t]]
+        if start < 0:
+            continue
+        slots = sets.set_slots[sets.set_offsets[t] : sets.set_offsets[t + 1]]
+        base = sets.slot_offsets[sets.set_showing[t]]
+        n = sets.slot_offsets[sets.set_showing[t] + 1] - base
+        share = sets.set_counts[t] / len(slots)
+        clicked = np.zeros(n, np.uint8)
+        clicked[slots] = 1
+        for i in slots:
+            for j in range(n):
+                if not clicked[j]:
+                    for k in slots:
+                        triples.values[start + (i * n + j) * n + k] += share
+
+
+class _List(NamedTuple):
+    """Scores of one list and its sums, as the loops over pairs take them."""
+
+    s: Floats
+    sigma: float
+    near: bool
+    e: Floats
+    ranks: Ints
+    top: int
+    pull: Floats
+    curve: Floats
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -110,6 +192,7 @@ def _click_set_kernel(
     first: int,
     last: int,
     sets: SetArrays,
+    triples: Triples,
     scores: Floats,
     sigma: float,
     metric: int,
@@ -119,7 +202,7 @@ def _click_set_kernel(
     gradient: npt.NDArray,
     hessian: npt.NDArray,
 ) -> None:
-    offsets, list_offsets, rows = sets.offsets, sets.list_offsets, sets.rows
+    offsets, list_offsets = sets.offsets, sets.list_offsets
     keys = np.empty(room_for_keys(longest))
     ranks, taken = np.empty(longest, np.int32), np.empty(longest, np.int32)
     clicked = np.zeros(longest, np.uint8)
@@ -134,44 +217,97 @@ def _click_set_kernel(
         curve[:] = 0
         rank_list(s, ties[begin:end], keys, taken, ranks)
         near = exponentials(s, sigma, WIDEST_SPREAD, e)
+        here = _List(s, sigma, near, e, ranks, top, pull, curve)
         for t in range(list_offsets[q], list_offsets[q + 1]):
-            base = sets.slot_offsets[sets.set_showing[t]]
-            shown = sets.slot_rows[base : sets.slot_offsets[sets.set_showing[t] + 1]]
-            slots = sets.set_slots[sets.set_offsets[t] : sets.set_offsets[t + 1]]
-            ahead = _prepare(shown, slots, ranks, end - begin, clicked, counts, sums)
-            for slot in slots:
-                i = shown[slot]
-                source = rows.starts[base + slot]
-                for other in range(len(shown)):
-                    j = shown[other]
-                    # a pair is a clicked and a non-clicked doc that the weighting compares
-                    if clicked[ranks[j]] or not sets.slot_compared[base + other]:
-                        continue
-                    if min(ranks[i], ranks[j]) >= top:
-                        continue
-                    if metric == _MAP:
-                        change = _precision_change(ranks[i] + 1, ranks[j] + 1, counts, sums)
-                        change /= len(slots)
-                    else:
-                        change = _reciprocal_change(ranks[i] + 1, ranks[j] + 1, ahead)
-                        if change == 0:
-                            continue
-                    weight = rows.table[source + rows.columns[base + other]] * sets.set_counts[t]
-                    if near:
-                        inverse = 1 / (e[i] + e[j])
-                        rho, rest = e[j] * inverse, e[i] * inverse
-                    else:
-                        rho, rest = logistic_parts(sigma * (s[i] - s[j]))
-                    x = sigma * weight * change * rho
-                    pull[i] -= x
-                    pull[j] += x
-                    curve[i] += sigma * x * rest
-                    curve[j] += sigma * x * rest
-            # undo only what was marked: clearing all ranks would cost a list's length each time
-            for slot in slots:
-                clicked[ranks[shown[slot]]] = 0
+            showing = sets.set_showing[t]
+            if triples.starts[showing] < 0:
+                _add_set(t, sets, metric, here, clicked, counts, sums)
+            elif t == list_offsets[q] or sets.set_showing[t - 1] != showing:
+                _add_triples(showing, sets, triples, here)
         gradient[begin:end] = pull[: end - begin]
         hessian[begin:end] = curve[: end - begin]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_triples(showing: int, sets: SetArrays, triples: Triples, here: _List) -> None:
+    """Add the pairs of all sessions of a showing, by T."""
+    base, rows = sets.slot_offsets[showing], sets.rows
+    shown = sets.slot_rows[base : sets.slot_offsets[showing + 1]]
+    n = len(shown)
+    inverse = np.empty(n)
+    for k in range(n):
+        inverse[k] = 1 / (here.ranks[shown[k]] + 1)
+    for i in range(n):
+        source = rows.starts[base + i]
+        for j in range(n):
+            start = triples.starts[showing] + (i * n + j) * n
+            both = triples.values[start : start + n]
+            if both[i] == 0 or not sets.slot_compared[base + j]:
+                continue
+            if min(here.ranks[shown[i]], here.ranks[shown[j]]) >= here.top:
+                continue
+            near, far = max(inverse[i], inverse[j]), min(inverse[i], inverse[j])
+            change = _summed_change(both, inverse, near, far)
+            if inverse[j] > inverse[i]:
+                change += both[i] * (near - far)
+            weight = rows.table[source + rows.columns[base + j]] * change
+            _add_pair(shown[i], shown[j], weight, here)
+
+
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def _summed_change(both: Floats, inverse: Floats, near: float, far: float) -> float:
+    total = 0.0
+    for k in range(len(both)):
+        above = near if inverse[k] > near else inverse[k]
+        gain = above - far
+        total = plus(total, both[k] * (gain if gain > 0 else 0.0))
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_set(t, sets, metric, here, clicked, counts, sums):  # type: ignore[no-untyped-def]
+    """Add the pairs of the sessions with one click set."""
+    base, rows, ranks = sets.slot_offsets[sets.set_showing[t]], sets.rows, here.ranks
+    shown = sets.slot_rows[base : sets.slot_offsets[sets.set_showing[t] + 1]]
+    slots = sets.set_slots[sets.set_offsets[t] : sets.set_offsets[t + 1]]
+    ahead = _prepare(shown, slots, ranks, len(here.s), clicked, counts, sums)
+    for slot in slots:
+        i = shown[slot]
+        source = rows.starts[base + slot]
+        for other in range(len(shown)):
+            j = shown[other]
+            # a pair is a clicked and a non-clicked doc that the weighting compares
+            if clicked[ranks[j]] or not sets.slot_compared[base + other]:
+                continue
+            if min(ranks[i], ranks[j]) >= here.top:
+                continue
+            if metric == _MAP:
+                change = _precision_change(ranks[i] + 1, ranks[j] + 1, counts, sums)
+                change /= len(slots)
+            else:
+                change = _reciprocal_change(ranks[i] + 1, ranks[j] + 1, ahead)
+                if change == 0:
+                    continue
+            weight = rows.table[source + rows.columns[base + other]] * sets.set_counts[t]
+            _add_pair(i, j, weight * change, here)
+    # undo only what was marked: clearing all ranks would cost a list's length each time
+    for slot in slots:
+        clicked[ranks[shown[slot]]] = 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_pair(i: int, j: int, weight: float, here: _List) -> None:
+    s, sigma, near, e = here.s, here.sigma, here.near, here.e
+    if near:
+        inverse = 1 / (e[i] + e[j])
+        rho, rest = e[j] * inverse, e[i] * inverse
+    else:
+        rho, rest = logistic_parts(sigma * (s[i] - s[j]))
+    x = sigma * weight * rho
+    here.pull[i] -= x
+    here.pull[j] += x
+    here.curve[i] += sigma * x * rest
+    here.curve[j] += sigma * x * rest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
