@@ -81,7 +81,7 @@ def rows_by_group(groups: npt.NDArray[Any], count: int) -> tuple[Longs, Longs]:
     return starts, rows
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _insert(keys, index):  # type: ignore[no-untyped-def]
     # unsigned, because numba looks at every signed index for being negative
     one = np.uint64(1)
@@ -95,7 +95,7 @@ def _insert(keys, index):  # type: ignore[no-untyped-def]
         index[j] = origin
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _merge(keys, index, to_keys, to_index, start, middle, stop):  # type: ignore[no-untyped-def]
     one, left, right, to = np.uint64(1), np.uint64(start), np.uint64(middle), np.uint64(start)
     end_of_left, end_of_right = np.uint64(middle), np.uint64(stop)

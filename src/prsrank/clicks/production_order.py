@@ -18,7 +18,8 @@ def ranked_docs(
     [1, 2, 0, 3]
     """
     rng = np.random.default_rng(int(stream_key(seed, 1)))
-    ties = rng.integers(0, 1 << 63, len(scores))
+    # as floats, that the one sort which is compiled for the scores serves them too
+    ties = rng.integers(0, 1 << 63, len(scores)).astype(np.float64)
     order = np.empty(len(scores), np.int32)
     for_each_piece(
         lambda first, last: _rank_kernel(first, last, offsets, scores, ties, order),
@@ -34,7 +35,7 @@ def _rank_kernel(
     last: int,
     offsets: Longs,
     scores: Floats,
-    ties: Longs,
+    ties: Floats,
     order: Ints,
 ) -> None:
     for q in range(first, last):

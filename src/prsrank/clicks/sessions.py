@@ -25,7 +25,7 @@ class Room(NamedTuple):
     relevance: Bytes
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def begin_session(
     key: np.uint64, bases: int, share: float, session: int
 ) -> tuple[np.uint64, int, bool]:
@@ -39,7 +39,7 @@ def begin_session(
     return state, base, randomised
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def shuffle_slots(state: np.uint64, plan: Plan, base: int, slots: Ints) -> np.uint64:
     """Put the base ranking's slots into `slots` in the order that a shuffled session shows."""
     length = plan.offsets[base + 1] - plan.offsets[base]
@@ -54,7 +54,7 @@ def shuffle_slots(state: np.uint64, plan: Plan, base: int, slots: Ints) -> np.ui
     return state
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def swapped_pair(design: int, pair: int) -> tuple[int, int]:
     """Return the two slots that a design's pair number stands for (2: adjacent, 3: pivot)."""
     return (pair if design == 2 else 0), pair + 1
@@ -100,7 +100,7 @@ def _walk(
     return used
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _swap_slots(
     state: np.uint64, plan: Plan, base: int, shown: int, slots: Ints
 ) -> tuple[np.uint64, int]:
@@ -122,7 +122,7 @@ def _swap_slots(
     return state, bases + (base * (plan.reach - 1) + pair) * 2 + int(swap)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _randomise(
     state: np.uint64, plan: Plan, base: int, shown: int, slots: Ints
 ) -> tuple[np.uint64, int]:
@@ -132,7 +132,7 @@ def _randomise(
     return _swap_slots(state, plan, base, shown, slots)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _walk_rearranged(
     state: np.uint64, plan: Plan, base: int, slots: Ints, room: Room, clicks: Ints, used: int
 ) -> int:

@@ -136,7 +136,9 @@ def _write_kernel(
             for i in range(shown):
                 docs[out + i] = plan.docs[start + slots[i]]
         else:
-            docs[out : out + shown] = plan.docs[start : start + shown]
+            # not by a slice: the message of numba's check takes two seconds to compile
+            for i in range(shown):
+                docs[out + i] = plan.docs[start + i]
         if kind >= bases:
             pair = (kind - bases) // 2 % swaps
             design[ranking] = 1 + pair

@@ -20,7 +20,7 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.log_on_lists import LogOnLists, PropensitySource
 from prsrank.ragged import ragged_rows
-from prsrank.sorting import sort_with_index
+from prsrank.sorting import longest_list, sort_with_index
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Longs, Marks
 from prsrank.weighting import WEIGHTINGS, ips_weights
@@ -294,11 +294,24 @@ def _pool_kernel(offsets: Longs, rows: Longs, order: Longs, docs: int, entries: 
 
 
 @njit(cache=True, nogil=True)
+def _number_below(ordered: Floats, value: float, or_equal: bool) -> int:
+    """Return what np.searchsorted does, which takes numba half a second to compile."""
+    low, high = 0, len(ordered)
+    while low < high:
+        middle = (low + high) >> 1
+        if ordered[middle] < value or (or_equal and ordered[middle] == value):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
 def _expected_kernel(
     first: int, last: int, pools: Pools, scores: Floats, sums: Floats, out: Floats
 ) -> None:
     _, offsets, rows, clicked_offsets, clicked = pools
-    local = np.empty(np.max(offsets[first + 1 : last + 1] - offsets[first:last]))
+    local = np.empty(longest_list(first, last, offsets))
     for pool in range(first, last):
         start, length = offsets[pool], offsets[pool + 1] - offsets[pool]
         begin, end = clicked_offsets[pool], clicked_offsets[pool + 1]
@@ -310,8 +323,8 @@ def _expected_kernel(
             ordered, _ = sort_with_index(ranked)
             for i in range(begin, end):
                 score = local[clicked[i]]
-                above = length - np.searchsorted(ordered, score, side="right")
-                below = np.searchsorted(ordered, score, side="left")
+                above = length - _number_below(ordered, score, True)
+                below = _number_below(ordered, score, False)
                 out[i] = (sums[length - below] - sums[above]) / (length - below - above)
             continue
         for i in range(begin, end):

@@ -19,7 +19,7 @@ def _mixed(state, value):  # type: ignore[no-untyped-def]
     return state ^ (state >> _HALF)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _free_place(table, key):  # type: ignore[no-untyped-def]
     bucket = np.int64(key & np.uint64(len(table) - 1))
     while table[bucket] >= 0:
@@ -190,8 +190,13 @@ def _sort_groups(value, offsets, order):  # type: ignore[no-untyped-def]
     for index in range(len(offsets) - 1):
         rows = order[offsets[index] : offsets[index + 1]]
         if len(rows) > 256:
-            _, by_value = sort_with_index(value[rows])
-            rows[:] = rows[by_value]
+            # one width of keys, and no assigning by slices, which takes numba seconds to compile
+            keys, unordered = np.empty(len(rows), np.int64), rows.copy()
+            for i in range(len(rows)):
+                keys[i] = value[rows[i]]
+            _, by_value = sort_with_index(keys)
+            for i in range(len(rows)):
+                rows[i] = unordered[by_value[i]]
             continue
         # insertion beats a general sort on the short lists that groups mostly are
         for i in range(1, len(rows)):
@@ -218,7 +223,7 @@ def _repeat_kernel(offsets, docs):  # type: ignore[no-untyped-def]
     for ranking in range(len(offsets) - 1):
         shown = docs[offsets[ranking] : offsets[ranking + 1]]
         if len(shown) > 64:
-            ordered, order = sort_with_index(shown)
+            ordered, order = sort_with_index(shown.astype(np.int64))
             for i in range(1, len(order)):
                 if ordered[i] == ordered[i - 1]:
                     return offsets[ranking] + order[i]

@@ -170,7 +170,7 @@ def _group_kernel(first: int, last: int, shown: ShownLists, order: Longs, fresh:
     """
     for r in range(first, last):
         begin, end = shown.session_offsets[r], shown.session_offsets[r + 1]
-        codes = np.empty(end - begin, np.uint64)
+        codes = np.empty(end - begin, np.int64)
         for s in range(begin, end):
             # FNV, with a shift: the last clicks must reach all bits
             code = np.uint64(0xCBF29CE484222325)
@@ -178,7 +178,7 @@ def _group_kernel(first: int, last: int, shown: ShownLists, order: Longs, fresh:
             for c in range(shown.click_offsets[session], shown.click_offsets[session + 1]):
                 code = (code ^ np.uint64(shown.clicks[c] + 1)) * np.uint64(0x100000001B3)
                 code ^= code >> np.uint64(29)
-            codes[s - begin] = code
+            codes[s - begin] = np.int64(code)
         _, index = sort_with_index(codes)
         for t in range(end - begin):
             order[begin + t] = begin + index[t]
@@ -187,7 +187,7 @@ def _group_kernel(first: int, last: int, shown: ShownLists, order: Longs, fresh:
             )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _same_clicks(shown: ShownLists, one: int, other: int) -> bool:
     start, length = (
         shown.click_offsets[one],

@@ -147,7 +147,7 @@ def weighted_fold_kernel(
                             add_pairs(draft.totals[q], 1, w, rows.clipped[index])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def add_pairs(totals: Floats, count: int, w: float, clipped: int) -> None:
     """Add single pairs of one weight to the totals of their list."""
     totals[PAIRS] += count
@@ -157,7 +157,7 @@ def add_pairs(totals: Floats, count: int, w: float, clipped: int) -> None:
     totals[CLIPPED] += count * clipped
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def count_clicks(
     shown: "ShownLists",
     showing: int,
@@ -191,7 +191,7 @@ def count_clicks(
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _add_totals(totals: Floats, count: Longs, rows: "WeightRows", source: int, begin: int) -> None:
     for j in range(len(count)):
         index = source + rows.columns[begin + j]

@@ -278,7 +278,7 @@ def _quantile(wanted, density, mass, step):  # type: ignore[no-untyped-def]
     return k + 0.5 * (low + high)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _integrals(mode, top, unit, start, step, doubt, density, mass):  # type: ignore[no-untyped-def]
     """Set density and mass by steps of t, z = mode + unit sinh(t); return the sum, and of theta."""
     total, mean = 0.0, 0.0
@@ -302,7 +302,7 @@ def _integrals(mode, top, unit, start, step, doubt, density, mass):  # type: ign
     return total, mean
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _log_constant(strength, doubt):  # type: ignore[no-untyped-def]
     """Return what `_height` leaves out of the log density of theta and counts."""
     left, right, shown, clicked, gain, floor, below = doubt
