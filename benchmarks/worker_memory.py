@@ -2,11 +2,10 @@
 
     python benchmarks/worker_memory.py [--json]
 
-What a task does, without Spark: takes rows as Arrow batches of 10,000, makes a shard of them and
-grows a few trees. Each size runs in a process of its own; the figure is its peak resident memory
+What a task does, without Spark: takes pieces of a log, makes a shard of them and grows a few trees. Each size runs in a process of its own; the figure is its peak resident memory
 less that of a process that handles ten lists, and less LightGBM's sample for its bins (200,000
 docs as float64). A least-squares fit over the sizes gives the bytes per feature value, per doc
-and per counted row of pairs, none below 0.
+and per weight of a pair (each winner has one for each doc of its list), none below 0.
 """
 
 import argparse
@@ -32,72 +31,44 @@ SIZES = (
     (300_000, 60, 1),
     (300_000, 60, 3),
 )
-_BATCH = 10_000
+_PIECE = 64 << 20
 _SMALL = (10, 20, 1)
 _SAMPLE = 200_000
 
 
-def with_nulls(columns: dict[str, Any]) -> Any:
-    """Return a batch with all columns of both kinds of rows, as Spark's union has them."""
-    import pyarrow as pa
-
-    rows = len(columns["kind"])
-    kinds = {
-        "features": pa.list_(pa.float32()), "twice": pa.bool_(), "loser": pa.int64(),
-        "winner_key": pa.int32(), "loser_key": pa.int32(), "clicks": pa.int64(),
-        "pairs": pa.int64(),
-    }  # fmt: skip
-    missing = {n: pa.nulls(rows, kind) for n, kind in kinds.items() if n not in columns}
-    return pa.record_batch({**columns, **missing})
-
-
 def batches(queries: int, features: int, winners: int) -> Iterator[Any]:
-    """Yield a partition's rows: docs, then counted pairs, query after query within each kind."""
-    import pyarrow as pa
-
-    from prsrank.spark.shard_rows import DOC, PAIRS
+    """Yield the rows of a worker: pieces of its log, in each query as many sessions as winners."""
+    from prsrank.data.dataset import RankingDataset
+    from prsrank.logs.click_log import ClickLog
+    from prsrank.spark.placing import Sessions
+    from prsrank.spark.shards import TRAIN, Placing, sharded
 
     rng = np.random.default_rng(0)
-    per_batch = max(_BATCH // LENGTH, 1)
-    for first in range(0, queries, per_batch):
-        here = np.arange(first, min(first + per_batch, queries))
-        rows = len(here) * LENGTH
-        values = pa.array(rng.random(rows * features, np.float32))
-        offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * features)
-        yield with_nulls(
-            {
-                "kind": pa.array(np.full(rows, DOC, np.int32)),
-                "query_id": pa.array(np.repeat(here, LENGTH)),
-                "doc": pa.array(np.tile(np.arange(LENGTH), len(here))),
-                "features": pa.ListArray.from_arrays(offsets, values),
-                "twice": pa.array(np.zeros(rows, bool)),
-            }
-        )
-    per_batch = max(_BATCH // (LENGTH * winners), 1)
-    for first in range(0, queries, per_batch):
-        here = np.arange(first, min(first + per_batch, queries))
-        rows = len(here) * winners * LENGTH
-        doc = np.tile(np.repeat(np.arange(winners), LENGTH), len(here))
-        loser = np.tile(np.arange(LENGTH), len(here) * winners)
-        yield with_nulls(
-            {
-                "kind": pa.array(np.full(rows, PAIRS, np.int32)),
-                "query_id": pa.array(np.repeat(here, winners * LENGTH)),
-                "doc": pa.array(doc),
-                "loser": pa.array(loser),
-                "winner_key": pa.array((doc + 1).astype(np.int32)),
-                "loser_key": pa.array((loser + 1).astype(np.int32)),
-                "clicks": pa.array(np.ones(rows, np.int64)),
-                "pairs": pa.array(np.ones(rows, np.int64)),
-            }
-        )
+    per_piece = max(_PIECE // (LENGTH * (4 * features + 64 * winners)), 1)
+    for number, first in enumerate(range(0, queries, per_piece)):
+        ids = np.arange(first, min(first + per_piece, queries))
+        here, docs = len(ids), len(ids) * LENGTH
+        offsets, shown = np.arange(here + 1) * LENGTH, np.tile(np.arange(LENGTH), here)
+        log = ClickLog(
+            query_ids=ids, doc_offsets=offsets, doc_ids=shown,
+            ranking_query=np.arange(here), ranking_offsets=offsets,
+            ranking_docs=np.arange(docs), ranking_positions=shown + 1,
+            session_ranking=np.tile(np.arange(here), winners),
+            session_clicks=np.ones(here * winners), clicks=np.repeat(np.arange(winners), here),
+        )  # fmt: skip
+        values = rng.random((docs, features), np.float32)
+        lists = RankingDataset(
+            values, offsets, query_ids=ids, doc_ids=shown,
+            feature_names=tuple(f"f{i}" for i in range(features)),
+        )  # fmt: skip
+        yield from sharded(number, Sessions(log, lists), TRAIN, Placing(1), [0])
 
 
 def worker(queries: int, features: int, winners: int) -> int:
     """Do what a worker does; return the peak resident memory of this process in bytes."""
     from prsrank.propensity.curve import PowerLaw
     from prsrank.relevance.workers import Workers
-    from prsrank.spark.shard_rows import Recipe, shard_of_rows
+    from prsrank.spark.shards import Recipe, shard_of_pieces
     from prsrank.spark.training_worker import train_worker
     from prsrank.spark.worker_sums import WorkerSums
     from prsrank.weighting import WEIGHTINGS
@@ -108,7 +79,7 @@ def worker(queries: int, features: int, winners: int) -> int:
         weighting=WEIGHTINGS["prs"],
         pair_options={"normalise": "ndcg"},
     )
-    shard = shard_of_rows(batches(queries, features, winners), recipe)
+    shard = shard_of_pieces(batches(queries, features, winners), recipe)
     with WorkerSums(0, 1) as sums:
         train_worker({"trees": 3, "threads": 1}, shard, Workers(0, ("",), sums))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -142,7 +113,7 @@ def main() -> None:
     result = {
         "bytes_per_feature_value": bytes_of[0],
         "bytes_per_doc": bytes_of[1],
-        "bytes_per_counted_row": bytes_of[2],
+        "bytes_per_pair": bytes_of[2],
         "base_mib": base / 2**20,
         "fitted_over_measured": [float(fitted.min()), float(fitted.max())],
         "peaks_mib": [round(peak / 2**20) for peak in peaks],
