@@ -31,6 +31,7 @@ from prsrank.pairs.posterior import (
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw
 from prsrank.relevance import beta_posterior
+from prsrank.relevance.cascade import CascadeCounts
 from prsrank.relevance.linear_prior import LinearPrior
 from prsrank.relevance.tree_prior import TreePrior
 from prsrank.relevance.workers import Workers
@@ -166,6 +167,20 @@ def test_a_cascade_in_pieces_is_that_of_the_whole_and_needs_sessions(
     with pytest.raises(InputError, match="one machine"):
         posterior_of_clicks(clicks, lists, model="cascade", prior=PRIOR)
     assert posterior_of_clicks(clicks, lists, prior=PRIOR).choice is None
+
+
+def test_rankings_are_counted_only_where_clicks_depend_on_one_another(
+    lists: RankingDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    of_log = CascadeCounts.of_log
+    monkeypatch.setattr(
+        CascadeCounts, "of_log", lambda log, lists: (asked.append(1), of_log(log, lists))[1]
+    )
+    posterior(log_of(lists, 3000), lists, CURVE, prior=PRIOR)
+    assert not asked
+    posterior(log_of(lists, 3000, CascadeModel(mu=0.1)), lists, CURVE, prior=PRIOR)
+    assert asked == [1]
 
 
 def test_seed_and_threads(lists: RankingDataset) -> None:

@@ -97,7 +97,7 @@ def read_table(
     Args:
         table: as `lists_of_table` takes it.
         mapping: `columns` may name query_id and doc_id, `features` the columns to take.
-        memory: how much DuckDB may hold, such as "4GB".
+        memory: how much to hold, such as "4GB".
 
     Raises:
         InputError: if the table cannot be read, or two rows of a doc disagree.

@@ -36,7 +36,7 @@ def read_click_log(
         mapping: which column means what.
         contexts: the context columns to keep; by default the mapping's, else those that the
             log was written with, which for other programs' files is none.
-        memory: how much DuckDB may hold, such as "4GB".
+        memory: how much to hold, such as "4GB".
         threads: default: the cores this process may use.
 
     Raises:
@@ -72,7 +72,7 @@ def read_log(
         lists: "query": all sessions of a query saw the same features, and it is an error if
             not. "session": sessions of a query that saw different docs or feature values get
             queries of their own, named "query#1", "query#2", ...
-        memory: how much DuckDB may hold, such as "4GB".
+        memory: how much to hold, such as "4GB".
         threads: default: the cores this process may use.
 
     Returns:

@@ -52,7 +52,7 @@ def open_events(
             UBI's `ubi_queries` and `ubi_events`; a frame (pandas, Polars, Arrow, DuckDB, or a
             mapping of arrays); or a `ClickLog`.
         mapping: which column means what; default: the columns have prsrank's names.
-        memory: how much DuckDB may hold, such as "4GB"; more is spilled to a folder that is
+        memory: how much to hold, such as "4GB"; more is spilled to a folder that is
             removed at the end.
         threads: default: the cores this process may use.
 

@@ -39,7 +39,7 @@ def text_columns(
         query_ids: the query of each doc.
         doc_ids: the docs.
         mapping: which columns of the tables are query and doc.
-        memory: how much DuckDB may hold.
+        memory: how much to hold.
 
     Raises:
         InputError: naming a column that none of the tables has.
