@@ -6,6 +6,7 @@ from pathlib import Path
 import typer
 
 from prsrank.cli.arguments import RelevantFrom, Seed, check_room, working
+from prsrank.cli.compile_ahead import compile_ahead
 from prsrank.cli.option_groups import DataOptions
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores
@@ -23,7 +24,7 @@ from prsrank.types import Floats
 
 _METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
 _PRODUCTION = "production"
-_TRIALS, _TREES = 3, 100
+_TRIALS, _TREES, _TREES_OF_LABELS = 2, 50, 100
 
 
 def demo(
@@ -45,6 +46,7 @@ def demo(
       prsrank demo --out demo
     """
     check_room(clicks, "clicks")
+    compile_ahead()
     options = DataOptions(data, relevant_from=relevant_from)
     train, validation, test = (options.lists(part) for part in ("train", "validation", "test"))
     with working("simulating clicks"):
@@ -89,7 +91,7 @@ def demo(
 
 def _full_information(lists: RankingDataset, validation: RankingDataset, seed: int) -> LambdaMART:
     """Return a ranker that learned from the labels, which those of the clicks do not know."""
-    ranker = LambdaMART(trees=_TREES, seed=seed)
+    ranker = LambdaMART(trees=_TREES_OF_LABELS, seed=seed)
     ranker.fit(lists, PairSet.from_labels(lists, **ranker.pair_options), validation=validation)
     return ranker
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from prsrank.cli.arguments import Json, Seed, print_json
+from prsrank.cli.compile_ahead import compile_ahead
 from prsrank.cli.log_inputs import ListInputs
 from prsrank.cli.log_options import Spark, find_runner
 from prsrank.errors import InputError
@@ -114,6 +115,7 @@ def fit(
         _refuse_settings(context, from_)
     elif inputs.log is None:
         raise InputError("give a LOG to fit, or a manifest to repeat (--from)")
+    compile_ahead()
     with _telling() as tell:
         where: dict[str, Any] = {"out": out, "engine": find_runner(spark), "tell": tell}
         if from_ is None:

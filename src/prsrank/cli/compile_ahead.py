@@ -1,0 +1,77 @@
+"""Kernels of a fit's later steps, compiled by a second process while the first steps run.
+
+numba compiles one kernel at a time in a process, and keeps what it compiled in files that all
+processes share: on a fresh install a second process does half of the work meanwhile.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from prsrank.data.dataset import RankingDataset
+from prsrank.logs.click_log import ClickLog
+from prsrank.metrics.ranking import metric
+from prsrank.metrics.tie_groups import ndcg_kernel
+from prsrank.pairs.pair_set import PairSet
+from prsrank.propensity.curve import PowerLaw
+from prsrank.rankers.lambdamart import LambdaMART
+from prsrank.rankers.lightgbm_position import expand_sessions
+from prsrank.threads import thread_count
+
+_LISTS, _DOCS, _SESSIONS = 20, 5, 20
+
+
+def compile_ahead() -> None:
+    """Start the second process, where there is a core for it and kernels are still missing.
+
+    Nothing waits for it and nothing depends on it: a kernel that it has not compiled when it is
+    needed is compiled then.
+    """
+    alone = thread_count() < 2 or os.environ.get("OMP_NUM_THREADS") == "1"
+    # one of the last that it compiles
+    if alone or list(Path(ndcg_kernel.stats.cache_path).glob("*.ndcg_kernel-*.nbi")):
+        return
+    subprocess.Popen(  # noqa: S603  # this very module
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def use_later_kernels() -> None:
+    """Read a log of no meaning, then take the later half of the steps that a fit takes.
+
+    What stands between is left to the first process, so that the two never compile the same.
+    """
+    lists, log = _tiny()
+    ranker, curve = LambdaMART(trees=1), PowerLaw()
+    ranker.fit(lists, ranker.pairs(log, lists, curve, "prs"))
+    expand_sessions(log, lists)
+    PairSet.from_labels(lists, **ranker.pair_options)
+    for name in ("ndcg@10", "map", "mrr"):
+        metric(name)(lists.relevance, np.zeros(lists.docs), lists.offsets)
+
+
+def _tiny() -> tuple[RankingDataset, ClickLog]:
+    rng, docs = np.random.default_rng(0), _LISTS * _DOCS
+    offsets = np.arange(0, docs + 1, _DOCS)
+    lists = RankingDataset(rng.normal(size=(docs, 3)), offsets, labels=rng.integers(0, 3, docs))
+    docs = np.tile(np.arange(docs), _SESSIONS)
+    log = ClickLog.from_frame(
+        {
+            "query_id": docs // _DOCS,
+            "session_id": np.arange(len(docs)) // _DOCS,
+            "doc_id": docs % _DOCS,
+            "position": docs % _DOCS + 1,
+            "click": rng.random(len(docs)) < 0.5,
+        }
+    )
+    return lists, log
+
+
+if __name__ == "__main__":
+    use_later_kernels()
