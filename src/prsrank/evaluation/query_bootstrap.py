@@ -144,7 +144,9 @@ def ratio_intervals(
         wide = np.where(x[0] == 0, 0.0, np.inf)
         return RatioIntervals(values, values - wide, values + wide, np.ones(x.shape[1]))
     found = _ratios(_drawn(units, samples, settings["seed"]), x, d)
-    steps = _steps(found[0] + shift, np.hypot(found[1], doubt), values)
+    spread = np.hypot(found[1], doubt)
+    spread[spread <= rounding] = 0.0
+    steps = _steps(found[0] + shift, spread, values)
     with np.errstate(invalid="ignore"):
         below, above = (
             np.where(errors > 0, reach * errors, 0.0) for reach in _reaches(steps, confidence)
