@@ -4,12 +4,15 @@ numba compiles one kernel at a time in a process, and keeps what it compiled in 
 processes share: on a fresh install a second process does half of the work meanwhile.
 """
 
+import fcntl
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numba.core.caching import IndexDataCacheFile
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
@@ -22,6 +25,7 @@ from prsrank.rankers.lightgbm_position import expand_sessions
 from prsrank.threads import thread_count
 
 _LISTS, _DOCS, _SESSIONS = 20, 5, 20
+_SAVE: Any = IndexDataCacheFile.save
 
 
 def compile_ahead() -> None:
@@ -32,8 +36,9 @@ def compile_ahead() -> None:
     """
     alone = thread_count() < 2 or os.environ.get("OMP_NUM_THREADS") == "1"
     # one of the last that it compiles
-    if alone or list(Path(ndcg_kernel.stats.cache_path).glob("*.ndcg_kernel-*.nbi")):
+    if alone or list(Path(str(ndcg_kernel.stats.cache_path)).glob("*.ndcg_kernel-*.nbi")):
         return
+    save_in_turn()
     subprocess.Popen(  # noqa: S603  # this very module
         [sys.executable, "-m", __name__],
         stdin=subprocess.DEVNULL,
@@ -56,11 +61,27 @@ def use_later_kernels() -> None:
         metric(name)(lists.relevance, np.zeros(lists.docs), lists.offsets)
 
 
+def save_in_turn() -> None:
+    """Let this process save kernels when no other does.
+
+    numba would give two variants of a kernel that are saved at once the same file, and a process
+    that then loads one for the other may do anything.
+    """
+    IndexDataCacheFile.save = _save_in_turn  # type: ignore[method-assign]
+
+
+def _save_in_turn(cache: Any, key: Any, data: Any) -> None:
+    with open(f"{cache._index_path}.lock", "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        _SAVE(cache, key, data)
+
+
 def _tiny() -> tuple[RankingDataset, ClickLog]:
-    rng, docs = np.random.default_rng(0), _LISTS * _DOCS
-    offsets = np.arange(0, docs + 1, _DOCS)
-    lists = RankingDataset(rng.normal(size=(docs, 3)), offsets, labels=rng.integers(0, 3, docs))
-    docs = np.tile(np.arange(docs), _SESSIONS)
+    rng, count = np.random.default_rng(0), _LISTS * _DOCS
+    values = rng.normal(size=(count, 3)).astype(np.float32)
+    labels = rng.integers(0, 3, count).astype(np.float32)
+    lists = RankingDataset(values, np.arange(0, count + 1, _DOCS), labels=labels)
+    docs = np.tile(np.arange(count), _SESSIONS)
     log = ClickLog.from_frame(
         {
             "query_id": docs // _DOCS,
@@ -74,4 +95,5 @@ def _tiny() -> tuple[RankingDataset, ClickLog]:
 
 
 if __name__ == "__main__":
+    save_in_turn()
     use_later_kernels()
