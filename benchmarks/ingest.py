@@ -70,7 +70,7 @@ def measure(
         "duckdb_peak_mib": max(run["peak_mib"] for run in theirs),
         "spilled_mib": max(run["spilled_mib"] for run in ours),
         "duckdb_spilled_mib": max(run["spilled_mib"] for run in theirs),
-        **{name: ours[0][name] for name in ("lists_seconds", "lists", "winners", "pairs")},
+        **{name: ours[0][name] for name in ("lists", "winners", "pairs")},
     }
 
 
@@ -119,22 +119,16 @@ def to_pairs(
     file: str, folder: str, memory: str, threads: int, normalise: str | None
 ) -> dict[str, float]:
     """Turn the events into pairs."""
-    from prsrank.logs.features import lists_shown
-    from prsrank.logs.sources import open_events
-    from prsrank.pairs.counted import pairs_of_events
+    from prsrank.pairs.reading import read_pairs
     from prsrank.propensity.curve import PowerLaw
 
     tempfile.tempdir = folder
-    with measured(folder) as figures, open_events(file, memory=memory, threads=threads) as source:
-        start = time.perf_counter()
-        lists = lists_shown(source)
-        found = time.perf_counter() - start
-        pairs = pairs_of_events(
-            source, lists, PowerLaw(1.0), "prs", normalise=normalise, threads=threads
+    with measured(folder) as figures:
+        pairs, _ = read_pairs(
+            file, PowerLaw(1.0), "prs", memory=memory, normalise=normalise, threads=threads
         )
     about = pairs.diagnostics()
     return figures | {
-        "lists_seconds": found,
         "lists": pairs.lists,
         "winners": pairs.winners,
         "pairs": about.pairs,

@@ -15,8 +15,8 @@ from prsrank.logs.click_log_files import write_events
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.reading import read_log
 from prsrank.logs.sources import open_events
-from prsrank.pairs.counted import read_pairs
 from prsrank.pairs.pair_set import PairSet
+from prsrank.pairs.reading import read_pairs
 from prsrank.propensity.curve import PowerLaw
 
 

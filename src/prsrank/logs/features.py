@@ -120,11 +120,6 @@ def _keyed(rows: _Source, mapping: LogMapping) -> tuple[_Source, tuple[str, ...]
     return rows.select(", ".join([*columns, *map(quoted_name, features)])), features
 
 
-def lists_shown(source: LogSource) -> RankingDataset:
-    """Make lists without features: per query the docs that the log shows, by id."""
-    return _dataset(source, (), "the log", "")
-
-
 def split_lists(source: LogSource) -> LogSource:
     """Give sessions of a query that saw different docs or feature values queries of their own.
 

@@ -1,8 +1,7 @@
-"""Counting pairs on every engine, and what becomes of the counts."""
+"""From the events of a log to pairs, in one piece and in several."""
 
 from dataclasses import replace
 
-import narwhals as nw
 import numpy as np
 import pytest
 
@@ -13,17 +12,11 @@ from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_compact, write_events
-from prsrank.logs.events import event_blocks
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.reading import read_log
-from prsrank.pairs.counted import pairs_of_counts, read_pairs
-from prsrank.pairs.pair_counts import pair_counts
 from prsrank.pairs.pair_set import PairSet
+from prsrank.pairs.reading import read_pairs
 from prsrank.propensity.curve import PowerLaw
-from prsrank.weighting import WEIGHTINGS
-
-ENGINES = ("duckdb", "polars", "pyarrow")
-CLICK_WEIGHTINGS = [name for name, one in WEIGHTINGS.items() if one.function]
 
 
 @pytest.fixture(scope="module")
@@ -51,27 +44,6 @@ def _fields(log: ClickLog) -> dict:
     return {f.name: getattr(log, f.name) for f in fields(log)}
 
 
-def native(columns: dict, engine: str):
-    import polars
-    import pyarrow
-
-    plain = {n: a.astype(str) if a.dtype.kind == "O" else a for n, a in columns.items()}
-    if engine == "polars":
-        return polars.LazyFrame(plain)
-    table = pyarrow.table(plain)
-    if engine == "pyarrow":
-        return table
-    import duckdb
-
-    return duckdb.connect().from_arrow(table)
-
-
-def counted(columns: dict, engine: str, **options) -> dict[str, np.ndarray]:
-    frame = nw.from_native(native(columns, engine)).lazy()
-    found = pair_counts(frame, **options).collect()
-    return {name: found[name].to_numpy() for name in found.columns}
-
-
 def assert_same(one: PairSet, other: PairSet, *, exact: bool = False) -> None:
     np.testing.assert_array_equal(one.winner_offsets, other.winner_offsets)
     np.testing.assert_array_equal(one.winner_row, other.winner_row)
@@ -79,91 +51,6 @@ def assert_same(one: PairSet, other: PairSet, *, exact: bool = False) -> None:
     np.testing.assert_allclose(one.weights, other.weights, rtol=tolerance, atol=0)
     np.testing.assert_allclose(one.totals, other.totals, rtol=tolerance, atol=0)
     assert (one.normalise, one.truncation) == (other.normalise, other.truncation)
-
-
-def sorted_rows(counts: dict[str, np.ndarray]) -> np.ndarray:
-    rows = np.stack([counts[name].astype(np.int64) for name in sorted(counts)], axis=1)
-    return rows[np.lexsort(rows.T)]
-
-
-def test_counts_are_those_of_a_loop_over_sessions(simulated):
-    log, _ = simulated
-    (columns,) = event_blocks(log)
-    expected: dict[tuple, int] = {}
-    order = np.lexsort((columns["position"], columns["session_id"], columns["query_id"]))
-    rows = np.stack(
-        [
-            columns[n][order].astype(int)
-            for n in ("query_id", "session_id", "doc_id", "position", "click")
-        ],
-        1,
-    )
-    for session in np.split(rows, np.flatnonzero(np.any(np.diff(rows[:, :2], axis=0), axis=1)) + 1):
-        clicks = session[:, 4].sum()
-        for q, _, i, k, c in session:
-            if c:
-                for _, _, j, m, other in session:
-                    if not other or i == j:
-                        key = (q, i, j, k, m, clicks)
-                        expected[key] = expected.get(key, 0) + 1
-    found = counted(columns, "duckdb", count_clicks=True)
-    names = ("query_id", "winner", "loser", "winner_key", "loser_key", "clicks")
-    keys = zip(*(found[n].tolist() for n in names), strict=True)
-    assert dict(zip(keys, found["pairs"].tolist(), strict=True)) == expected
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"key": None}, {"against": "others"}, {"count_clicks": True}]
-)
-def test_engines_count_the_same(simulated, options):
-    (columns,) = event_blocks(simulated[0])
-    first = sorted_rows(counted(columns, "duckdb", **options))
-    for engine in ("polars", "pyarrow"):
-        np.testing.assert_array_equal(sorted_rows(counted(columns, engine, **options)), first)
-
-
-@pytest.mark.parametrize(
-    ("engine", "weighting", "normalise", "truncation"),
-    [("duckdb", weighting, "ndcg", 3) for weighting in CLICK_WEIGHTINGS]
-    + [(engine, "prs", None, None) for engine in ENGINES]
-    + [(engine, "ips_oracle", "arp", None) for engine in ENGINES],
-)
-def test_pairs_equal_those_of_the_click_log(simulated, engine, weighting, normalise, truncation):
-    log, data = simulated
-    chosen = WEIGHTINGS[weighting]
-    counts = counted(
-        next(event_blocks(log)),
-        engine,
-        key="position" if chosen.needs_propensities else None,
-        against="non-clicked" if chosen.against == "non-clicked" else "others",
-        count_clicks=normalise == "ndcg",
-    )
-    options = {"normalise": normalise, "truncation": truncation}
-    pairs = pairs_of_counts(counts, data, PowerLaw(0.7), weighting, **options)
-    assert_same(pairs, PairSet.from_log(log, data, PowerLaw(0.7), weighting, **options))
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_text_ids_and_logged_propensities(engine):
-    columns = {
-        "query_id": np.array(["é", "é", "é", "b", "b"], object),
-        "session_id": np.array([1, 1, 1, 1, 1]),
-        "doc_id": np.array(["😀", "x", "<b>", "x", "😀"], object),
-        "position": np.array([1, 2, 3, 1, 2]),
-        "click": np.array([0, 1, 0, 1, 0]),
-        "propensity": np.array([1.0, 0.25, 0.125, 1.0, 0.5]),
-    }
-    log = ClickLog.from_frame(columns)
-    data = RankingDataset(
-        np.eye(5),
-        np.array([0, 2, 5]),
-        np.array(["b", "é"]),
-        doc_ids=np.array(["x", "😀", "x", "<b>", "😀"]),
-    )
-    counts = counted(columns, engine, key="propensity")
-    for threads in (1, 2):
-        pairs = pairs_of_counts(counts, data, None, "prs", threads=threads)
-        assert_same(pairs, PairSet.from_log(log, data))
 
 
 def test_weights_of_actions_multiply_the_pairs_of_their_winner(tmp_path):
@@ -227,9 +114,7 @@ def test_the_file_gives_the_same_pairs_as_the_log(
     log, data = simulated
     write_events(log, tmp_path / "log.parquet")
     if parts > 1:
-        from prsrank.pairs import counted_events
-
-        monkeypatch.setattr(counted_events, "_ROWS_AT_ONCE", 5000)
+        monkeypatch.setattr("prsrank.logs.stored_pieces.BYTES_PER_EVENT", 20_000)
     steps: list[str] = []
     pairs, lists = read_pairs(
         tmp_path / "log.parquet",
@@ -269,16 +154,12 @@ def _write_log(file, lists: dict) -> None:
 
 
 @pytest.mark.parametrize("ids", [int, "{:03d}x".format])
-@pytest.mark.parametrize("sampled", [10, 100_000])
-def test_parts_of_a_log_with_one_large_query(tmp_path, monkeypatch, ids, sampled):
-    from prsrank.logs.reading import read_log
-    from prsrank.pairs import counted_events
-
+@pytest.mark.parametrize("each", [1, 20_000])
+def test_pieces_of_a_log_with_one_large_query(tmp_path, monkeypatch, ids, each):
     file = tmp_path / "log.csv"
     _write_log(file, {ids(q): range(60 if q == 7 else 8) for q in range(-3, 20)})
-    monkeypatch.setattr(counted_events, "_ROWS_AT_ONCE", 100)
-    monkeypatch.setattr(counted_events, "_SAMPLED", sampled)
-    pairs, data = read_pairs(file, PowerLaw(1.0), "prs")
+    monkeypatch.setattr("prsrank.logs.stored_pieces.BYTES_PER_EVENT", each)
+    pairs, data = read_pairs(file, PowerLaw(1.0), "prs", memory="100MB")
     log, _ = read_log(file)
     assert_same(pairs, PairSet.from_log(log, data, PowerLaw(1.0), "prs"))
 
@@ -286,42 +167,28 @@ def test_parts_of_a_log_with_one_large_query(tmp_path, monkeypatch, ids, sampled
 @pytest.mark.parametrize("largest", [2**32 - 2, 2**32 - 1, 2**32, 2**62])
 @pytest.mark.parametrize("smallest", [0, -1])
 def test_ids_of_any_size(tmp_path, smallest, largest):
-    """Ids are kept in 32 bits where they fit, and must not be confused where they do not."""
     file = tmp_path / "log.csv"
     extremes = [smallest, largest, largest - 1, 2**31, 17]
     docs = [*extremes, largest % 2**32 + 2, 5]
     _write_log(file, dict.fromkeys([*extremes, largest % 2**32 + 1], docs))
     pairs, data = read_pairs(file, PowerLaw(1.0), "prs")
-    from prsrank.logs.reading import read_log
-
     log, _ = read_log(file)
     assert data.lists == 6
     assert_same(pairs, PairSet.from_log(log, data, PowerLaw(1.0), "prs"))
 
 
 @pytest.mark.parametrize("stray", [2**32 - 1, 2**32, -1, 2**62])
-def test_ids_that_no_doc_of_the_data_set_could_have_are_named(tmp_path, stray):
+@pytest.mark.parametrize("clicked", [0, 1])
+def test_ids_that_the_data_set_does_not_have_are_named(tmp_path, stray, clicked):
     file = tmp_path / "log.csv"
     header = "query_id,session_id,doc_id,position,click\n"
     other = RankingDataset(np.eye(2), np.array([0, 2]), np.array([7]), doc_ids=np.array([0, 1]))
-    file.write_text(header + f"7,1,0,1,0\n7,1,{stray},2,1\n")
+    file.write_text(header + f"7,1,0,1,{1 - clicked}\n7,1,{stray},2,{clicked}\n")
     with pytest.raises(InputError, match=f"doc {stray} of query 7 is in the log but not in"):
         read_pairs(file, PowerLaw(1.0), dataset=other)
-    file.write_text(header + f"7,1,0,1,1\n7,1,{stray},2,0\n")
-    with pytest.raises(InputError, match="not in its list"):
+    file.write_text(header + f"7,1,0,1,1\n7,1,1,2,0\n{stray},1,0,1,{clicked}\n")
+    with pytest.raises(InputError, match=f"query {stray} is in the log but not in"):
         read_pairs(file, PowerLaw(1.0), dataset=other)
-    file.write_text(header + f"7,1,0,1,1\n7,1,1,2,0\n{stray},1,0,1,1\n{stray},1,1,2,0\n")
-    with pytest.raises(InputError, match=f"doc 0 of query {stray} is in the log but not in"):
-        read_pairs(file, PowerLaw(1.0), dataset=other)
-    file.write_text(header + f"7,1,0,1,1\n7,1,1,2,0\n{stray},1,0,1,0\n{stray},1,1,2,0\n")
-    pairs, _ = read_pairs(file, PowerLaw(1.0), dataset=other)
-    assert pairs.row(0).tolist() == [0, 0.5 / 1]
-    file.write_text(header + f"7,1,0,1,1\n7,1,{2**40},2,0\n")
-    last = RankingDataset(
-        np.eye(2), np.array([0, 2]), np.array([7]), doc_ids=np.array([0, 2**32 - 1])
-    )
-    with pytest.raises(InputError, match="not in its list"):
-        read_pairs(file, PowerLaw(1.0), dataset=last)
 
 
 class _ByDevice:
@@ -337,8 +204,6 @@ def test_contexts_choose_the_curve(tmp_path):
     file.write_text("\n".join(rows) + "\n")
     mapping = LogMapping(contexts=("device",))
     pairs, data = read_pairs(file, _ByDevice(), "prs", mapping=mapping, context="device")
-    from prsrank.logs.reading import read_log
-
     log, _ = read_log(file, mapping=mapping)
     assert_same(pairs, PairSet.from_log(log, data, _ByDevice(), "prs", context="device"))
     with pytest.raises(InputError, match="context 'place' is not in the log"):
@@ -353,23 +218,16 @@ def test_wrong_input_is_named(tmp_path):
         InputError, match=r"propensity is 0, but the doc was clicked.*doc a of session 1"
     ):
         read_pairs(file)
-    with pytest.raises(InputError, match="takes no clicks"):
-        read_pairs(file, weighting="labels")
     file.write_text(header + "q,1,a,1,1,1\nq,1,a,2,0,1\n")
-    with pytest.raises(InputError, match="doc a of query q is shown twice"):
+    with pytest.raises(InputError, match="doc a twice in session 1 of query q"):
         read_pairs(file, PowerLaw(1.0))
     other = RankingDataset(np.eye(1), np.array([0, 1]), np.array(["q"]), doc_ids=np.array(["z"]))
     file.write_text(header + "q,1,a,1,1,1\nq,1,z,2,0,1\n")
     with pytest.raises(InputError, match="doc a of query q is in the log but not in the data set"):
         read_pairs(file, PowerLaw(1.0), dataset=other)
-    file.write_text(header + "q,1,z,1,1,1\nq,1,a,2,0,1\n")
-    with pytest.raises(InputError, match="not in its list"):
-        read_pairs(file, PowerLaw(1.0), dataset=other)
     file.write_text("query_id,session_id,doc_id,position,click\nq,1,a,1,1\nq,1,b,2,0\n")
     with pytest.raises(InputError, match="weighting prs needs propensities; the log has none"):
         read_pairs(file)
-    with pytest.raises(InputError, match="against 'non-clicked' or 'others'"):
-        pair_counts(nw.from_native(native({"query_id": np.array([1])}, "polars")), against="all")
 
 
 def test_a_propensity_above_one_is_warned_of(tmp_path):
