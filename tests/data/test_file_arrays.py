@@ -1,6 +1,7 @@
 """Features in a file: the same values, and parts of them in files too."""
 
 import gc
+import os
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,12 @@ def test_rows_of_more_than_a_block(monkeypatch):
     del matrix
     gc.collect()  # the copy has a file of its own
     np.testing.assert_array_equal(found, np.arange(20).reshape(10, 2)[rows])
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="no room can be asked for")
+def test_a_disk_without_room_is_told_before_anything_is_written():
+    with pytest.raises(OSError, match=r"No space|too large"):
+        new_array((2**40, 2**15), np.float32, most=0)
 
 
 def test_lists_in_a_file_are_read_only(tmp_path):

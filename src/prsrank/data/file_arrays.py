@@ -1,6 +1,7 @@
 """Large arrays in files without a name: pages that the system may take back when memory is short."""
 
 import mmap
+import os
 import tempfile
 
 import numpy as np
@@ -16,14 +17,22 @@ def new_array(shape: tuple[int, int], dtype: npt.DTypeLike, *, most: int) -> npt
 
     The file goes when the array does, however the process ends.
 
+    Raises:
+        OSError: if the disk has no room for it.
+
     >>> values = new_array((2, 3), np.float32, most=0)
     >>> values[:] = 7.0
     >>> is_in_file(values), is_in_file(values[1:]), is_in_file(values + 1)
     (True, True, False)
     """
-    if np.prod(shape, dtype=np.int64) * np.dtype(dtype).itemsize <= max(most, 1):
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    if size <= max(most, 1):
         return np.empty(shape, dtype)
     with tempfile.TemporaryFile(prefix="prsrank-") as file:
+        if hasattr(
+            os, "posix_fallocate"
+        ):  # a full disk is an error now, and a crash when written to
+            os.posix_fallocate(file.fileno(), 0, size)
         return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
 
 
