@@ -198,9 +198,9 @@ class ClickEvidence:
             weight = 1 / np.maximum(p + (1 - p) * below, _LEAST)
         return rate
 
-    def log_likelihood(self, theta: npt.ArrayLike) -> Floats:
-        """Return log L of each doc (docs)."""
-        return np.asarray(self._run(_value_kernel, np.asarray(theta, np.float64), 1)[0])
+    def log_likelihood(self, theta: npt.ArrayLike, *, threads: int | None = None) -> Floats:
+        """Return log L of each doc (docs); `threads` as for `gradient`."""
+        return np.asarray(self._run(_value_kernel, np.asarray(theta, np.float64), 1, threads)[0])
 
     def gradient(
         self, logit: npt.ArrayLike, *, threads: int | None = None
@@ -221,7 +221,7 @@ class ClickEvidence:
         first, second = self._run(_gradient_kernel, logits, 2, threads)
         return first, second
 
-    def _run(self, kernel, values: Floats, outputs: int, threads: int | None = 1) -> Floats:  # type: ignore[no-untyped-def]
+    def _run(self, kernel, values: Floats, outputs: int, threads: int | None) -> Floats:  # type: ignore[no-untyped-def]
         if values.shape != (self.docs,):
             raise InputError(f"{values.shape} values for {self.docs} docs")
         out = np.zeros((outputs, self.docs))

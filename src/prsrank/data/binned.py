@@ -7,6 +7,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.threads import import_lightgbm, tree_threads
 
 _BINNED: WeakKeyDictionary[RankingDataset, dict[int, Any]] = WeakKeyDictionary()
+_JUDGED: WeakKeyDictionary[RankingDataset, Any] = WeakKeyDictionary()
 
 
 def binned(lists: RankingDataset, seed: int) -> Any:
@@ -30,3 +31,17 @@ def binned(lists: RankingDataset, seed: int) -> Any:
         data = import_lightgbm().Dataset(lists.features, params=options, free_raw_data=False)
         by_seed[seed] = data.construct()
     return by_seed[seed]
+
+
+def judged_by(lists: RankingDataset, training: Any) -> Any:
+    """Return lists in the bins of a training part, to judge its trees by while they grow.
+
+    Args:
+        lists: their features; the last form is kept for the next training on the same part.
+        training: LightGBM's form of the training part.
+    """
+    known = _JUDGED.get(lists)
+    if known is None or known.reference is not training:
+        known = import_lightgbm().Dataset(lists.features, reference=training)
+        _JUDGED[lists] = known
+    return known

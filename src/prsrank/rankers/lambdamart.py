@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.binned import binned
+from prsrank.data.binned import binned, judged_by
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.losses.click_set_lambdas import ClickSetObjective
@@ -182,7 +182,7 @@ class LambdaMART(Ranker):
         if validation is not None:
             judged = validation if isinstance(validation, tuple) else (validation, None)
             quality = judged[1] or ndcg_of(judged[0])
-            valid_sets = [lightgbm.Dataset(judged[0].features, reference=training)]
+            valid_sets = [judged_by(judged[0], training)]
             callbacks.append(lightgbm.early_stopping(self.patience, verbose=False))
         booster = lightgbm.train(
             options,

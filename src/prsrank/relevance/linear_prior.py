@@ -87,7 +87,7 @@ class _LinearOnLists:
             scores = _Scores(self.columns, evidence, ~held, self.threads, self.workers)
             logit[held], l2 = self.model.chosen(scores, held)
             strengths.append(l2)
-        height = evidence.log_likelihood(1 / (1 + np.exp(-logit)))
+        height = evidence.log_likelihood(1 / (1 + np.exp(-logit)), threads=self.threads)
         return Prior(logit, height, {"l2": strengths})
 
 
@@ -112,7 +112,7 @@ class _Scores:
         return np.clip(self.columns @ weights, -_WIDEST_LOGIT, _WIDEST_LOGIT)
 
     def heights(self, logits: Floats) -> Floats:
-        return self.evidence.log_likelihood(1 / (1 + np.exp(-logits)))
+        return self.evidence.log_likelihood(1 / (1 + np.exp(-logits)), threads=self.threads)
 
     def value(self, weights: Floats, l2: float) -> float:
         height = float(self.sums(self.heights(self.logits(weights))[self.rows].sum()))

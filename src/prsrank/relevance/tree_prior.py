@@ -135,10 +135,9 @@ class _TreesOnLists:
             logit[others] = grown[-1].logits(self.dataset.features, others)
         if self.workers.network and first is not None:
             first.free_network()
-        height = evidence.log_likelihood(1 / (1 + np.exp(-logit)))
         return Prior(
             logit,
-            height,
+            evidence.log_likelihood(1 / (1 + np.exp(-logit)), threads=self.threads),
             {"trees": [one.count for one in grown]},
             partial(_predict, grown, self.seed),
             not self.used.all(),
@@ -194,7 +193,8 @@ class _Growth:
         logits = _bounded(self.start + scores)
         aside = logits[self.held]
         # all workers stop at the same tree: they decide by the same number
-        height = float(self.sums(self.aside.log_likelihood(1 / (1 + np.exp(-aside))).sum()))
+        likely = self.aside.log_likelihood(1 / (1 + np.exp(-aside)), threads=self.threads)
+        height = float(self.sums(likely.sum()))
         self.trees += 1
         if height > self.best:
             self.best, self.best_trees, self.best_logits = height, self.trees, aside
