@@ -13,7 +13,7 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.clicks.trust import TrustBiasModel
 from prsrank.data.dataset import RankingDataset
-from prsrank.errors import DataWarning, InputError
+from prsrank.errors import DataWarning
 from prsrank.logs.click_log import ClickLog
 from prsrank.losses.logistic import logistic_loss
 from prsrank.losses.outer import outer_logistic_loss
@@ -152,9 +152,7 @@ def test_sessions_left_out_for_their_clicks_are_no_cascade(lists: RankingDataset
     assert "too few" in choice.sentence
 
 
-def test_a_cascade_in_pieces_is_that_of_the_whole_and_needs_sessions(
-    lists: RankingDataset,
-) -> None:
+def test_a_cascade_in_pieces_is_that_of_the_whole(lists: RankingDataset) -> None:
     log = log_of(lists, 3000, CascadeModel(mu=0.1))
     whole = posterior(log, lists, CURVE, prior=PRIOR)
     merged = posterior((piece(log, n, 3) for n in (1, 2, 0)), lists, CURVE, prior=PRIOR)
@@ -163,10 +161,6 @@ def test_a_cascade_in_pieces_is_that_of_the_whole_and_needs_sessions(
     assert whole.choice.cascade
     assert merged.choice.dependence == pytest.approx(whole.choice.dependence)
     np.testing.assert_allclose(merged.theta, whole.theta, rtol=0, atol=1e-9)
-    clicks = replace(DocClicks.of([log], lists, CURVE), reading=None)
-    with pytest.raises(InputError, match="one machine"):
-        posterior_of_clicks(clicks, lists, model="cascade", prior=PRIOR)
-    assert posterior_of_clicks(clicks, lists, prior=PRIOR).choice is None
 
 
 def test_rankings_are_counted_only_where_clicks_depend_on_one_another(
@@ -198,8 +192,6 @@ def test_lists_count_alike_or_by_sessions(lists: RankingDataset) -> None:
     np.testing.assert_array_equal(found.sessions, shown)
     alike, often = found.pairs(), found.pairs(by_sessions=True)
     np.testing.assert_allclose(often.weight_sums, alike.weight_sums * shown)
-    with pytest.raises(InputError, match="not counted"):
-        replace(found, sessions=None).pairs(by_sessions=True)
 
 
 def test_weighted_actions_weigh_pairs_and_leave_theta(lists: RankingDataset) -> None:
@@ -240,8 +232,8 @@ def test_weights_are_shrunk_by_credibility() -> None:
     np.testing.assert_allclose(action_weights(n, total, squares), expected)
 
 
-def weighted_log(lists: RankingDataset) -> ClickLog:
-    log = log_of(lists, 2000)
+def weighted_log(lists: RankingDataset, *model: PositionBasedModel | CascadeModel) -> ClickLog:
+    log = log_of(lists, 2000, *model)
     weights = np.random.default_rng(3).choice([1.0, 10.0], len(log.clicks))
     return replace(log, click_weights=weights)
 
@@ -261,14 +253,17 @@ def test_pieces_of_a_log_give_the_posterior_of_the_whole(lists: RankingDataset, 
     np.testing.assert_array_equal(merged.sessions, whole.sessions)
 
 
+@pytest.mark.parametrize("model", [PositionBasedModel(eta=1), CascadeModel(mu=0.1)])
 def test_several_workers_find_the_posterior_of_one(
-    lists: RankingDataset, monkeypatch: pytest.MonkeyPatch
+    lists: RankingDataset,
+    model: PositionBasedModel | CascadeModel,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(beta_posterior, "_DOCS_FOR_STRENGTH", 500)  # few docs judge the strength
-    log, several = weighted_log(lists), 3
+    log, several = weighted_log(lists, model), 3
     meeting, given = threading.Barrier(several, timeout=60), [np.zeros(0)] * several
 
-    def on_worker(number: int) -> tuple[np.ndarray, np.ndarray, float, float]:
+    def on_worker(number: int) -> Posterior:
         def sums(values: object) -> np.ndarray:
             given[number] = np.array(values, np.float64)
             meeting.wait()
@@ -278,21 +273,23 @@ def test_several_workers_find_the_posterior_of_one(
 
         own = lists.select(np.arange(number, lists.lists, several))
         clicks = DocClicks.of([piece(log, number, several)], own, CURVE)
-        found = posterior_of_clicks(
+        return posterior_of_clicks(
             clicks, own, prior="linear", threads=1, workers=Workers(number, sums=sums)
         )
-        worth = found.action_weights
-        assert worth is not None
-        return found.theta, worth, found.strength, found.log_likelihood
 
     with ThreadPoolExecutor(several) as pool:
         parts = list(pool.map(on_worker, range(several)))
     whole = posterior(log, lists, CURVE, prior="linear")
-    for number, (theta, worth, strength, height) in enumerate(parts):
+    assert whole.choice is not None
+    assert whole.choice.cascade is isinstance(model, CascadeModel)
+    worth = np.asarray(whole.action_weights)
+    for number, part in enumerate(parts):
         docs = np.repeat(np.arange(lists.lists) % several == number, lists.list_lengths)
-        np.testing.assert_allclose(theta, whole.theta[docs], rtol=0, atol=1e-6)
-        np.testing.assert_allclose(worth, np.asarray(whole.action_weights)[docs], rtol=1e-9)
-        assert (strength, height) == pytest.approx((whole.strength, whole.log_likelihood))
+        np.testing.assert_allclose(part.theta, whole.theta[docs], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(part.action_weights), worth[docs], rtol=1e-9)
+        assert vars(part.choice) == pytest.approx(vars(whole.choice), nan_ok=True)
+        assert part.strength == pytest.approx(whole.strength)
+        assert part.log_likelihood == pytest.approx(whole.log_likelihood)
 
 
 def test_doubly_robust_relevance_is_unbiased_and_clipped_in_pairs(lists: RankingDataset) -> None:

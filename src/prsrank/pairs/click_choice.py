@@ -100,7 +100,7 @@ def compared(
     gain = sums_by_list(lists, cascade.prior.log_likelihood - other)
     number, total, squares = sums([len(gain), gain.sum(), (gain**2).sum()]).tolist()
     advantage = total / max(np.sqrt(max(squares - total**2 / number, 0.0)), 1e-12)
-    return ClickChoice(advantage > WORSE, choice.dependence, float(advantage), cascade.go_on)
+    return ClickChoice(bool(advantage > WORSE), choice.dependence, float(advantage), cascade.go_on)
 
 
 def slot_propensities(

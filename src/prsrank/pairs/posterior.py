@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from prsrank.clicks.likelihood import ClickEvidence, ClickLikelihood
 from prsrank.data.dataset import RankingDataset
-from prsrank.errors import DataWarning, InputError
+from prsrank.errors import DataWarning
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.click_choice import (
     ClickChoice,
@@ -55,9 +55,8 @@ class Posterior:
         strength: how many impressions at propensity 1 the prior counts for.
         log_likelihood: of the clicks under the cross-fitted prior: a judge without labels.
         action_weights: what a click on each doc is worth; None where every click counts 1.
-        sessions: sessions of each list (lists); None where nobody counted them.
-        choice: which click model the clicks showed; None where it was given, or, on Spark,
-            position-based without a look at sessions.
+        sessions: sessions of each list (lists).
+        choice: which click model the clicks showed; None where it was given.
         learned: what tells the prior of other docs.
     """
 
@@ -69,7 +68,7 @@ class Posterior:
     strength: float
     log_likelihood: float
     action_weights: Floats | None
-    sessions: Floats | None
+    sessions: Floats
     choice: ClickChoice | None = None
     learned: Prior | None = None
 
@@ -108,8 +107,6 @@ class Posterior:
                 at all) to 1. Trees fit what a doc's clicks alone tell, which holds for no
                 other doc: with less of it they may rank new queries better.
         """
-        if by_sessions and self.sessions is None:
-            raise InputError("the sessions of each list were not counted")
         return OuterPairs.from_relevance(
             self.dataset,
             self.prior + own * (self.theta - self.prior),
@@ -129,19 +126,19 @@ class DocClicks:
         counted: impressions and clicks.
         weights: sum and sum of squares of the weights of each doc's clicks (2 x docs); None
             where every click counts 1.
-        sessions: sessions of each list (lists), if they are counted.
+        sessions: sessions of each list (lists).
         with_click: how many sessions have a click.
-        reading: counts what a cascade needs, where sessions are at hand. Few logs call for it, and
-            it takes memory for every ranking.
+        reading: counts what a cascade needs. Few logs call for it, and it takes memory for every
+            ranking.
         dependence: how clicks of a session depend on one another, of each list (2 x lists).
     """
 
     counted: CountedClicks
-    weights: Floats | None = None
-    sessions: Floats | None = None
-    with_click: int = 0
-    reading: Callable[[], CascadeCounts] | None = None
-    dependence: Floats | None = None
+    weights: Floats | None
+    sessions: Floats
+    with_click: int
+    reading: Callable[[], CascadeCounts]
+    dependence: Floats
 
     def action_weights(self, evidence: ClickEvidence, sums: SumOver = np.asarray) -> Floats | None:
         """Return what a click on each doc is worth; None where every click counts 1."""
@@ -235,8 +232,7 @@ def posterior_of_clicks(
     """Return the posterior of each doc, of this worker's lists where there are several.
 
     Args:
-        clicks: the clicks on the lists. Without their sessions, as Spark counts them, they are
-            taken for position-based.
+        clicks: the clicks on the lists.
         lists: the data set.
         model: this and others as in `posterior`.
         power: propensities are raised to it.
@@ -283,16 +279,15 @@ def _explained(
     """Return the clicks as evidence by a click model, with its prior, and why this model."""
     sums = options["workers"].sums
     if model == "cascade":
-        if clicks.reading is None:
-            raise InputError("a cascade needs sessions, and Spark counts docs: use one machine")
         only = fit_cascade(clicks.reading(), lists, prior, **options)
         return only.evidence, only.prior, None
     evidence = clicks.counted.evidence(model, power=power)
     fitted = cross_fitted_prior(lists, evidence, prior, **options)
-    if model is not None or clicks.reading is None or clicks.dependence is None:
+    if model is not None:
         return evidence, fitted, None
-    sessions = 0.0 if clicks.sessions is None else clicks.sessions.sum()
-    choice = clicks_may_be_a_cascade(clicks.dependence, sessions, clicks.with_click, sums=sums)
+    choice = clicks_may_be_a_cascade(
+        clicks.dependence, clicks.sessions.sum(), clicks.with_click, sums=sums
+    )
     if not choice.cascade:
         return evidence, fitted, choice
     reading = clicks.reading()

@@ -64,10 +64,8 @@ class Recipe:
     def shard(self, one: Sessions) -> Shard:
         """Return the lists with their pairs, or with what makes them."""
         if self.weighting.against == "posterior":
-            counted = DocClicks.of([one.log], one.lists, self.propensities)
-            counted.counted.evidence()  # a click where the propensity is 0 is told before workers meet
-            # sessions of all workers would be needed to tell a cascade
-            clicks = DocClicks(counted.counted, counted.weights)
+            clicks = DocClicks.of([one.log], one.lists, self.propensities)
+            clicks.counted.evidence()  # a click where the propensity is 0 is told before workers meet
             make = partial(_posterior_pairs, clicks, one.lists, self)
             return Shard(one.lists, None, pairs_by=make)
         curve = self.propensities if self.weighting.needs_propensities else None
