@@ -67,10 +67,9 @@ def batches(queries: int, features: int, winners: int) -> Iterator[Any]:
 def worker(queries: int, features: int, winners: int) -> int:
     """Do what a worker does; return the peak resident memory of this process in bytes."""
     from prsrank.propensity.curve import PowerLaw
-    from prsrank.relevance.workers import Workers
+    from prsrank.relevance.workers import ALONE
     from prsrank.spark.shards import Recipe, shard_of_pieces
     from prsrank.spark.training_worker import train_worker
-    from prsrank.spark.worker_sums import WorkerSums
     from prsrank.weighting import WEIGHTINGS
 
     recipe = Recipe(
@@ -80,8 +79,7 @@ def worker(queries: int, features: int, winners: int) -> int:
         pair_options={"normalise": "ndcg"},
     )
     shard = shard_of_pieces(batches(queries, features, winners), recipe)
-    with WorkerSums(0, 1) as sums:
-        train_worker({"trees": 3, "threads": 1}, shard, Workers(0, ("",), sums))
+    train_worker({"trees": 3, "threads": 1}, shard, ALONE)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

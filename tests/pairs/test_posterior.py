@@ -274,7 +274,7 @@ def test_several_workers_find_the_posterior_of_one(
         own = lists.select(np.arange(number, lists.lists, several))
         clicks = DocClicks.of([piece(log, number, several)], own, CURVE)
         return posterior_of_clicks(
-            clicks, own, prior="linear", threads=1, workers=Workers(number, sums=sums)
+            clicks, own, prior="linear", threads=1, workers=Workers(several, sums)
         )
 
     with ThreadPoolExecutor(several) as pool:

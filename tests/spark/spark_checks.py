@@ -1,10 +1,14 @@
 """What tests of Spark share: a small session, and what it means to be equal."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 
 from prsrank.errors import InputError
 from prsrank.spark.session import find_java, import_pyspark
+from prsrank.spark.worker_sums import LostWorker, WorkerSums, listen
 
 # What the second compiler of Java gains is less than it costs on logs as small as these.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -24,6 +28,30 @@ def require_spark():
         find_java()
     except InputError as error:
         pytest.skip(str(error))
+
+
+SECRET = b"of this fit"
+
+
+def in_threads(workers, work, timeout=5, told=lambda number, addresses: addresses):
+    """Run `work(sums)` as every worker, in threads; return what each gives, or how it ends.
+
+    `told` changes the addresses that a worker is told.
+    """
+    with ExitStack() as stack:
+        servers = [stack.enter_context(listen("127.0.0.1")) for _ in range(workers)]
+        addresses = [server.getsockname()[:2] for server in servers]
+
+        def worker(number):
+            options = {"server": servers[number], "secret": SECRET, "timeout": timeout}
+            try:
+                with WorkerSums(number, told(number, addresses), **options) as sums:
+                    return work(sums)
+            except LostWorker as error:
+                return error
+
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(worker, range(workers)))
 
 
 def trees_of(text):

@@ -22,7 +22,7 @@ from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.spark.barrier import train_in_barrier
 from prsrank.spark.session import find_java, is_trimmed, untrimmed
 from prsrank.spark.shards import shard_of_pieces
-from prsrank.spark.worker_sums import free_port
+from prsrank.spark.worker_sums import listen
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +41,7 @@ class Cluster:
         self.folder = folder
         self.program = Path(pyspark.__path__[0], "bin", "spark-class")
         self.processes: list[subprocess.Popen] = []
-        port = free_port(HOST)
+        port = free_port()
         self.url = f"spark://{HOST}:{port}"
         home = find_java()
         self.java = untrimmed(home, self.folder) if is_trimmed(home) else home
@@ -69,7 +69,7 @@ class Cluster:
                 [
                     self.program,
                     f"org.apache.spark.deploy.{kind}",
-                    *("--host", HOST, "--webui-port", str(free_port(HOST))),
+                    *("--host", HOST, "--webui-port", str(free_port())),
                     *arguments,
                 ],
                 env=os.environ | settings,
@@ -87,6 +87,12 @@ class Cluster:
         for process in self.processes:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def free_port() -> int:
+    with listen(HOST) as server:
+        port: int = server.getsockname()[1]
+    return port
 
 
 def can_connect(port: int) -> bool:

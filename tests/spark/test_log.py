@@ -94,7 +94,7 @@ def test_a_saved_model_is_an_ordinary_one(there, lists, tmp_path):
     model.save(tmp_path / "model")
     x = lists.features[:, :5]
     close(load_ranker(tmp_path / "model").score(x), model.score(x))
-    assert "machines" not in (tmp_path / "model" / "model.txt").read_text()
+    assert "num_machines" not in (tmp_path / "model" / "model.txt").read_text()
 
 
 @pytest.mark.parametrize("weighting", ["prs", "posterior"])

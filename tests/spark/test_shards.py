@@ -5,11 +5,10 @@ import pytest
 
 from prsrank.errors import InputError
 from prsrank.propensity.curve import PowerLaw
-from prsrank.relevance.workers import Workers
+from prsrank.relevance.workers import ALONE
 from prsrank.spark.placing import DOC, EVENT, Size, packed, unpacked
 from prsrank.spark.shards import JUDGED, TRAIN, Placing, Recipe, shard_of_pieces, sharded
 from prsrank.spark.training_worker import train_worker
-from prsrank.spark.worker_sums import WorkerSums
 from prsrank.weighting import find_weighting
 
 pa = pytest.importorskip("pyarrow")
@@ -155,8 +154,7 @@ def test_a_worker_without_clicks_to_judge_by(judged):
     if judged:
         assert tuple(shard.clicks(np.zeros(3))) == (0, 2)
     settings = {"trees": 2, "threads": 1, "min_docs_in_leaf": 1}
-    with WorkerSums(0, 1) as sums:
-        model = train_worker(settings, shard, Workers(0, ("-",), sums))
+    model = train_worker(settings, shard, ALONE)
     assert model.history == ([0.0, 0.0] if judged else [])
 
 

@@ -1,9 +1,14 @@
 """Workers in plain processes: everything that a task of Spark does, without Spark."""
 
 import json
+import os
+import socket
 import subprocess
 import sys
+import time
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +18,10 @@ from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.lambdamart import LambdaMART
-from prsrank.relevance.workers import Workers
+from prsrank.relevance.workers import ALONE
 from prsrank.spark.shard import Shard
 from prsrank.spark.training_worker import plain_text, train_worker
-from prsrank.spark.worker_sums import WorkerSums, free_port
+from prsrank.spark.worker_sums import listen
 
 # The shard of worker n of N holds the n-th of N runs of lists; so do the lists to judge by.
 SHARDS = """
@@ -59,23 +64,26 @@ WORKER = (
     + """
 import json, socket, sys, time
 from pathlib import Path
+import lightgbm
 from prsrank.relevance.workers import Workers
 from prsrank.spark.training_worker import train_worker
+from prsrank.spark.tree_network import tree_network
 from prsrank.spark.worker_sums import WorkerSums
 
-number, machines, port, folder, parameters = sys.argv[1:]
-number, machines, address = int(number), tuple(machines.split(",")), ("127.0.0.1", int(port))
-shard = shard_of(number, len(machines))
-server = socket.create_server(address) if number == 0 else None
-started = Path(folder, "started")
-if server is None:
-    while not started.exists():
-        time.sleep(0.05)
-started.touch()
-with WorkerSums(number, len(machines), server=server, address=address, secret=b"ours") as sums:
-    workers = Workers(number, machines, sums)
+number, server, addresses, folder, parameters = sys.argv[1:]
+number, addresses = int(number), list(map(tuple, json.loads(addresses)))
+shard = shard_of(number, len(addresses))
+make = lightgbm.Booster.__init__
+def late(booster, *how, **options):
+    time.sleep(0.3 * number)  # so that one worker waits for the other where LightGBM begins
+    make(booster, *how, **options)
+lightgbm.Booster.__init__ = late
+with socket.socket(fileno=int(server)) as server:
+    sums = WorkerSums(number, addresses, server=server, secret=b"ours")
+with sums, tree_network(sums):
+    workers = Workers(len(addresses), sums)
     if parameters == "null":
-        found = theta_of(number, len(machines), workers)
+        found = theta_of(number, len(addresses), workers)
     else:
         model = train_worker(json.loads(parameters), shard, workers)
         found = [model.text, model.history]
@@ -84,19 +92,24 @@ Path(folder, f"{number}.json").write_text(json.dumps(found))
 )
 
 
-def grown(workers, folder, parameters):
+def grown(workers, folder, parameters, watch=lambda processes, addresses: None):
     """Return what each of several processes has in the end: text and history of a model.
 
     Without parameters it is theta of its docs, by a prior of trees that all grow together.
     """
-    ports = [free_port("127.0.0.1") for _ in range(workers + 1)]
-    machines = ",".join(f"127.0.0.1:{port}" for port in ports[1:])
-    rest = [machines, str(ports[0]), str(folder), json.dumps(parameters)]
-    processes = [
-        subprocess.Popen([sys.executable, "-c", WORKER, str(number), *rest])
-        for number in range(workers)
-    ]
-    assert [process.wait(timeout=300) for process in processes] == [0] * workers
+    with ExitStack() as stack:
+        servers = [stack.enter_context(listen("127.0.0.1")) for _ in range(workers)]
+        addresses = [server.getsockname()[:2] for server in servers]
+        rest = [json.dumps(addresses), str(folder), json.dumps(parameters)]
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", WORKER, str(number), str(server.fileno()), *rest],
+                pass_fds=[server.fileno()],
+            )
+            for number, server in enumerate(servers)
+        ]
+        watch(processes, addresses)
+        assert [process.wait(timeout=300) for process in processes] == [0] * workers
     return [json.loads((folder / f"{number}.json").read_text()) for number in range(workers)]
 
 
@@ -106,9 +119,45 @@ def alone(name):
     return names[name](0, 1)
 
 
-def test_two_plain_processes_grow_the_trees_of_one(tmp_path):
-    parameters = {"trees": 8, "leaves": 7, "threads": 1, "patience": 5, "min_docs_in_leaf": 0}
-    one, other = grown(2, tmp_path, parameters)
+def listening(pid):
+    """Return the addresses, as Linux writes them, that a process listens on."""
+    found = set()
+    with suppress(OSError):  # it ends, or closes what we look at
+        opened = {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir()}
+        for table in ("tcp", "tcp6"):
+            for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+                _, local, _, state, *_, inode = line.split()[:10]
+                if state == "0A" and f"socket:[{inode}]" in opened:
+                    found.add(local)
+    return found
+
+
+PARAMETERS = {"trees": 8, "leaves": 7, "threads": 1, "patience": 5, "min_docs_in_leaf": 0}
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    """Models of two workers, where they listened meanwhile, and where they were told to.
+
+    A stranger is at the door of each before the other worker comes, and says what LightGBM would.
+    """
+    heard, told = set(), set()
+
+    def watch(processes, addresses):
+        told.update(f"0100007F:{port:04X}" for _, port in addresses)
+        with ExitStack() as stack:
+            for address in addresses:
+                stranger = stack.enter_context(socket.create_connection(address))
+                stranger.sendall((1).to_bytes(4, "little") * 100)
+            while any(process.poll() is None for process in processes):
+                heard.update(*(listening(process.pid) for process in processes))
+                time.sleep(0.02)
+
+    return grown(2, tmp_path_factory.mktemp("watched"), PARAMETERS, watch), heard, told
+
+
+def test_two_plain_processes_grow_the_trees_of_one(watched):
+    one, other = watched[0]
     assert one == other
     shard = alone("shard_of")
 
@@ -116,10 +165,16 @@ def test_two_plain_processes_grow_the_trees_of_one(tmp_path):
         total, count = shard.clicks(scores)
         return total / count
 
-    ranker = LambdaMART(**parameters)
+    ranker = LambdaMART(**PARAMETERS)
     ranker.fit(shard.dataset, shard.pairs, validation=(shard.judged, quality))
     np.testing.assert_allclose(one[1], ranker.history_, rtol=1e-12)
     assert trees_of(one[0]) == trees_of(ranker)
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="Linux tells who listens")
+def test_workers_listen_where_they_are_told_and_nowhere_else(watched):
+    _, heard, told = watched
+    assert heard == told
 
 
 def test_two_plain_processes_find_the_theta_of_one(tmp_path):
@@ -139,8 +194,7 @@ def pairs_of(data):
 
 def test_one_worker_is_the_ranker_itself(data):
     shard = Shard(data, pairs_of(data))
-    with WorkerSums(0, 1) as sums:
-        model = train_worker({"trees": 5, "threads": 1}, shard, Workers(0, ("-",), sums))
+    model = train_worker({"trees": 5, "threads": 1}, shard, ALONE)
     assert trees_of(model.text) == trees_of(LambdaMART(trees=5, threads=1).fit(data, shard.pairs))
     assert not model.history
 
@@ -148,10 +202,10 @@ def test_one_worker_is_the_ranker_itself(data):
 def test_no_list_is_one_clear_line(data):
     none = data.select(np.zeros(data.lists, bool))
     shard = Shard(none, pairs_of(none))
-    with WorkerSums(0, 1) as sums, pytest.raises(InputError, match="fewer workers"):
-        shard.ready(Workers(0, ("-",), sums))
+    with pytest.raises(InputError, match="fewer workers"):
+        shard.ready(ALONE)
 
 
 def test_the_network_leaves_no_trace_in_the_model():
-    text = "tree\n[machines: 127.0.0.1:1]\n[num_machines: 2]\n[num_leaves: 7]\n"
+    text = "tree\n[tree_learner: data]\n[num_machines: 2]\n[num_leaves: 7]\n"
     assert plain_text(text) == "tree\n[num_leaves: 7]\n"

@@ -31,7 +31,7 @@ class TreePrior:
     All parts share one binned matrix; of large logs that of some queries, chosen by a hash of
     their ids. Docs of the part left out, and docs that were never shown, pull with gradient 0.
     LightGBM keeps their scores as trees grow, so their likelihood after each tree costs no
-    prediction. Several workers add up their histograms by LightGBM's sockets, and the likelihood
+    prediction. Several workers add up their histograms by LightGBM's network, and the likelihood
     of the part left out by sums.
 
     Args:
@@ -71,7 +71,7 @@ class TreePrior:
         if share < 1:
             used = np.repeat(sampled_queries(dataset.query_ids, share), dataset.list_lengths)
         options = self._options(seed, threads, dataset.features.size) | workers.network
-        if workers.network:  # bins are found together, once a booster has opened the network
+        if workers.network:  # bins are found together
             rows = dataset.features if used.all() else dataset.features[used]
             data = import_lightgbm().Dataset(rows, params=options, free_raw_data=False)
         else:
@@ -121,20 +121,15 @@ class _TreesOnLists:
     def cross_fit(self, evidence: ClickEvidence, parts: Sequence[Marks]) -> Prior:
         lightgbm, options = import_lightgbm(), dict(self.options)
         some = evidence if self.used.all() else evidence.of_docs(self.used)
-        logit, grown, first = np.zeros(self.dataset.docs), list[_Trees](), None
+        logit, grown = np.zeros(self.dataset.docs), list[_Trees]()
         for held in parts:
             booster = lightgbm.Booster(options, self.data)
-            # the first one opened the network, before the bins were found, and holds it for all
-            first = first or booster
-            options.pop("machines", None)
             growth = _Growth(some, held[self.used], self.threads, self.workers.sums)
             self.model.grow(booster, growth)
             grown.append(_Trees(booster, growth.start, growth.best_trees))
             logit[held & self.used] = growth.best_logits
             others = np.flatnonzero(held & ~self.used)
             logit[others] = grown[-1].logits(self.dataset.features, others)
-        if self.workers.network and first is not None:
-            first.free_network()
         return Prior(
             logit,
             evidence.log_likelihood(1 / (1 + np.exp(-logit)), threads=self.threads),

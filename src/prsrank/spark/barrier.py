@@ -1,7 +1,6 @@
 """Rankers in a barrier stage of Spark: one worker per task."""
 
 import json
-import os
 import re
 import secrets
 import socket
@@ -11,14 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from prsrank.errors import DataWarning, InputError
 from prsrank.relevance.workers import Workers
 from prsrank.spark.events import first_line
 from prsrank.spark.shard import Shard
 from prsrank.spark.training_worker import TrainedModel, train_linear, train_worker
-from prsrank.spark.worker_sums import WorkerSums, free_port, listen
+from prsrank.spark.tree_network import tree_network
+from prsrank.spark.worker_sums import WorkerSums, listen
 
 if TYPE_CHECKING:
     import pyarrow
@@ -173,47 +171,35 @@ def _run_worker(
     except InputError as error:
         problem = str(error)
     with listen(host) as server:
-        own = {"host": host, "sums": server.getsockname()[1], "problem": problem}
+        own = {"address": server.getsockname()[:2], "problem": problem}
         told = [json.loads(message) for message in context.allGather(json.dumps(own))]
         problem = next((one["problem"] for one in told if one["problem"]), "")
         if shard is None or problem:
             yield _row(worker, 0, problem, TrainedModel("", []))
             return
-        address = (told[0]["host"], told[0]["sums"])
-        hosts = [one["host"] for one in told]
-        own_server = server if worker == 0 else None
-        # Sums over sockets of our own, not `allGather`: that goes through the driver and took
-        # 0.92 s a call on local[2], and the value of the model is summed after every tree.
-        with WorkerSums(
-            worker, len(told), server=own_server, address=address, secret=meeting.secret
-        ) as sums:
-            models, problem = _train(settings, kind, shard, lambda: _workers(worker, hosts, sums))
-        if problem:
-            yield _row(worker, 0, problem, TrainedModel("", []))
-        elif worker == 0:
-            yield from (_row(worker, number, "", model) for number, model in enumerate(models))
-
-
-def _workers(worker: int, hosts: Sequence[str], sums: WorkerSums) -> Workers:
-    """Choose a port that is free now; workers tell each other theirs by a sum."""
-    ports = np.zeros(len(hosts))
-    ports[worker] = free_port(hosts[worker])
-    machines = (f"{h}:{port:.0f}" for h, port in zip(hosts, sums(ports), strict=True))
-    return Workers(worker, tuple(machines), sums)
+        # Sockets of our own, not `allGather`: that goes through the driver and took 0.92 s a call
+        # on local[2], and histograms are summed for every leaf.
+        addresses = [tuple(one["address"]) for one in told]
+        sums = WorkerSums(worker, addresses, server=server, secret=meeting.secret)
+    with sums, tree_network(sums):
+        models, problem = _train(settings, kind, shard, Workers(len(told), sums))
+    if problem:
+        yield _row(worker, 0, problem, TrainedModel("", []))
+    elif worker == 0:
+        yield from (_row(worker, number, "", model) for number, model in enumerate(models))
 
 
 def _train(
-    settings: Sequence[Mapping[str, Any]], kind: str, shard: Shard, meet: Callable[[], Workers]
+    settings: Sequence[Mapping[str, Any]], kind: str, shard: Shard, workers: Workers
 ) -> tuple[list[TrainedModel], str]:
-    """Train rankers; each opens a network of its own, and so do the trees behind posterior pairs."""
-    with _output_hidden():
-        try:
-            shard = shard.ready(meet())
-            if kind == "sums":
-                return list(train_linear(settings, shard, meet())), ""
-            return [train_worker(parameters, shard, meet()) for parameters in settings], ""
-        except InputError as error:
-            return [], str(error)
+    """Train rankers one after another; return what is wrong with the input if something is."""
+    try:
+        shard = shard.ready(workers)
+        if kind == "sums":
+            return list(train_linear(settings, shard, workers)), ""
+        return [train_worker(parameters, shard, workers) for parameters in settings], ""
+    except InputError as error:
+        return [], str(error)
 
 
 def _row(worker: int, number: int, problem: str, model: TrainedModel) -> "pyarrow.RecordBatch":
@@ -229,17 +215,3 @@ def _row(worker: int, number: int, problem: str, model: TrainedModel) -> "pyarro
             "seconds": pa.array([model.seconds], pa.float64()),
         }
     )
-
-
-@contextmanager
-def _output_hidden() -> Iterator[None]:
-    """Keep what LightGBM's threads print about their sockets out of the task's output."""
-    kept = os.dup(1)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 1)
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(nowhere)

@@ -1,6 +1,5 @@
 """One worker of a ranker that several processes train together. Knows nothing of Spark."""
 
-import gc
 import json
 import time
 import warnings
@@ -23,7 +22,7 @@ from prsrank.types import Floats, SumOver
 T = TypeVar("T")
 U = TypeVar("U")
 
-_NETWORK = (*Workers(machines=("a:1", "b:2")).network, "machine_list_filename")
+_NETWORK = tuple(f"[{name}: " for name in Workers(2).network)
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def train_worker(
 ) -> TrainedModel:
     """Grow trees on one shard, together with all other workers; all return the same trees.
 
-    Histograms are added up by LightGBM's socket collective. After each tree the quality on
+    Histograms are added up by LightGBM's network, which is open. After each tree the quality on
     the lists to judge by is added up over the workers before anyone decides to stop.
 
     Args:
@@ -64,7 +63,6 @@ def train_worker(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         ranker.fit(shard.dataset, shard.pairs, validation=validation)
-    gc.collect()  # a booster closes its network when it goes, which must be before the next opens
     text = plain_text(ranker.booster_.model_to_string())
     return TrainedModel(text, ranker.history_, time.perf_counter() - started)
 
@@ -99,12 +97,7 @@ class OwnPiece(Pieces[T]):
 
 def plain_text(text: str) -> str:
     """Return a model's text without the settings of the network that it was grown over."""
-    kept = [
-        line
-        for line in text.split("\n")
-        if not any(line.startswith(f"[{name}: ") for name in _NETWORK)
-    ]
-    return "\n".join(kept)
+    return "\n".join(line for line in text.split("\n") if not line.startswith(_NETWORK))
 
 
 def _reduced_quality(

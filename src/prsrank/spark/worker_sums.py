@@ -1,15 +1,17 @@
-"""Sums over workers by plain sockets: worker 0 adds up what the others send and tells them.
+"""Sums over workers by plain sockets, one between any two of them.
 
-Whoever connects must know the secret of the fit, and so must worker 0: each proves it by an HMAC of
-a challenge of the other's. A stranger is dropped, and the workers go on. What is sent afterwards is
-not encrypted.
+Whoever connects must know the secret of the fit, and so must who is connected to: each proves it by
+an HMAC of a challenge of the other's. A stranger is dropped, and the workers go on. What is sent
+afterwards is not encrypted.
 """
 
 import hmac
 import secrets
+import select
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -35,80 +37,69 @@ def listen(host: str) -> socket.socket:
     return server
 
 
-def free_port(host: str) -> int:
-    """Return a port that is free now."""
-    with socket.create_server((host, 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
-
-
 class WorkerSums:
     """Adds up arrays over all workers, in the order of the workers, so that all get the same bits.
 
     Args:
         worker: this worker.
-        workers: how many there are.
-        server: worker 0's listening socket; None on the others.
-        address: host and port of it.
+        addresses: host and port that each worker listens on.
+        server: the socket that this one listens on; nobody comes after the workers have met.
         secret: what all workers of this fit know, and nobody else.
         timeout: seconds to wait for another worker.
 
-    >>> with WorkerSums(0, 1) as sums:
+    >>> with WorkerSums() as sums:
     ...     sums([1.0, 2.0]).tolist()
     [1.0, 2.0]
     """
 
     def __init__(
         self,
-        worker: int,
-        workers: int,
+        worker: int = 0,
+        addresses: Sequence[tuple[str, int]] = (("", 0),),
         *,
         server: socket.socket | None = None,
-        address: tuple[str, int] | None = None,
         secret: bytes = b"",
         timeout: float = 120.0,
     ) -> None:
-        self.worker, self.workers = worker, workers
-        self._peers: list[socket.socket] = []
-        if workers == 1:
+        self.worker, self.workers = worker, len(addresses)
+        self._secret, self._timeout = secret, timeout
+        self._peers: dict[int, socket.socket] = {}
+        if self.workers == 1:
             return
-        if not secret:
-            raise ValueError("several workers need a secret")
+        if server is None or not secret:
+            raise ValueError("several workers need a socket and a secret")
         try:
-            if server is not None:
-                self._accept(server, secret, timeout)
-            elif address is not None:
-                self._connect(address, secret, timeout)
+            for other in range(worker):
+                self._connect(other, addresses[other])
+            self._accept(server)
+            for peer in self._peers.values():
+                peer.settimeout(timeout)
+                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             self.close()
             raise LostWorker(f"worker {worker} cannot reach the others: {error}") from error
 
-    def _connect(self, address: tuple[str, int], secret: bytes, timeout: float) -> None:
-        peer = socket.create_connection(address, timeout=timeout)
-        self._peers = [peer]
+    def _connect(self, other: int, address: tuple[str, int]) -> None:
+        peer = self._peers[other] = socket.create_connection(address, timeout=self._timeout)
         challenge, own = _receive(peer, _NONCE), secrets.token_bytes(_NONCE)
-        number = _NUMBER.pack(self.worker)
-        peer.sendall(number + own + _proof(secret, b"worker", number, challenge, own))
-        if not hmac.compare_digest(_receive(peer, _PROOF), _proof(secret, b"first", own)):
-            raise ConnectionError("what answers there is not worker 0 of this fit")
+        number, told = _NUMBER.pack(self.worker), _NUMBER.pack(other)
+        peer.sendall(number + own + self._proof(b"from", number, told, challenge, own))
+        proof = self._proof(b"to", number, told, challenge, own)
+        if not hmac.compare_digest(_receive(peer, _PROOF), proof):
+            raise ConnectionError(f"what answers there is not worker {other} of this fit")
 
-    def _accept(self, server: socket.socket, secret: bytes, timeout: float) -> None:
-        end = time.monotonic() + timeout
-        known: dict[int, socket.socket] = {}
-        try:
-            while len(known) < self.workers - 1:
-                server.settimeout(max(end - time.monotonic(), 0.001))
-                peer, _ = server.accept()
-                number = self._welcome(peer, secret)
-                if number is None or number in known:
-                    peer.close()
-                    continue
-                peer.settimeout(timeout)
-                known[number] = peer
-        finally:
-            self._peers = [known[worker] for worker in sorted(known)]
+    def _accept(self, server: socket.socket) -> None:
+        end = time.monotonic() + self._timeout
+        while len(self._peers) < self.workers - 1:
+            server.settimeout(max(end - time.monotonic(), 0.001))
+            peer, _ = server.accept()
+            number = self._welcome(peer)
+            if number is None or number in self._peers:
+                peer.close()
+            else:
+                self._peers[number] = peer
 
-    def _welcome(self, peer: socket.socket, secret: bytes) -> int | None:
+    def _welcome(self, peer: socket.socket) -> int | None:
         """Return the number of a worker that proves to be one of this fit; None for a stranger."""
         challenge = secrets.token_bytes(_NONCE)
         peer.settimeout(_PATIENCE)
@@ -116,14 +107,16 @@ class WorkerSums:
             peer.sendall(challenge)
             told = _receive(peer, _NUMBER.size + _NONCE + _PROOF)
             number, own = told[: _NUMBER.size], told[_NUMBER.size : -_PROOF]
-            if not hmac.compare_digest(
-                told[-_PROOF:], _proof(secret, b"worker", number, challenge, own)
-            ):
+            said = number, _NUMBER.pack(self.worker), challenge, own
+            if not hmac.compare_digest(told[-_PROOF:], self._proof(b"from", *said)):
                 return None
-            peer.sendall(_proof(secret, b"first", own))
+            peer.sendall(self._proof(b"to", *said))
             worker: int = _NUMBER.unpack(number)[0]
-            return worker if 0 < worker < self.workers else None
+            return worker if self.worker < worker < self.workers else None
         return None
+
+    def _proof(self, *parts: bytes) -> bytes:
+        return hmac.digest(self._secret, b"".join(parts), "sha256")
 
     def __call__(self, values: npt.ArrayLike) -> Floats:
         """Return the sum over workers; every worker must call with as many values.
@@ -131,24 +124,48 @@ class WorkerSums:
         Raises:
             LostWorker: if another worker is gone.
         """
-        total = np.array(values, np.float64)
+        own = np.array(values, np.float64)
+        first, *others = self.exchange([own.tobytes()] * self.workers, [own.nbytes] * self.workers)
+        total = np.frombuffer(first).copy()
+        for other in others:
+            total += np.frombuffer(other)
+        return total.reshape(own.shape)
+
+    def exchange(self, given: Sequence[bytes], sizes: Sequence[int]) -> list[bytes | bytearray]:
+        """Give and take bytes; every worker must call.
+
+        Args:
+            given: what each worker gets of this one.
+            sizes: how many bytes this one gets of each.
+
+        Returns:
+            What this one got of each worker, of itself too.
+
+        Raises:
+            LostWorker: if another worker is gone.
+        """
+        taken: list[bytes | bytearray] = [bytearray(size) for size in sizes]
+        taken[self.worker] = given[self.worker]
+        peers = self._peers.items()
+        # sent and received by turns, as it comes: two that only send would wait for each other
+        giving = {peer: memoryview(given[other]) for other, peer in peers if given[other]}
+        taking = {peer: memoryview(taken[other]) for other, peer in peers if taken[other]}
         try:
-            if self.worker == 0:
-                for peer in self._peers:
-                    total += np.frombuffer(_receive(peer, total.nbytes)).reshape(total.shape)
-                for peer in self._peers:
-                    peer.sendall(total.tobytes())
-            elif self._peers:
-                self._peers[0].sendall(total.tobytes())
-                received = np.frombuffer(_receive(self._peers[0], total.nbytes))
-                total = received.reshape(total.shape).copy()
+            while giving or taking:
+                ready = select.select(taking, giving, (), self._timeout)
+                if not any(ready):
+                    raise TimeoutError("timed out")
+                for peer in ready[0]:
+                    _move(taking, peer, peer.recv_into(taking[peer]))
+                for peer in ready[1]:
+                    _move(giving, peer, peer.send(giving[peer]))
         except OSError as error:
             raise LostWorker(f"worker {self.worker} lost another worker: {error}") from error
-        return total
+        return taken
 
     def close(self) -> None:
         """Close the connections."""
-        for peer in self._peers:
+        for peer in self._peers.values():
             peer.close()
 
     def __enter__(self) -> Self:
@@ -163,8 +180,13 @@ class WorkerSums:
         self.close()
 
 
-def _proof(secret: bytes, *parts: bytes) -> bytes:
-    return hmac.digest(secret, b"".join(parts), "sha256")
+def _move(left: dict[socket.socket, memoryview], peer: socket.socket, count: int) -> None:
+    """Note that so many bytes have gone their way."""
+    if not count:
+        raise ConnectionError("the connection was closed")
+    left[peer] = left[peer][count:]
+    if not left[peer]:
+        del left[peer]
 
 
 def _receive(peer: socket.socket, size: int) -> bytes:
