@@ -45,7 +45,7 @@ def test_a_worker_that_goes_is_noticed():
 
 def test_what_is_given_is_what_is_taken_however_much_it_is():
     """More than sockets hold on their way, and nothing at all."""
-    sizes = np.array([[0, 3_000_000, 1], [2_000_000, 5, 3_000_000], [4_000_000, 0, 0]])
+    sizes = np.array([[0, 20_000_000, 1], [20_000_000, 5, 3_000_000], [4_000_000, 0, 0]])
 
     def given(worker, other):
         generator = np.random.default_rng([worker, other])
