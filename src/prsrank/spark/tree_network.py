@@ -57,13 +57,14 @@ class _Calls:
     def reduce_scatter(
         self,
         data: int,
-        _: int,
+        _size: int,
         item: int,
         starts: Any,
         sizes: Any,
         count: int,
         out: int,
-        *rest: Any,
+        _room: int,
+        reducer: Any,
     ) -> None:
         """Add up this worker's block over all workers, in their order."""
         size = sizes[self.sums.worker]
@@ -73,7 +74,7 @@ class _Calls:
             first, *others = self.sums.exchange(blocks, [size] * count)
             ctypes.memmove(out, _address(first), size)
             for block in others:
-                rest[-1][0](_address(block), out, item, size)
+                reducer[0](_address(block), out, item, size)
 
         self._guard(add, out, size)
 
@@ -94,7 +95,7 @@ class _Calls:
         try:
             if self.error is None:
                 work()
-        except BaseException as error:  # raised when LightGBM has come to its end
+        except BaseException as error:
             self.error = error
         if self.error is not None:
             ctypes.memset(out, 255, size)

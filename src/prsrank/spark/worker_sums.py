@@ -33,8 +33,7 @@ class LostWorker(RuntimeError):
 
 def listen(host: str) -> socket.socket:
     """Return a socket that listens on any free port of an address."""
-    server = socket.create_server((host, 0), backlog=128)
-    return server
+    return socket.create_server((host, 0), backlog=128)
 
 
 class WorkerSums:
@@ -43,7 +42,7 @@ class WorkerSums:
     Args:
         worker: this worker.
         addresses: host and port that each worker listens on.
-        server: the socket that this one listens on; nobody comes after the workers have met.
+        server: the socket that this one listens on; it can be closed once the workers have met.
         secret: what all workers of this fit know, and nobody else.
         timeout: seconds to wait for another worker.
 
@@ -159,7 +158,8 @@ class WorkerSums:
                     _move(taking, peer, peer.recv_into(taking[peer]))
                 for peer in ready[1]:
                     _move(giving, peer, peer.send(giving[peer]))
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a socket that was closed before
+            self.close()  # the others need not find out for themselves
             raise LostWorker(f"worker {self.worker} lost another worker: {error}") from error
         return taken
 
