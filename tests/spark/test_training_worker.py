@@ -8,20 +8,23 @@ import sys
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from spark_checks import trees_of
+from spark_checks import ending_at, in_threads, trees_of
 
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.lambdamart import LambdaMART
-from prsrank.relevance.workers import ALONE
+from prsrank.relevance.workers import ALONE, Workers
+from prsrank.spark import training_worker
 from prsrank.spark.shard import Shard
 from prsrank.spark.training_worker import plain_text, train_worker
-from prsrank.spark.worker_sums import listen
+from prsrank.spark.tree_network import tree_network
+from prsrank.spark.worker_sums import LostWorker, listen
 
 # The shard of worker n of N holds the n-th of N runs of lists; so do the lists to judge by.
 SHARDS = """
@@ -197,6 +200,34 @@ def test_one_worker_is_the_ranker_itself(data):
     model = train_worker({"trees": 5, "threads": 1}, shard, ALONE)
     assert trees_of(model.text) == trees_of(LambdaMART(trees=5, threads=1).fit(data, shard.pairs))
     assert not model.history
+
+
+def test_no_tree_is_grown_when_a_worker_is_gone(data, monkeypatch):
+    """Without lists to judge by, and at the sum of a root, too, of which LightGBM makes a stump."""
+    begun = []
+
+    class Counted(LambdaMART):
+        def _objective(self, pairs):
+            objective = super()._objective(pairs)
+            return lambda scores: begun.append(1) or objective(scores)
+
+    def work(last, sums):
+        ending_at(sums, last)
+        try:
+            with tree_network(sums):
+                train_worker({"trees": 50, "leaves": 3, "threads": 1}, shard, Workers(2, sums))
+        except MemoryError as error:
+            return error
+
+    monkeypatch.setattr(training_worker, "LambdaMART", Counted)
+    shard = Shard(data, pairs_of(data))
+    for last in range(1, 20):
+        begun.clear()
+        assert [type(end) for end in in_threads(2, partial(work, last))] == [
+            LostWorker,
+            MemoryError,
+        ]
+        assert len(begun) <= 2 * 4  # what two workers can have begun in so few steps
 
 
 def test_no_list_is_one_clear_line(data):

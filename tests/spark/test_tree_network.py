@@ -3,7 +3,7 @@
 import lightgbm
 import numpy as np
 import pytest
-from spark_checks import in_threads
+from spark_checks import ending_at, in_threads
 
 from prsrank.relevance.workers import Workers
 from prsrank.spark.tree_network import tree_network
@@ -56,16 +56,7 @@ def test_a_worker_that_goes_is_noticed_whatever_it_was_to_do(table, workers):
 
     def run(last):
         def work(sums):
-            exchange, calls = sums.exchange, []
-
-            def failing(*what):
-                calls.append(1)
-                if sums.worker == 1 and len(calls) == last:
-                    sums.close()
-                    raise MemoryError("no room")
-                return exchange(*what)
-
-            sums.exchange = failing
+            calls = ending_at(sums, last)
             try:
                 grown_together(table, sums)
             except MemoryError as error:

@@ -62,7 +62,13 @@ def train_worker(
     validation = _reduced_quality(shard, workers.sums) if judging else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        ranker.fit(shard.dataset, shard.pairs, validation=validation)
+        ranker.fit(
+            shard.dataset,
+            shard.pairs,
+            validation=validation,
+            # fails when a worker is gone, of which LightGBM may make stumps without end
+            progress=lambda *_: workers.sums(0.0),
+        )
     text = plain_text(ranker.booster_.model_to_string())
     return TrainedModel(text, ranker.history_, time.perf_counter() - started)
 

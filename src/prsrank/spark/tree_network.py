@@ -97,6 +97,7 @@ class _Calls:
                 work()
         except BaseException as error:
             self.error = error
+            self.sums.close()
         if self.error is not None:
             ctypes.memset(out, 255, size)
 
