@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 from spark_checks import close, same_evaluation, sessions_of, trees_of
 
+from prsrank.clicks.cascade import CascadeModel
+from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.fit.engine import Weighed
 from prsrank.fit.local import LocalEngine
 from prsrank.fit.parts import QUERY, RANDOMISED, Split
 from prsrank.fit.propensities import FitCurves, given_curve
+from prsrank.logs.click_log_files import write_events
 from prsrank.logs.mapping import LogMapping
 from prsrank.propensity.curve import PowerLaw
 from prsrank.propensity.estimators import estimator
@@ -124,6 +127,24 @@ def test_text_ids_gaps_logged_propensities_and_weighed_actions(
             log = engine.load(source, mapping=mapping)
             assert log.has_propensities
             log.train([rankers[-1]], Weighed(None, weighting, {}))
+    np.testing.assert_allclose(rankers[1].weights_, rankers[0].weights_, atol=1e-6)
+
+
+def test_a_cascade_is_told_by_all_workers_together(spark, lists, tmp_path, monkeypatch):
+    """Its docs, g and prior are those of one machine, and so are the weights."""
+    monkeypatch.setattr(LinearRanker, "prior", "linear")
+    rng = np.random.default_rng(0)
+    shown = [rng.normal(size=lists.docs) + lists.labels for _ in range(3)]
+    log = simulate_clicks(lists, shown, CascadeModel(mu=0.1), clicks=4000, seed=1)
+    write_events(log, tmp_path / "log.parquet")
+    data = replace(lists, features=lists.features[:, :5], feature_names=())
+    rankers = []
+    for engine in (LocalEngine(threads=1), spark):
+        rankers.append(LinearRanker(tolerance=1e-9, threads=1))
+        with engine.open_log(tmp_path / "log.parquet", mapping=LogMapping()) as source:
+            whole = engine.load(source, mapping=LogMapping(), data=data)
+            with pytest.warns(DataWarning, match="read from the top"):
+                whole.train([rankers[-1]], Weighed(CURVE, "posterior", {}))
     np.testing.assert_allclose(rankers[1].weights_, rankers[0].weights_, atol=1e-6)
 
 

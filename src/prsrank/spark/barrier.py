@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 Load = Callable[[Iterator["pyarrow.RecordBatch"]], Shard]
 
 _ROW = (
-    "worker int, setting int, problem string, model string, history array<double>, seconds double"
+    "worker int, setting int, problem string, notices array<string>, model string, "
+    "history array<double>, seconds double"
 )
 
 _OWN_ERROR = re.compile(
@@ -81,6 +82,8 @@ def train_in_barrier(
         kind: how Spark trains it, "trees" (a LambdaMART) or "sums" (a linear one).
         attempts: how often to run the stage at most.
 
+    What worker 0 has to tell of the data is told here, by a DataWarning.
+
     Returns:
         What each of the settings gave.
 
@@ -118,6 +121,8 @@ def train_in_barrier(
     if problems:
         raise InputError(problems[0])
     models = sorted((row for row in rows if row.worker == 0), key=lambda row: row.setting)
+    for notice in models[0].notices:
+        warnings.warn(notice, DataWarning, stacklevel=3)
     return [TrainedModel(row.model, list(row.history), row.seconds) for row in models]
 
 
@@ -175,18 +180,21 @@ def _run_worker(
         told = [json.loads(message) for message in context.allGather(json.dumps(own))]
         problem = next((one["problem"] for one in told if one["problem"]), "")
         if shard is None or problem:
-            yield _row(worker, 0, problem, TrainedModel("", []))
+            yield _row(worker, 0, TrainedModel("", []), problem=problem)
             return
         # Sockets of our own, not `allGather`: that goes through the driver and took 0.92 s a call
         # on local[2], and histograms are summed for every leaf.
         addresses = [tuple(one["address"]) for one in told]
         sums = WorkerSums(worker, addresses, server=server, secret=meeting.secret)
-    with sums, tree_network(sums):
+    with sums, tree_network(sums), warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
         models, problem = _train(settings, kind, shard, Workers(len(told), sums))
     if problem:
-        yield _row(worker, 0, problem, TrainedModel("", []))
+        yield _row(worker, 0, TrainedModel("", []), problem=problem)
     elif worker == 0:
-        yield from (_row(worker, number, "", model) for number, model in enumerate(models))
+        notices = [str(one.message) for one in heard if issubclass(one.category, DataWarning)]
+        for number, model in enumerate(models):
+            yield _row(worker, number, model, notices=notices)
 
 
 def _train(
@@ -202,7 +210,14 @@ def _train(
         return [], str(error)
 
 
-def _row(worker: int, number: int, problem: str, model: TrainedModel) -> "pyarrow.RecordBatch":
+def _row(
+    worker: int,
+    number: int,
+    model: TrainedModel,
+    *,
+    problem: str = "",
+    notices: Sequence[str] = (),
+) -> "pyarrow.RecordBatch":
     import pyarrow as pa
 
     return pa.record_batch(
@@ -210,6 +225,7 @@ def _row(worker: int, number: int, problem: str, model: TrainedModel) -> "pyarro
             "worker": pa.array([worker], pa.int32()),
             "setting": pa.array([number], pa.int32()),
             "problem": [problem],
+            "notices": pa.array([list(notices)], pa.list_(pa.string())),
             "model": [model.text],
             "history": pa.array([model.history], pa.list_(pa.float64())),
             "seconds": pa.array([model.seconds], pa.float64()),

@@ -85,6 +85,8 @@ def _posterior_pairs(
     found = posterior_of_clicks(
         clicks, lists, prior=recipe.prior, threads=recipe.threads, workers=workers
     )
+    if found.choice is not None and found.choice.cascade:
+        warnings.warn(found.choice.sentence, DataWarning, stacklevel=2)
     return found.pairs(own=recipe.weighting.parameters["own"], **recipe.pair_options)
 
 
