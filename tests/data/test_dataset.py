@@ -1,10 +1,7 @@
-import tracemalloc
-
 import numpy as np
 import pytest
 
 from prsrank import InputError, RankingDataset, concatenate
-from prsrank.data.dataset import id_array
 
 
 def make(lengths=(2, 0, 3), **changes):
@@ -93,23 +90,3 @@ def test_relevance_follows_the_threshold():
     assert make(relevant_from=2).relevance.tolist() == [0, 0, 1, 0, 0]
     with pytest.raises(InputError, match="no labels"):
         _ = make(labels=None).relevance
-
-
-def test_ids_that_are_too_long_are_refused_before_they_take_room():
-    long = "q" * 10_000
-    assert id_array([long, "a"]).tolist() == [long, "a"]
-    with pytest.raises(InputError, match="10,001 characters, and 10,000 is the most"):
-        id_array(["a", long + "q"])
-    # one long id would widen a hundred thousand short ones to 4 GB
-    many = np.array(["a"] * 100_000 + [long], object)
-    tracemalloc.start()
-    with pytest.raises(InputError, match=r"mean: side by side they would take 4\.0 GB"):
-        id_array(many)
-    assert tracemalloc.get_traced_memory()[1] < 10e6
-    tracemalloc.stop()
-
-
-def test_long_ids_among_long_ids_waste_no_room(monkeypatch):
-    monkeypatch.setattr("prsrank.data.dataset._FREE_LETTERS", 100)
-    ids = [f"{i:020d}" for i in range(100)]
-    assert id_array(ids).tolist() == ids

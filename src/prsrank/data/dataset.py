@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.file_arrays import rows_of
+from prsrank.data.ids import frozen, id_array, joined_ids
 from prsrank.errors import InputError
 from prsrank.notebook import Chart, Shown, frame_of
 from prsrank.ragged import offsets_of, ragged_rows, row_in_list
@@ -50,8 +51,8 @@ class RankingDataset(Shown):
     relevant_from: float | None = 1.0
 
     def __post_init__(self) -> None:
-        features = np.atleast_2d(_frozen(self.features, np.float32))
-        offsets = _frozen(self.offsets, np.int64)
+        features = np.atleast_2d(frozen(self.features, np.float32))
+        offsets = frozen(self.offsets, np.int64)
         lists = len(offsets) - 1
         if lists < 0 or offsets[0] != 0 or np.any(np.diff(offsets) < 0):
             raise InputError("offsets must start at 0 and never fall")
@@ -68,7 +69,7 @@ class RankingDataset(Shown):
         for name in ("labels", "costs"):
             values = getattr(self, name)
             if values is not None:
-                self._set(name, _sized(_frozen(values, np.float32), len(features), name, "docs"))
+                self._set(name, _sized(frozen(values, np.float32), len(features), name, "docs"))
         if self.labels is not None and np.isnan(self.labels).any():
             raise InputError(f"the label of doc {int(np.isnan(self.labels).argmax())} is NaN")
         if self.doc_ids is not None:
@@ -168,12 +169,12 @@ class RankingDataset(Shown):
                 f"labels go up to {self.labels.max(initial=0):g} and the collection is not known: say "
                 "from which label on a doc is relevant (--relevant-from N)"
             )
-        return _frozen(self.labels >= self.relevant_from, np.uint8)
+        return frozen(self.labels >= self.relevant_from, np.uint8)
 
     @cached_property
     def rows_in_list(self) -> Longs:
         """0-based row of each doc in its list."""
-        return _frozen(row_in_list(self.offsets), np.int64)
+        return frozen(row_in_list(self.offsets), np.int64)
 
     @property
     def doc_names(self) -> IdArray:
@@ -234,79 +235,10 @@ def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
     )
 
 
-MOST_LETTERS = 10_000
-"""An id has no more characters than this."""
-
-# ids stand side by side in room for the longest: so many letters are never too many, and beyond
-# them the room may be so many times what the ids hold
-_FREE_LETTERS, _WASTE = 1 << 24, 16
-
-
-def check_id_lengths(lengths: npt.ArrayLike) -> None:
-    """Raise an InputError for ids that are too long, or one so long that it makes all take its room.
-
-    >>> check_id_lengths([5, 20_000])
-    Traceback (most recent call last):
-    prsrank.errors.InputError: an id has 20,000 characters, and 10,000 is the most
-    """
-    found = np.asarray(lengths, np.int64)
-    longest = int(found.max(initial=0))
-    if longest > MOST_LETTERS:
-        raise InputError(f"an id has {longest:,} characters, and {MOST_LETTERS:,} is the most")
-    room = longest * len(found)
-    if room > max(_FREE_LETTERS, _WASTE * int(found.sum())):
-        raise InputError(
-            f"one of {len(found):,} ids has {longest:,} characters, where {found.mean():.0f} are the "
-            f"mean: side by side they would take {4 * room / 1e9:.1f} GB; shorten it"
-        )
-
-
-def id_array(values: npt.ArrayLike) -> IdArray:
-    """Return ids as a read-only int64 or string array."""
-    array = np.asarray(_ragged(values))
-    if array.dtype.kind in "iub" or array.size == 0:
-        return _frozen(array, np.int64)
-    if array.dtype.kind in "OST" and all(isinstance(value, (int, np.integer)) for value in array):
-        return _frozen(array, np.int64)
-    if array.dtype.kind in "OSTU":
-        if array.dtype.kind == "O":
-            check_id_lengths(_lengths(array))
-        elif array.dtype.kind == "T" or array.dtype.itemsize > 4 * MOST_LETTERS:
-            check_id_lengths(np.strings.str_len(array))
-        return _frozen(array, np.str_)
-    raise InputError(f"ids must be integers or strings, not {array.dtype}")
-
-
-def joined_ids(arrays: Sequence[IdArray]) -> IdArray:
-    """Concatenate ids; as strings if any of them are strings."""
-    kinds = {array.dtype.kind for array in arrays}
-    return id_array(np.concatenate([a.astype(np.str_) if "U" in kinds else a for a in arrays]))
-
-
 def joined_arrays(arrays: Sequence[npt.NDArray | None]) -> npt.NDArray | None:
     """Concatenate arrays; None if any of them is None."""
     present = [array for array in arrays if array is not None]
     return np.concatenate(present) if len(present) == len(arrays) else None
-
-
-def _frozen(values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray:
-    array = np.ascontiguousarray(np.asarray(values, dtype=dtype)).view()
-    array.flags.writeable = False
-    return array
-
-
-def _lengths(array: npt.NDArray[np.object_]) -> Longs:
-    try:
-        return np.fromiter(map(len, array), np.int64, len(array))
-    except TypeError:  # numbers among the texts
-        return np.fromiter(map(len, map(str, array)), np.int64, len(array))
-
-
-def _ragged(values: npt.ArrayLike) -> npt.ArrayLike:
-    """Return strings of a list as objects, so that a long one does not widen the others."""
-    if isinstance(values, (list, tuple)) and any(isinstance(value, str) for value in values):
-        return np.array(values, object)
-    return values
 
 
 def _sized(array: npt.NDArray, size: int, name: str, of: str) -> npt.NDArray:

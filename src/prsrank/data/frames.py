@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.dataset import RankingDataset, id_array
+from prsrank.data.dataset import RankingDataset
+from prsrank.data.ids import id_array, plain_array
 from prsrank.errors import InputError
 from prsrank.types import Floats, IdArray, Longs, Reals
 
@@ -35,7 +36,10 @@ class FrameColumns:
             frame = frame.fetchnumpy()
         if not isinstance(frame, Mapping):
             return cls(*_series(frame))
-        columns = {str(name): np.ma.asanyarray(values) for name, values in frame.items()}
+        columns = {
+            str(name): np.ma.asanyarray(values if hasattr(values, "mask") else plain_array(values))
+            for name, values in frame.items()
+        }
         lengths = {name: values.shape for name, values in columns.items()}
         if any(len(shape) != 1 for shape in lengths.values()) or len(set(lengths.values())) > 1:
             found = ", ".join(f"{name} {shape}" for name, shape in lengths.items())

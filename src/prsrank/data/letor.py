@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data import letor_lines as lines
-from prsrank.data.dataset import RankingDataset, check_id_lengths, id_array
+from prsrank.data.dataset import RankingDataset
+from prsrank.data.ids import SIDE_BY_SIDE, check_id_lengths, id_array, texts_of
 from prsrank.data.line_blocks import blocks_of_lines
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
@@ -18,6 +19,7 @@ from prsrank.ragged import offsets_of
 from prsrank.threads import map_in_order
 from prsrank.types import Bytes, IdArray, Longs, Reals
 
+_MOST_DIGITS = len(str(np.iinfo(np.int64).min))
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -101,7 +103,7 @@ class _Block:
     starts: Longs
     list_lines: Longs
     query_ids: list[bytes]
-    doc_ids: npt.NDArray[np.bytes_] | None
+    doc_ids: npt.NDArray | None
     error: str | None = None
     column: int = 0
     path: Path = Path()
@@ -159,7 +161,6 @@ def _parse(text: Bytes, width: int, max_patches: int) -> tuple[_Block, int, Long
     )
     if found[lines.DOC_IDS]:
         try:
-            check_id_lengths(docs[:good, 1] - docs[:good, 0])
             block.doc_ids = _doc_ids(text, docs[:good])
         except InputError as error:
             block.error = str(error)
@@ -193,8 +194,11 @@ def _apply_patches(
     return lines.OK
 
 
-def _doc_ids(text: Bytes, spans: Longs) -> npt.NDArray[np.bytes_]:
-    longest = int((spans[:, 1] - spans[:, 0]).max())
+def _doc_ids(text: Bytes, spans: Longs) -> npt.NDArray:
+    """Return ids undecoded: bytes side by side, or objects where one would take too much room."""
+    longest = check_id_lengths(spans[:, 1] - spans[:, 0])
+    if longest > SIDE_BY_SIDE:
+        return np.array([text[start:end].tobytes() for start, end in spans], object)
     ids = np.zeros((len(spans), longest), np.uint8)
     lines.copy_spans(text, spans, ids)
     return ids.view(f"S{longest}")[:, 0]
@@ -232,7 +236,7 @@ def _with_every_doc_named(data: RankingDataset) -> RankingDataset:
     """Name docs without an id by their row in the list, where others have ids."""
     if data.doc_ids is None or not (unnamed := data.doc_ids == "").any():
         return data
-    return replace(data, doc_ids=np.where(unnamed, data.rows_in_list.astype(np.str_), data.doc_ids))
+    return replace(data, doc_ids=np.where(unnamed, texts_of(data.rows_in_list), data.doc_ids))
 
 
 def _lists(blocks: list[_Block], rows: Longs) -> tuple[list[bytes], Longs]:
@@ -302,9 +306,9 @@ def _joined_doc_ids(blocks: list[_Block], rows: Longs) -> IdArray | None:
     present = [block.doc_ids for block in blocks if block.doc_ids is not None]
     if not present:
         return None
-    longest = max(ids.dtype.itemsize for ids in present)
-    check_id_lengths(np.concatenate([np.strings.str_len(ids) for ids in present]))
-    joined = np.zeros(int(rows[-1]), f"U{longest}")
+    long = any(ids.dtype.kind == "O" for ids in present)
+    widest = max(ids.dtype.itemsize for ids in present)
+    joined: npt.NDArray = np.full(int(rows[-1]), "", object if long else f"U{widest}")
     for i, block in enumerate(blocks):
         if block.doc_ids is not None:
             joined[rows[i] : rows[i + 1]] = _decoded(block.doc_ids, str(block.path))
@@ -312,8 +316,10 @@ def _joined_doc_ids(blocks: list[_Block], rows: Longs) -> IdArray | None:
     return joined
 
 
-def _decoded(ids: npt.NDArray[np.bytes_], path: str) -> npt.NDArray[np.str_]:
+def _decoded(ids: npt.NDArray, path: str) -> npt.NDArray:
     try:
+        if ids.dtype.kind == "O":
+            return np.array([token.decode() for token in ids], object)
         return np.strings.decode(ids, "utf-8")
     except UnicodeDecodeError:
         raise InputError(f"{path}: a query or doc id is not valid UTF-8") from None
@@ -321,11 +327,11 @@ def _decoded(ids: npt.NDArray[np.bytes_], path: str) -> npt.NDArray[np.str_]:
 
 def _ids(tokens: list[bytes], path: str) -> IdArray:
     """Integers if every id is written as one, else strings."""
-    check_id_lengths([len(token) for token in tokens])
-    try:
-        numbers = np.array(tokens).astype(np.int64)
-    except (ValueError, OverflowError):
-        return id_array(_decoded(np.array(tokens), path))
-    if numbers.astype("S").tolist() == tokens:
-        return id_array(numbers)
-    return id_array(_decoded(np.array(tokens), path))
+    if check_id_lengths(list(map(len, tokens))) <= _MOST_DIGITS:
+        try:
+            numbers = np.array(tokens).astype(np.int64)
+            if numbers.astype("S").tolist() == tokens:
+                return id_array(numbers)
+        except (ValueError, OverflowError):
+            pass
+    return id_array(_decoded(np.array(tokens, object), path))

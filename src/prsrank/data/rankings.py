@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
+from prsrank.data.ids import objects
 from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output
 from prsrank.files.drafts import write_reason
@@ -39,7 +40,7 @@ def write_ranking(dataset: RankingDataset, scores: npt.ArrayLike, path: FileName
         raise InputError(f"{path}: the file must end in {' or '.join(_WRITERS)}")
     columns = ranking_columns(dataset, scores)
     with atomic_output(path) as draft, duckdb.connect() as connection:
-        connection.register("columns", columns)
+        connection.register("columns", {name: objects(array) for name, array in columns.items()})
         relation = connection.sql("SELECT * FROM columns")
         try:
             getattr(relation, _WRITERS[suffix])(str(draft))

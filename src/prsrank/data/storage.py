@@ -1,8 +1,7 @@
 """Converted collections: one file in the open safetensors layout, opened by mapping it.
 
 The layout: the header's length (8 bytes, little endian), a JSON header that names each
-array's type, shape and position, then the arrays. Ids that are strings are stored as rows of
-code points, so that they need no decoding.
+array's type, shape and position, then the arrays. How ids lie in them: `prsrank.data.ids`.
 """
 
 import json
@@ -16,11 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
+from prsrank.data.ids import packed_ids, unpacked_ids
 from prsrank.errors import InputError
 from prsrank.files import atomic_output, existing_file
-from prsrank.types import IdArray
 
-_TYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "I8": np.int8, "U32": np.uint32}
+_TYPES = {
+    "F32": np.float32,
+    "F64": np.float64,
+    "I64": np.int64,
+    "I8": np.int8,
+    "U8": np.uint8,
+    "U32": np.uint32,
+}
 _NAMES = {np.dtype(dtype): name for name, dtype in _TYPES.items()}
 _ALIGNMENT = 64
 NO_SPLIT, EVERY_SPLIT = -1, 3
@@ -52,7 +58,7 @@ def write_stored(collection: StoredCollection, path: str | os.PathLike[str]) -> 
             arrays[name] = values
     for name, ids in (("query_ids", data.query_ids), ("doc_ids", data.doc_ids)):
         if ids is not None:
-            arrays[name] = _packed_ids(ids)
+            arrays |= packed_ids(name, ids)
     about = {
         "format": "prsrank collection 1",
         "name": collection.name,
@@ -80,9 +86,9 @@ def read_stored(path: str | os.PathLike[str]) -> StoredCollection:
         dataset = RankingDataset(
             features=arrays["features"],
             offsets=arrays["offsets"],
-            query_ids=_unpacked_ids(arrays["query_ids"]),  # type: ignore[arg-type]
+            query_ids=unpacked_ids("query_ids", arrays),  # type: ignore[arg-type]
             labels=arrays.get("labels"),
-            doc_ids=_unpacked_ids(arrays.get("doc_ids")),
+            doc_ids=unpacked_ids("doc_ids", arrays),
             feature_names=tuple(json.loads(about["feature_names"])),
             costs=arrays.get("costs"),
             relevant_from=json.loads(about["relevant_from"]),
@@ -129,17 +135,3 @@ def _array(data: Any, entry: dict[str, Any]) -> npt.NDArray:
     if end > len(data):
         raise ValueError("the file is cut short")
     return np.frombuffer(data[start:end], _TYPES[entry["dtype"]]).reshape(entry["shape"])
-
-
-def _packed_ids(ids: IdArray) -> npt.NDArray:
-    """Integer ids as they are; string ids as code points, one row per id."""
-    if ids.dtype.kind == "i":
-        return ids
-    width = max(ids.dtype.itemsize // 4, 1)
-    return np.ascontiguousarray(ids, f"<U{width}").view(np.uint32).reshape(len(ids), width)
-
-
-def _unpacked_ids(array: npt.NDArray | None) -> IdArray | None:
-    if array is None or array.ndim == 1:
-        return array
-    return array.view(f"<U{array.shape[1]}")[:, 0]

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from prsrank.data.ids import objects
 from prsrank.errors import InputError
 from prsrank.evaluation.judgements import Judgements
 from prsrank.files import FileName, atomic_output
@@ -58,7 +59,8 @@ def _parquet(judged: Judgements, path: Path) -> None:
     import duckdb
 
     with duckdb.connect() as connection:
-        connection.register("columns", judged.columns())
+        columns = {name: objects(array) for name, array in judged.columns().items()}
+        connection.register("columns", columns)
         connection.sql("SELECT * FROM columns").write_parquet(str(path))
 
 

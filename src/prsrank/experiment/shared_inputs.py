@@ -13,6 +13,7 @@ from prsrank.clicks.production import ProductionRanker, logging_part, production
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.collections import Collection, open_collection, rotation
 from prsrank.data.dataset import RankingDataset
+from prsrank.data.ids import packed_ids, texts_of
 from prsrank.experiment.jobs import Identity, Source, canonical, seed_of
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import PowerLaw, Propensities
@@ -252,8 +253,9 @@ def read_source(data: str, folds: int, relevant_from: float | None = None) -> So
 def _fingerprint(parts: Parts) -> str:
     digest = hashlib.sha256()
     for part in vars(parts).values():
-        arrays = (part.features, part.offsets, part.labels, part.query_ids.astype(np.str_))
-        for array in arrays:
+        ids = texts_of(part.query_ids)
+        texts = packed_ids("", ids).values() if ids.dtype.kind == "O" else (ids,)
+        for array in (part.features, part.offsets, part.labels, *texts):
             content = np.zeros(0) if array is None else np.ascontiguousarray(array)
             digest.update(f"{content.dtype} {content.shape} ".encode())
             digest.update(content.tobytes())

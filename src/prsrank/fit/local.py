@@ -11,7 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from prsrank.data.dataset import RankingDataset, joined_ids
+from prsrank.data.dataset import RankingDataset
+from prsrank.data.ids import joined_ids
 from prsrank.data.storage import EVERY_SPLIT, StoredCollection, write_stored
 from prsrank.errors import InputError
 from prsrank.evaluation.click_sums import ClickSums, sum_clicks

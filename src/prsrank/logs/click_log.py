@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from prsrank.data.dataset import RankingDataset, id_array
+from prsrank.data.dataset import RankingDataset
+from prsrank.data.ids import frozen, id_array, indices_of, is_text, same_kind
 from prsrank.errors import InputError
 from prsrank.logs.click_log_parts import Context as Context
 from prsrank.logs.click_log_parts import Time, same, select, split_by_time
@@ -95,9 +96,7 @@ class ClickLog(Shown):
                 object.__setattr__(self, name, id_array(getattr(self, name)))
         for name, dtype in _DTYPES.items():
             if getattr(self, name) is not None:
-                array: npt.NDArray = np.ascontiguousarray(getattr(self, name), dtype=dtype).view()
-                array.flags.writeable = False
-                object.__setattr__(self, name, array)
+                object.__setattr__(self, name, frozen(getattr(self, name), dtype))
         self._check_sizes()
 
     def _check_sizes(self) -> None:
@@ -277,7 +276,7 @@ class ClickLog(Shown):
             query = self.query_ids[lists.argmin()]
             raise InputError(f"query {query} is in the log but not in the data set")
         if rows.min(initial=0) < 0:
-            if dataset.doc_ids is None and self.doc_ids.dtype.kind == "U":
+            if dataset.doc_ids is None and is_text(self.doc_ids):
                 raise InputError(
                     "the log names docs by strings, but the data set has no doc ids to match"
                 )
@@ -299,20 +298,20 @@ class ClickLog(Shown):
         return known[dataset]
 
     def _find_docs(self, dataset: RankingDataset) -> tuple[Longs, Longs]:
-        lists = _indices_of(self.query_ids, dataset.query_ids)
+        lists = indices_of(self.query_ids, dataset.query_ids)
         list_of_doc = np.repeat(lists, np.diff(self.doc_offsets))
-        if dataset.doc_ids is None and self.doc_ids.dtype.kind in "iu":
+        if dataset.doc_ids is None and not is_text(self.doc_ids):
             row: npt.NDArray = self.doc_ids
             known = (list_of_doc >= 0) & (row >= 0) & (row < dataset.list_lengths[list_of_doc])
             return lists, np.where(known, dataset.offsets[list_of_doc] + row, -1)
         # of these queries only: a piece of a log has few of a data set's
         listed = lists[lists >= 0]
         there, offsets = ragged_rows(dataset.offsets, listed)
-        ids, names = _same_kind(self.doc_ids, dataset.doc_names[there])
+        ids, names = same_kind(self.doc_ids, dataset.doc_names[there])
         codes = np.unique(np.concatenate([ids, names]), return_inverse=True)[1].astype(np.int64)
         several = codes.max(initial=0) + 1
         keys = list_of_doc * several + codes[: len(ids)]  # below 0 where the query is not there
-        rows = _indices_of(keys, np.repeat(listed, np.diff(offsets)) * several + codes[len(ids) :])
+        rows = indices_of(keys, np.repeat(listed, np.diff(offsets)) * several + codes[len(ids) :])
         return lists, np.append(there, -1)[rows]
 
 
@@ -351,19 +350,3 @@ def _count_kernel(ranking, session_clicks, clicks, offsets, sessions, clicked): 
 _FOUND: WeakKeyDictionary[ClickLog, WeakKeyDictionary[RankingDataset, tuple[Longs, Longs]]]
 _FOUND = WeakKeyDictionary()
 """The docs of logs in data sets; forgotten with either."""
-
-
-def _same_kind(one: IdArray, other: IdArray) -> tuple[IdArray, IdArray]:
-    if one.dtype.kind == other.dtype.kind:
-        return one, other
-    return one.astype(np.str_), other.astype(np.str_)
-
-
-def _indices_of(wanted: IdArray, known: IdArray) -> Longs:
-    """Return where each id stands among the known ones; -1: nowhere."""
-    if not len(known):
-        return np.full(len(wanted), -1)
-    wanted, known = _same_kind(wanted, known)
-    order = np.argsort(known, kind="stable")
-    index = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
-    return np.where(known[order][index] == wanted, order[index], -1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.dataset import id_array
+from prsrank.data.ids import id_array, objects
 from prsrank.errors import InputError
 from prsrank.files import atomic_output, existing_file
 from prsrank.files.drafts import write_reason
@@ -192,8 +192,8 @@ def _ranking_columns(log: ClickLog) -> dict[str, npt.NDArray]:
     lengths = np.diff(log.ranking_offsets)
     columns: dict[str, npt.NDArray] = {
         "ranking": np.repeat(np.arange(log.rankings, dtype=np.int32), lengths),
-        "query_id": np.repeat(log.query_ids[log.ranking_query], lengths),
-        "doc_id": log.doc_ids[log.ranking_docs],
+        "query_id": np.repeat(objects(log.query_ids)[log.ranking_query], lengths),
+        "doc_id": objects(log.doc_ids)[log.ranking_docs],
         "position": log.ranking_positions,
     }
     if log.ranking_propensities is not None:
@@ -241,9 +241,7 @@ def _writing(path: AnyPath) -> Iterator["DuckDBPyConnection"]:
 def _numpy_relation(
     connection: "DuckDBPyConnection", columns: Mapping[str, npt.NDArray]
 ) -> "DuckDBPyRelation":
-    # DuckDB makes an enumeration of a string array, sorting it; not of an object array
-    plain = {n: a.astype(object) if a.dtype.kind == "U" else a for n, a in columns.items()}
-    connection.register("columns", plain)
+    connection.register("columns", {name: objects(array) for name, array in columns.items()})
     return connection.table("columns")
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.dataset import id_array, joined_arrays, joined_ids
+from prsrank.data.dataset import joined_arrays
+from prsrank.data.ids import id_array, joined_ids
 from prsrank.errors import InputError
 from prsrank.logs.distinct import code_pairs, code_rankings, doc_table
 from prsrank.ragged import ragged_rows

@@ -3,6 +3,7 @@
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
+from prsrank.data.ids import indices_of
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.types import IdArray, Marks
@@ -48,4 +49,4 @@ def lists_of_queries(query_ids: IdArray, dataset: RankingDataset) -> RankingData
 
 def marked_queries(query_ids: IdArray, dataset: RankingDataset) -> Marks:
     """Mark the lists of some queries."""
-    return np.isin(dataset.query_ids.astype(np.str_), query_ids.astype(np.str_))
+    return indices_of(dataset.query_ids, query_ids) >= 0

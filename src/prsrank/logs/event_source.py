@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from prsrank.data.ids import objects, plain_array
 from prsrank.errors import InputError, shortened
 from prsrank.files import FileName
 from prsrank.logs.row_rules import row_rules, type_rules
@@ -307,7 +308,7 @@ def _relation(connection: "DuckDBPyConnection", frame: Any, file: Path) -> "Duck
             frame.write_parquet(file)
             return connection.read_parquet(str(file))
     if isinstance(frame, Mapping):
-        frame = {name: _column(values) for name, values in frame.items()}
+        frame = {name: objects(values) for name, values in frame.items()}
         if len({len(values) for values in frame.values()}) > 1:
             lengths = ", ".join(f"{name} {len(values)}" for name, values in frame.items())
             raise InputError(f"the columns differ in length: {lengths}")
@@ -315,11 +316,6 @@ def _relation(connection: "DuckDBPyConnection", frame: Any, file: Path) -> "Duck
             raise InputError(f"the log has no column {REQUIRED[0]!r}")
     connection.register("frame", frame)
     return connection.table("frame")
-
-
-def _column(values: npt.ArrayLike) -> npt.NDArray:
-    array = np.asarray(values)
-    return array.astype(object) if array.dtype.kind in "UT" else array
 
 
 def _check_mixed_types(frame: Any) -> None:
@@ -330,8 +326,8 @@ def _check_mixed_types(frame: Any) -> None:
     else:
         return
     for name, values in columns.items():
-        if name in REQUIRED + OPTIONAL and np.asarray(values).dtype.kind == "O":
-            kinds = sorted({_kind(value) for value in np.asarray(values)} - {"NoneType"})
+        if name in REQUIRED + OPTIONAL and plain_array(values).dtype.kind == "O":
+            kinds = sorted({_kind(value) for value in plain_array(values)} - {"NoneType"})
             if len(kinds) > 1:
                 raise InputError(f"column {name!r} mixes types: {' and '.join(kinds)}")
 

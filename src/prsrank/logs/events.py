@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.dataset import id_array
+from prsrank.data.ids import id_array, objects
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_checks import check_contents
@@ -342,7 +342,7 @@ def _event_columns(
     clicked[clicked_rows] = True
     columns = {
         "query_id": np.repeat(queries[log.ranking_query[ranking]], lengths),
-        "session_id": np.repeat(_objects(ids), lengths),
+        "session_id": np.repeat(objects(ids), lengths),
         "doc_id": docs[log.ranking_docs[slots]],
         "position": log.ranking_positions[slots],
         "click": clicked,
@@ -377,7 +377,7 @@ def event_blocks(log: ClickLog, *, rows: int = _BLOCK_ROWS) -> Iterator[dict[str
     [[False, True]]
     """
     ends = np.cumsum(np.diff(log.ranking_offsets)[log.session_ranking])
-    queries, docs = _objects(log.query_ids), _objects(log.doc_ids)
+    queries, docs = objects(log.query_ids), objects(log.doc_ids)
     start = 0
     while start < log.sessions:
         before = ends[start - 1] if start else 0
@@ -385,7 +385,3 @@ def event_blocks(log: ClickLog, *, rows: int = _BLOCK_ROWS) -> Iterator[dict[str
         stop = max(int(np.searchsorted(ends, before + rows, side="right")), start + 1)
         yield _event_columns(log, queries, docs, start, stop)
         start = stop
-
-
-def _objects(ids: IdArray) -> npt.NDArray:
-    return ids.astype(object) if ids.dtype.kind == "U" else ids

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from prsrank.data.dataset import RankingDataset, id_array
+from prsrank.data.dataset import RankingDataset
 from prsrank.data.file_arrays import new_array
+from prsrank.data.ids import id_array, is_text
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.logs.canonical import feature_columns, with_numbers
@@ -156,7 +157,7 @@ def original_queries(query_ids: IdArray) -> IdArray:
     >>> original_queries(np.array(["a#1", "a#2", "b", "c#7#1"])).tolist()
     ['a', 'a', 'b', 'c#7']
     """
-    if query_ids.dtype.kind != "U":
+    if not is_text(query_ids):
         return query_ids
     number = re.compile(rf"{_NUMBERED}\Z")
     return id_array([number.sub("", query) for query in query_ids.tolist()])

@@ -6,7 +6,7 @@ The SQL is DuckDB's, in words that Spark's has too (see `prsrank.spark.events`).
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from prsrank.data.dataset import MOST_LETTERS
+from prsrank.data.ids import MOST_LETTERS
 from prsrank.logs.sql_text import quoted_name
 
 if TYPE_CHECKING:

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from prsrank.data.ids import packed_ids, unpacked_ids
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.event_source import check_columns, check_rows, errors_in_one_line, source_of
 from prsrank.logs.features import ORIGINAL_QUERY
@@ -23,6 +25,8 @@ from prsrank.logs.sources import LogSource
 from prsrank.logs.sql_text import quoted_name
 from prsrank.logs.tables import memory_limit
 from prsrank.threads import map_in_order, thread_count
+
+_IDS = ("query_ids", "doc_ids", "session_ids")
 
 
 def read_in_pieces(
@@ -110,7 +114,9 @@ class StoredLogs:
 def _arrays(log: ClickLog) -> Iterator[tuple[str, npt.NDArray]]:
     for field in fields(log):
         value = getattr(log, field.name)
-        if isinstance(value, np.ndarray):
+        if field.name in _IDS and value is not None:
+            yield from packed_ids(field.name, value).items()
+        elif isinstance(value, np.ndarray):
             yield field.name, value
     yield "designs", np.array(log.designs)
     yield "contexts", np.array(json.dumps({n: c.values for n, c in log.contexts.items()}))
@@ -124,8 +130,10 @@ def _log(arrays: "np.lib.npyio.NpzFile") -> ClickLog:
         name: Context(tuple(values), arrays[f"context_{number}"])
         for number, (name, values) in enumerate(known.items())
     }
-    names = {f.name for f in fields(ClickLog)} - {"designs", "contexts"}
+    names = {f.name for f in fields(ClickLog)} - {"designs", "contexts", *_IDS}
+    ids: dict[str, Any] = {name: unpacked_ids(name, arrays) for name in _IDS}
     return ClickLog(
+        **ids,
         **{name: arrays[name] for name in names if name in arrays},
         designs=tuple(arrays["designs"].tolist()),
         contexts=contexts,

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
+from prsrank.data.ids import letters_of
 from prsrank.logs.click_log import ClickLog
 from prsrank.ragged import ragged_rows
 from prsrank.types import Floats, IdArray, Longs
@@ -16,6 +18,7 @@ from prsrank.types import Floats, IdArray, Longs
 MOST_UNITS = 2000
 """More units than this are joined by their hash: their sums are as good, and small."""
 
+_BASIS = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _PROBE = 50 * MOST_UNITS
@@ -29,12 +32,20 @@ def id_keys(ids: IdArray) -> Longs:
     """
     if ids.dtype.kind in "iu":
         return _mixed(ids.astype(np.int64).view(np.uint64))
-    letters = np.ascontiguousarray(ids).view(np.uint32).reshape(len(ids), -1)
-    keys = np.full(len(ids), 0xCBF29CE484222325, np.uint64)
-    for column in letters.T:
-        # a shorter id is padded with zeros, which must not change its key
-        keys = np.where(column > 0, (keys ^ column) * _PRIME, keys)
+    keys = np.empty(len(ids), np.uint64)
+    _hash_kernel(*letters_of(ids), keys)
     return _mixed(keys)
+
+
+@njit(cache=True, nogil=True)
+def _hash_kernel(letters, offsets, keys):  # type: ignore[no-untyped-def]
+    for i in range(len(keys)):
+        key = _BASIS
+        for letter in letters[offsets[i] : offsets[i + 1]]:
+            # an id may be padded with zeros, which must not change its key
+            if letter > 0:
+                key = (key ^ np.uint64(letter)) * _PRIME
+        keys[i] = key
 
 
 def query_keys(log: ClickLog) -> Longs:

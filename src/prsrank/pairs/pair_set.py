@@ -90,6 +90,7 @@ class PairDiagnostics(Shown):
         mean = total / pairs if pairs else 0.0
         spread = max(squares / pairs - mean**2, 0.0) if pairs else 0.0
         order = np.argsort(-per_list, kind="stable")[:heaviest]
+        order = order[per_list[order] > 0]
         whole = per_list.sum()
         return cls(
             lists=int(np.count_nonzero(totals[:, PAIRS])),
@@ -103,7 +104,7 @@ class PairDiagnostics(Shown):
             effective_sample_size=float(total**2 / squares) if squares else 0.0,
             clipped_share=float(sums[CLIPPED] / pairs) if pairs else 0.0,
             heaviest_lists=tuple(
-                (query_ids[q].item(), float(per_list[q] / whole)) for q in order if per_list[q] > 0
+                zip(query_ids[order].tolist(), (per_list[order] / whole).tolist(), strict=True)
             ),
         )
 

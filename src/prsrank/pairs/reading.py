@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from prsrank.data.dataset import RankingDataset, joined_ids
+from prsrank.data.dataset import RankingDataset
+from prsrank.data.ids import joined_ids
 from prsrank.files import FileName
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.features import lists_of_log, lists_of_table

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset, concatenate
+from prsrank.data.ids import texts_of
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import lists_of_queries
 from prsrank.propensity.cells import Cells
@@ -52,11 +53,9 @@ class SampledClicks:
         Counts at positions that the curve does not know are left out.
         """
         lists = concatenate([replace(one, doc_ids=one.doc_names) for one, _ in self.parts])
-        queries = lists.query_ids.astype(np.str_)
+        queries = texts_of(lists.query_ids)
         by_query = np.argsort(queries)
-        by_doc = np.lexsort(
-            (lists.doc_names.astype(np.str_), np.repeat(queries, lists.list_lengths))
-        )
+        by_doc = np.lexsort((texts_of(lists.doc_names), np.repeat(queries, lists.list_lengths)))
         ordered = RankingDataset(
             lists.features[by_doc],
             offsets_of(lists.list_lengths[by_query]),

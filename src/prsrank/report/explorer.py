@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
+from prsrank.data.ids import indices_of, texts_of
 from prsrank.files import FileName, atomic_output
 from prsrank.report.explorer_blocks import packed, rounded
 from prsrank.report.explorer_columns import split_columns
@@ -114,8 +115,8 @@ def _meta(found: Explored, texts: PageTexts) -> dict[str, Any]:
         "curve": texts.curve,
         "note": texts.note,
         "rankers": [[name, texts.titles.get(name, name)] for name in found.rankers],
-        "queries": found.query_ids.astype(np.str_).tolist(),
-        "docs": found.doc_ids.astype(np.str_).tolist(),
+        "queries": texts_of(found.query_ids).tolist(),
+        "docs": texts_of(found.doc_ids).tolist(),
         "queryColumns": of_queries,
         "docColumns": of_docs,
         "all": found.queries,
@@ -127,8 +128,7 @@ def _meta(found: Explored, texts: PageTexts) -> dict[str, Any]:
 
 
 def _among(query_ids: IdArray, held_out: IdArray) -> list[int]:
-    held = np.isin(query_ids.astype(np.str_), held_out.astype(np.str_))
-    return np.flatnonzero(held).tolist()
+    return np.flatnonzero(indices_of(query_ids, held_out) >= 0).tolist()
 
 
 def _arrays(found: Explored) -> dict[str, Any]:

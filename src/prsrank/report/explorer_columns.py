@@ -4,8 +4,7 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from prsrank.data.ids import texts_of
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.logs.event_source import nearest_column
@@ -44,8 +43,8 @@ def text_columns(
     Raises:
         InputError: naming a column that none of the tables has.
     """
-    queries = original_queries(query_ids).astype(np.str_).tolist()
-    keys = list(zip(queries, doc_ids.astype(np.str_).tolist(), strict=True))
+    queries = texts_of(original_queries(query_ids)).tolist()
+    keys = list(zip(queries, texts_of(doc_ids).tolist(), strict=True))
     found: dict[str, list[str]] = {}
     known: dict[str, str] = {}
     for file in files:

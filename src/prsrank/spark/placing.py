@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from prsrank.data.dataset import RankingDataset, id_array
+from prsrank.data.dataset import RankingDataset
+from prsrank.data.ids import id_array
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import covered_sessions, lists_of_queries
 from prsrank.logs.events import from_frame
 from prsrank.logs.pieces import Extent
-from prsrank.types import IdArray, Longs
+from prsrank.types import Longs
 
 if TYPE_CHECKING:
     import pyarrow
@@ -232,7 +233,7 @@ def unpacked(
 
 def _lists(docs: "pyarrow.Table", feature_names: tuple[str, ...]) -> RankingDataset:
     """Return lists of docs, both in the order of their ids."""
-    names = ids_of(docs.column("query_id")), ids_of(docs.column("doc_id"))
+    names = [id_array(docs.column(name).to_numpy()) for name in ("query_id", "doc_id")]
     order = np.lexsort(names[::-1])
     queries, ids = (name[order] for name in names)
     same = (queries[1:] == queries[:-1]) & (ids[1:] == ids[:-1])
@@ -254,9 +255,3 @@ def _lists(docs: "pyarrow.Table", feature_names: tuple[str, ...]) -> RankingData
         doc_ids=id_array(ids[kept]),
         feature_names=feature_names,
     )
-
-
-def ids_of(column: Any) -> IdArray | Longs:
-    """Return a column of ids as integers or strings."""
-    values: npt.NDArray = column.to_numpy()
-    return values.astype(np.int64) if values.dtype.kind in "iu" else values.astype(np.str_)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset, concatenate
+from prsrank.data.ids import id_array, indices_of
 from prsrank.errors import DataWarning
 from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.fit.engine import METRIC
@@ -164,7 +165,7 @@ class Placing:
         of_query = {query: number for number, some in enumerate(placed) for query in some}
         limits = [round(_BUCKETS * sum(room[: n + 1]) / sum(room)) for n in range(workers)]
         return cls(
-            workers, np.array(queries), tuple(of_query[query] for query in queries), tuple(limits)
+            workers, id_array(queries), tuple(of_query[query] for query in queries), tuple(limits)
         )
 
     def worker(self, queries: IdArray) -> Longs:
@@ -174,8 +175,8 @@ class Placing:
             return keys % self.workers
         # the other lists go by their hash, to each worker as many as it has room for
         found = np.searchsorted(self.limits[:-1], keys % _BUCKETS, side="right")
-        at = np.minimum(np.searchsorted(self.heavy, queries), len(self.heavy) - 1)
-        return np.where(self.heavy[at] == queries, np.array(self.placed)[at], found)
+        at = indices_of(queries, self.heavy)
+        return np.where(at >= 0, np.array(self.placed)[at], found)
 
 
 def heavy_lists(one: Sessions, share: float) -> tuple[tuple[Any, int], ...]:
