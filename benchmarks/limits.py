@@ -1,7 +1,8 @@
 """Peak memory of inputs that ask for far more than they hold, each command in a process of its own.
 
-One id of a megabyte, a doc at position 10^6, 2,000 features, and a log of 50 million events under
-`--memory 2GB`. `ending` is the exit code: 2 is a refusal in one line. Times are processor time: they
+One id of a megabyte, one of 9,000 characters in a log of 200,000 rows and 40,000 docs beside the
+same log without it ("text"), a doc at position 10^6, 2,000 features, and a log of 50 million events
+under `--memory 2GB`. `ending` is the exit code: 2 is a refusal in one line. Times are processor time: they
 hold on a busy machine too. Run: python benchmarks/limits.py --json [CASE ...]
 """
 
@@ -23,6 +24,10 @@ _FIT = "--mapping x.toml --out out --force"
 COMMANDS = {
     "id-audit": "audit id.parquet",
     "id-fit": f"fit id.parquet {_FIT}",
+    "text-audit": "audit text.parquet",
+    "long-audit": "audit long.parquet",
+    "text-fit": f"fit text.parquet {_FIT} --trials 1",
+    "long-fit": f"fit long.parquet {_FIT} --trials 1",
     "position-audit": "audit position.parquet",
     "position-harvest": "propensity position.parquet --method harvest",
     "position-fit": f"fit position.parquet {_FIT}",
@@ -70,18 +75,19 @@ def _figures(used: resource.struct_rusage) -> dict[str, float]:
     return {"peak_mib": used.ru_maxrss // 1024, "seconds": round(seconds, 1)}
 
 
-def events(kind: str, *, sessions: int = 2_000, docs: int = 10) -> pd.DataFrame:
-    """Return a log of shuffled lists of 50 queries, with one thing about it that is too large."""
+def events(kind: str, *, docs: int = 10) -> pd.DataFrame:
+    """Return a log of shuffled lists, with one thing about it that is too large."""
     rng = np.random.default_rng(0)
-    sessions = 200 if kind == "features" else sessions
+    sessions = {"features": 200, "text": 20_000, "long": 20_000}.get(kind, 2_000)
+    queries = 4_000 if kind in ("text", "long") else 50
     session = np.repeat(np.arange(sessions), docs)
     doc = np.concatenate([rng.permutation(docs) for _ in range(sessions)])
     position = np.tile(np.arange(1, docs + 1), sessions)
     click = rng.random(len(doc)) < (0.2 + 0.5 * (doc < 3)) / position
-    columns = {"query_id": session % 50, "session_id": session, "doc_id": doc}
+    columns = {"query_id": session % queries, "session_id": session, "doc_id": doc}
     rows = pd.DataFrame({**columns, "position": position, "click": click.astype(int)})
     count = 2_000 if kind == "features" else 3
-    values = rng.normal(size=(50 * docs, count)).astype(np.float32)
+    values = rng.normal(size=(queries * docs, count)).astype(np.float32)
     names = [f"x{i}" for i in range(count)]
     rows = pd.concat(
         [rows, pd.DataFrame(values[rows["query_id"] * docs + doc], columns=names)], axis=1
@@ -89,6 +95,11 @@ def events(kind: str, *, sessions: int = 2_000, docs: int = 10) -> pd.DataFrame:
     if kind == "id":
         rows["doc_id"] = "d" + rows["doc_id"].astype(str)
         rows.loc[0, "doc_id"] = "d" * 1_000_000
+    if kind in ("text", "long"):
+        number = rows["query_id"] * docs + rows["doc_id"]
+        rows["doc_id"] = "document-" + number.astype(str).str.zfill(11)
+    if kind == "long":
+        rows.loc[rows["doc_id"] == rows["doc_id"][0], "doc_id"] = "d" * 9_000
     if kind == "position":
         rows.loc[rows.index[-1], "position"] = 1_000_000
     return rows

@@ -108,6 +108,25 @@ def test_long_ids_are_refused(write):
         read_letor(write(f"1 qid:1 1:1 #docid = {long}\n", "data.txt"))
 
 
+def test_one_long_id_leaves_the_others_their_room(write, monkeypatch):
+    """With blocks of a few lines, of which one has the long id."""
+    monkeypatch.setattr("prsrank.data.line_blocks._BLOCK", 100_000)
+    docs = [f"doc-{i}" for i in range(20_000)]
+    docs[7_000], docs[9_000] = "é" * 4_000, ""
+    queries = [str(i // 10) for i in range(20_000)]
+    queries[:10] = ["q" * 9_000] * 10
+    rows = zip(queries, docs, strict=True)
+    file = write("".join(f"0 qid:{q} 1:1{d and f' #docid = {d}'}\n" for q, d in rows))
+    tracemalloc.start()
+    data = read_letor(file)
+    # side by side they would take 320 MB
+    assert tracemalloc.get_traced_memory()[1] < 30e6
+    tracemalloc.stop()
+    docs[9_000] = "0"  # its row in the list
+    assert data.doc_ids.tolist() == docs
+    assert data.query_ids.tolist() == queries[::10]
+
+
 def test_values_of_many_digits_are_rounded_as_python_rounds(write):
     texts = ["0.10000000000000000000000000001", "3.00000011920928955078125000000000001"] * 80
     path = write("".join(f"1 qid:1 1:{t} 2:{float(t)!r}\n" for t in texts))

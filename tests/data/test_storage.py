@@ -29,6 +29,7 @@ def collection(**changes):
         {},
         {"labels": None, "doc_ids": None, "costs": None},
         {"query_ids": [7, -1], "doc_ids": [3, 4, 5]},
+        {"query_ids": ["q", "é" * 9_000], "doc_ids": ["x", "", "https://" * 1_000]},
     ],
 )
 def test_round_trip(tmp_path, changes):

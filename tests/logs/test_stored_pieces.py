@@ -18,7 +18,7 @@ from prsrank.logs.stored_pieces import StoredLogs, read_in_pieces
 from prsrank.logs.tables import memory_limit
 
 
-@pytest.fixture(scope="module", params=["numbers", "strings"])
+@pytest.fixture(scope="module", params=["numbers", "strings", "long strings"])
 def log(request):
     data = synthetic_dataset("mq2007", 50, seed=1)
     rng = np.random.default_rng(3)
@@ -33,8 +33,12 @@ def log(request):
         contexts={"device": Context(("desk", "phone"), codes.astype(np.int32))},
         click_weights=rng.choice([1.0, 5.0], len(log.clicks)),
     )
-    if request.param == "strings":
-        log = replace(log, query_ids=np.array([f"query {q}" for q in log.query_ids]))
+    if request.param != "numbers":
+        log = replace(log, query_ids=[f"query {q}" for q in log.query_ids])
+    if request.param == "long strings":  # in some pieces, not in all
+        ids = (log.query_ids.tolist(), log.session_ids.astype(str).tolist())
+        queries, sessions = ([*some[:-1], some[-1] + "é" * 2_000] for some in ids)
+        log = replace(log, query_ids=queries, session_ids=sessions)
     return log
 
 

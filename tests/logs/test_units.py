@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from prsrank.data.ids import id_array
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.units import MOST_UNITS, UnitSums, id_keys, session_keys, units_of
 
@@ -35,6 +36,18 @@ def test_keys_of_ids_are_even():
 def test_padding_does_not_change_the_key_of_a_string():
     alone, beside = id_keys(np.array(["ab"])), id_keys(np.array(["ab", "a long one"]))
     assert alone[0] == beside[0]
+    assert alone[0] == id_keys(id_array(["ab", "é" * 100]))[0]
+
+
+def test_the_key_of_a_text_is_that_of_its_code_points():
+    """FNV-1a over code points, then the last steps of splitmix64, in whole numbers of Python."""
+    for text in ("query é", "𐀀" * 100):
+        key = 0xCBF29CE484222325
+        for letter in text:
+            key = ((key ^ ord(letter)) * 0x100000001B3) % 2**64
+        key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        key = ((key ^ (key >> 27)) * 0x94D049BB133111EB) % 2**64
+        assert id_keys(id_array([text, ""]))[0] == (key ^ (key >> 31)) >> 1
 
 
 @settings(max_examples=30, deadline=None)
