@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from prsrank.data.ids import id_array
 from prsrank.errors import InputError
 from prsrank.propensity.curve import PowerLaw
 from prsrank.relevance.workers import ALONE
@@ -158,12 +159,13 @@ def test_a_worker_without_clicks_to_judge_by(judged):
     assert model.history == ([0.0, 0.0] if judged else [])
 
 
-@pytest.mark.parametrize("text", [False, True])
-def test_a_long_list_leaves_its_worker_room(text):
+@pytest.mark.parametrize("kind", [int, str, object])
+def test_a_long_list_leaves_its_worker_room(kind):
     """Half of all docs are in one list: the other lists go to the other worker."""
-    queries = np.arange(100, 160).astype(str if text else int)
-    long = queries[7]
-    placing = Placing.of([(long.item(), 590)], 1180, 2)
+    queries = id_array(np.arange(100, 160).astype(str if kind is object else kind))
+    if kind is object:  # one long id, of another list
+        queries = id_array([*queries[:-1].tolist(), "q" * 9_000])
+    placing = Placing.of([(queries.tolist()[7], 590)], 1180, 2)
     workers = placing.worker(queries)
     filled = [590 * (workers[7] == n) + 10 * (np.delete(workers, 7) == n).sum() for n in (0, 1)]
     assert sum(filled) == 1180

@@ -103,12 +103,8 @@ def objects(values: Any) -> npt.NDArray:
 
 
 def same_kind(one: IdArray, other: IdArray) -> tuple[IdArray, IdArray]:
-    """Return two arrays of ids as one kind: as texts if either is text."""
-    if one.dtype.kind == other.dtype.kind:
-        return one, other
-    if is_text(one) and is_text(other):
-        return one.astype(object), other.astype(object)
-    return same_kind(texts_of(one), texts_of(other))
+    """Return two arrays of ids that can be compared: as texts if either is text."""
+    return (one, other) if is_text(one) == is_text(other) else (texts_of(one), texts_of(other))
 
 
 def joined_ids(arrays: Sequence[IdArray]) -> IdArray:

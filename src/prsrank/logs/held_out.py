@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prsrank.data.ids import id_array, joined_ids, same_kind
+from prsrank.data.ids import id_array, joined_ids
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.logs.features import original_queries
@@ -142,7 +142,7 @@ class SessionMarks:
         return np.bincount(chosen, minlength=BUCKETS)
 
     def _index(self, log: ClickLog) -> Longs:
-        return np.searchsorted(*same_kind(self.ids, log.query_ids))
+        return np.searchsorted(self.ids, log.query_ids)
 
     def _bucket(self, log: ClickLog) -> Longs:
         """Return the bucket of each session's query."""
