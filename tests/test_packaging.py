@@ -1,5 +1,7 @@
 """What is released: a source distribution and a wheel, built and used as a person would."""
 
+import contextlib
+import importlib.metadata
 import os
 import re
 import subprocess
@@ -10,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 import prsrank
 
@@ -113,3 +116,18 @@ def test_the_citation_is_read_as_one():
     assert citation["cff-version"] == "1.2.0"
     assert {"message", "title", "authors"} <= set(citation)
     assert citation["license"] == PROJECT["project"]["license"]
+
+
+def test_every_pin_runs_on_the_first_python_that_is_promised():
+    """A pin that asks for a later one leaves a machine with this Python without any."""
+    pins = [
+        line.split("==")[0]
+        for line in (ROOT / "constraints.txt").read_text().split()
+        if "==" in line
+    ]
+    wanted = {}
+    for name in pins:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            wanted[name] = importlib.metadata.metadata(name)["Requires-Python"] or ""
+    assert len(wanted) > 40
+    assert not {n: w for n, w in wanted.items() if not SpecifierSet(w).contains("3.11.0")}
