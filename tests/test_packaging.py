@@ -4,9 +4,9 @@ import contextlib
 import importlib.metadata
 import os
 import re
+import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -40,8 +40,7 @@ def built(tmp_path_factory) -> Path:
     build = (sys.executable, "-m", "hatchling", "build", "-d", folder)
     run(*build, "-t", "sdist", cwd=ROOT)
     (packed,) = folder.glob("*.tar.gz")
-    with tarfile.open(packed) as archive:
-        archive.extractall(folder, filter="data")
+    shutil.unpack_archive(packed, folder)
     run(*build, "-t", "wheel", cwd=folder / packed.name.removesuffix(".tar.gz"))
     return folder
 
