@@ -116,26 +116,14 @@ def test_the_file_gives_the_same_pairs_as_the_log(
     if parts > 1:
         monkeypatch.setattr("prsrank.logs.stored_pieces.BYTES_PER_EVENT", 20_000)
     steps: list[str] = []
+    given, options = (PowerLaw(1.0), weighting), {"normalise": "ndcg", "dataset": data}
     pairs, lists = read_pairs(
-        tmp_path / "log.parquet",
-        PowerLaw(1.0),
-        weighting,
-        dataset=data,
-        normalise="ndcg",
-        memory="500MB",
-        progress=steps.append,
+        tmp_path / "log.parquet", *given, **options, memory="500MB", progress=steps.append
     )
     assert lists is data
     assert (len(steps) > 2) == (parts > 1)
     assert_same(pairs, PairSet.from_log(log, data, PowerLaw(1.0), weighting, normalise="ndcg"))
-    again, _ = read_pairs(
-        tmp_path / "log.parquet",
-        PowerLaw(1.0),
-        weighting,
-        dataset=data,
-        normalise="ndcg",
-        threads=1,
-    )
+    again, _ = read_pairs(tmp_path / "log.parquet", *given, **options, threads=1)
     assert_same(pairs, again, exact=True)
 
 
