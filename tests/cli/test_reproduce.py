@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from prsrank.cli.reproduce import _Lines
+from prsrank.cli.progress import ProgressLines
 
 SMALL = ("--folds", "1", "--runs", "2", "--points", "4000,8000", "--processes", "1", "--smoke")
 
@@ -58,7 +58,7 @@ def test_bad_input_is_one_clear_line(prsrank, tmp_path, arguments, message):
 
 
 def test_progress_in_lines_ends_with_nothing_left(capsys):
-    lines = _Lines()
+    lines = ProgressLines()
     for done in range(4):
         lines("measuring", done, 3)
     assert "measuring: 3 of 3, about 0 s left" in capsys.readouterr().err

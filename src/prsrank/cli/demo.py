@@ -13,11 +13,12 @@ from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.files import write_json
-from prsrank.fit import fit_log
+from prsrank.fit import FitResult, fit_log
 from prsrank.logs.click_log_files import write_events
 from prsrank.metrics.ranking import average, metric
 from prsrank.metrics.significance import paired_bootstrap
 from prsrank.pairs.pair_set import PairSet
+from prsrank.rankers.base import Ranker
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.report.fit_report import conclusions
 from prsrank.types import Floats
@@ -77,16 +78,17 @@ def demo(
         typer.echo(f"propensities: {shown} ... (true: 1.00, 0.50, 0.33, 0.25 ...)")
     for line in ("", *conclusions(result)):
         typer.echo(line)
-    rankers = {
-        **{name: one.ranker for name, one in reversed(list(result.tuned.items()))},
-        f"{result.choice.name}, all sessions": result.model,
-        "full information": everything,
-    }
+    rankers = _rankers(result) | {"full information": everything}
     scored = {name: ranker.score(test.features) for name, ranker in rankers.items()}
     table = _measured(test, {_PRODUCTION: production.score(test.features), **scored})
     _show(table)
     write_json(out / "results.json", table)
     typer.echo(f"\nlook at: {result.folder / 'report.html'}, {result.folder / 'explore.html'}")
+
+
+def _rankers(result: FitResult) -> dict[str, Ranker]:
+    tuned = {name: one.ranker for name, one in reversed(list(result.tuned.items()))}
+    return tuned | {f"{result.choice.name}, all sessions": result.model}
 
 
 def _full_information(lists: RankingDataset, validation: RankingDataset, seed: int) -> LambdaMART:

@@ -1,9 +1,5 @@
 """The command `prsrank reproduce`."""
 
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,10 +7,8 @@ from typing import Annotated
 import typer
 
 from prsrank.cli.arguments import Json, NamedData, RelevantFrom, print_json
+from prsrank.cli.progress import shown_progress
 from prsrank.experiment import reproduction
-from prsrank.experiment.runner import Progress
-
-_SECONDS_BETWEEN_LINES = 30.0
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,7 @@ def reproduce(
     points = None if changed.points is None else reproduction.parse_points(changed.points)
     changes = reproduction.Changes(**{**vars(changed), "points": points})
     least = "" if changed.relevant_from is None else f" --relevant-from {changed.relevant_from:g}"
-    with _progress() as progress:
+    with shown_progress() as progress:
         report = reproduction.reproduce(
             experiment,
             data,
@@ -91,42 +85,3 @@ def reproduce(
         said = f"{found['label']}. {found['evidence']}" if found else "no claim at these points."
         typer.echo(f"{name}: {said}")
     typer.echo(f"written: {out / reproduction.REPORT}")
-
-
-@contextmanager
-def _progress() -> Iterator["Progress"]:
-    """Show how far the work is: a bar on a terminal, else a line now and then."""
-    if not sys.stderr.isatty():
-        yield _Lines()
-        return
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
-
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        tasks: dict[str, int] = {}
-
-        def tell(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done)  # type: ignore[arg-type]
-
-        yield tell
-
-
-class _Lines:
-    """Tells the progress in plain lines, with the time left."""
-
-    def __init__(self) -> None:
-        self.what, self.first, self.started, self.told = "", 0, 0.0, 0.0
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if what != self.what:
-            self.what, self.first, self.started, self.told = what, done, now, now
-            return
-        if done < total and now - self.told < _SECONDS_BETWEEN_LINES:
-            return
-        self.told = now
-        left = (now - self.started) / max(done - self.first, 1) * (total - done)
-        typer.echo(f"{what}: {done:,} of {total:,}, about {left:,.0f} s left", err=True)

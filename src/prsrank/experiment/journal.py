@@ -110,15 +110,13 @@ def locked(folder: Path) -> Iterator[None]:
     """Keep other runners out of a folder; the lock ends with the process, however it ends."""
     folder.mkdir(parents=True, exist_ok=True)
     # neither truncated nor followed: a link of this name may lead to anybody's file
-    file = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    try:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(folder / _LOCK, flags, 0o644), "r+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"{folder}: another run is writing to this folder") from None
         yield
-    finally:
-        os.close(file)
 
 
 def _read(line: bytes) -> Finished:

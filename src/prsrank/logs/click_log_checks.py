@@ -72,6 +72,11 @@ def _warn(message: str) -> None:
 
 def check_fit(log: ClickLog) -> None:
     """Raise an InputError if the parts of a log do not fit together."""
+    _check_clicks(log)
+    _check_rankings(log)
+
+
+def _check_clicks(log: ClickLog) -> None:
     if log.session_clicks.min(initial=0) < 0:
         raise InputError("a session has a negative number of clicks")
     if log.click_weights is not None:
@@ -99,6 +104,9 @@ def check_fit(log: ClickLog) -> None:
     falls = (session[1:] == session[:-1]) & (log.clicks[1:] <= log.clicks[:-1])
     if falls.any():
         raise InputError(f"the clicks of session {session[int(falls.argmax())]} do not rise")
+
+
+def _check_rankings(log: ClickLog) -> None:
     ranking = np.repeat(np.arange(log.rankings), np.diff(log.ranking_offsets))
     falls = (ranking[1:] == ranking[:-1]) & (np.diff(log.ranking_positions) <= 0)
     if falls.any():

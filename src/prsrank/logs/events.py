@@ -334,10 +334,8 @@ def _event_columns(
     slots, offsets = ragged_rows(log.ranking_offsets, ranking)
     lengths = np.diff(offsets)
     ids = np.arange(start, stop) if log.session_ids is None else log.session_ids[start:stop]
-    counts = log.session_clicks[start:stop]
-    first_click = int(log.session_clicks[:start].sum(dtype=np.int64))
-    clicks = log.clicks[first_click : first_click + int(counts.sum(dtype=np.int64))]
-    clicked_rows = np.repeat(offsets[:-1], counts) + clicks
+    clicks = _clicks_of(log, start, stop)
+    clicked_rows = np.repeat(offsets[:-1], log.session_clicks[start:stop]) + log.clicks[clicks]
     clicked = np.zeros(len(slots), bool)
     clicked[clicked_rows] = True
     columns = {
@@ -357,11 +355,17 @@ def _event_columns(
         columns["timestamp"] = np.repeat(times, lengths)
     if log.click_weights is not None:
         columns["weight"] = np.zeros(len(slots))
-        columns["weight"][clicked_rows] = log.click_weights[first_click:][: len(clicks)]
+        columns["weight"][clicked_rows] = log.click_weights[clicks]
     for name, context in log.contexts.items():
         values = np.array(context.values, object)
         columns[name] = np.repeat(values[context.codes[start:stop]], lengths)
     return columns
+
+
+def _clicks_of(log: ClickLog, start: int, stop: int) -> slice:
+    """Return where the clicks of the sessions start to stop - 1 stand."""
+    first = int(log.session_clicks[:start].sum(dtype=np.int64))
+    return slice(first, first + int(log.session_clicks[start:stop].sum(dtype=np.int64)))
 
 
 def event_blocks(log: ClickLog, *, rows: int = _BLOCK_ROWS) -> Iterator[dict[str, npt.NDArray]]:

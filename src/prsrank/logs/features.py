@@ -172,20 +172,17 @@ def _key(table: EventSource, mapping: LogMapping, meaning: str) -> str:
 
 
 def _dataset(source: LogSource, features: Sequence[str], where: str, hint: str) -> RankingDataset:
-    relation, names = source.relation, [quoted_name(name) for name in features]
     with errors_in_one_line(source.name):
-        grouped = relation.aggregate(f"{_LIST}, count(*) AS rows", _LIST)
+        grouped = source.relation.aggregate(f"{_LIST}, count(*) AS rows", _LIST)
         docs, most = grouped.aggregate("count(*), coalesce(max(rows), 0)").fetchall()[0]
-        if most > 1:
-            values = [f"min({name})" for name in names]
-            differs = ", ".join(["''", *_two_values(features)])
-            numbered = ", ".join([_LIST, *_numbered(values), f"concat({differs}) AS twice"])
-            lists = relation.aggregate(numbered, _LIST)
-            _check_twice(lists, where, hint)
-        else:  # as in a table: most of the work is told to be needless by a look at the ids
-            lists = relation.project(", ".join([_LIST, *_numbered(names)]))
         if not docs:
             raise InputError(f"{where}: no doc has features")
+        if most > 1:
+            lists = _docs_once(source, features)
+            _check_twice(lists, where, hint)
+        else:  # as in a table: most of the work is told to be needless by a look at the ids
+            numbered = _numbered([quoted_name(name) for name in features])
+            lists = source.relation.project(", ".join([_LIST, *numbered]))
         kept = replace(source, relation=lists.order(_LIST)).keep(_KEPT, f"FROM {EVENTS}")
         try:
             ids = kept.relation.project(_LIST).fetchnumpy()
@@ -204,6 +201,14 @@ def _dataset(source: LogSource, features: Sequence[str], where: str, hint: str) 
         doc_ids=id_array(np.asarray(ids["doc_id"])),
         feature_names=tuple(features),
     )
+
+
+def _docs_once(source: LogSource, features: Sequence[str]) -> "DuckDBPyRelation":
+    """Return each doc of a query once, and in `twice` the features that it has two values of."""
+    values = [f"min({quoted_name(name)})" for name in features]
+    differs = ", ".join(["''", *_two_values(features)])
+    columns = ", ".join([_LIST, *_numbered(values), f"concat({differs}) AS twice"])
+    return source.relation.aggregate(columns, _LIST)
 
 
 def _numbered(values: Sequence[str]) -> Iterator[str]:

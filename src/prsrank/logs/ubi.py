@@ -108,6 +108,20 @@ def _create_queries(
 ) -> None:
     source = source_of(table)
     _require(source, place, "ubi_queries", "query_id", "query_response_hit_ids")
+    values = _query_columns(source, mapping, place)
+    table.create_view("ubi_queries_file")
+    columns = ", ".join(f"{sql} AS {quoted_name(name)}" for name, sql in values.items())
+    order = "timestamp" if "timestamp" in values else "hits"
+    connection.execute(
+        f"CREATE TEMP TABLE queries AS SELECT * FROM (SELECT {columns} FROM ubi_queries_file) "  # noqa: S608
+        "WHERE session_id IS NOT NULL "
+        f"QUALIFY row_number() OVER (PARTITION BY session_id ORDER BY {order}) = 1"
+    )
+    connection.execute(_HITS)
+
+
+def _query_columns(source: LogSource, mapping: LogMapping, place: Path) -> dict[str, str]:
+    """Return the SQL of each column that is taken from ubi_queries."""
     named = mapping.columns.get("query_id", "user_query")
     own = "query_id::VARCHAR"
     if named in source.types:
@@ -129,15 +143,7 @@ def _create_queries(
     value = _field(source, design or "randomised", place, required=design is not None)
     if value is not None:
         values["randomised"] = _DESIGN.format(value=value)
-    table.create_view("ubi_queries_file")
-    columns = ", ".join(f"{sql} AS {quoted_name(name)}" for name, sql in values.items())
-    order = "timestamp" if "timestamp" in values else "hits"
-    connection.execute(
-        f"CREATE TEMP TABLE queries AS SELECT * FROM (SELECT {columns} FROM ubi_queries_file) "  # noqa: S608
-        "WHERE session_id IS NOT NULL "
-        f"QUALIFY row_number() OVER (PARTITION BY session_id ORDER BY {order}) = 1"
-    )
-    connection.execute(_HITS)
+    return values
 
 
 _DESIGN = """CASE WHEN lower({value}) IN ('true', '1') THEN 'uniform'

@@ -89,11 +89,8 @@ class LogOnLists:
         context: str | None,
     ) -> None:
         contexts = _context_values(log, context)
-        lengths = np.diff(log.ranking_offsets)
         rows = log.doc_rows(dataset)[log.ranking_docs]
         lists = np.searchsorted(dataset.offsets, rows, side="right") - 1
-        ranking_list = np.zeros(log.rankings, np.int64)
-        ranking_list[lengths > 0] = lists[log.ranking_offsets[:-1][lengths > 0]]
         copies = len(contexts)
         self.list_of_slot = np.tile(lists, copies)
         self.levels, self.codes = _levels(log, propensities, contexts, weighting)
@@ -103,30 +100,38 @@ class LogOnLists:
             if weighting.needs_labels
             else np.zeros(len(self.propensities), np.uint8)
         )
-        slot_offsets = offsets_of(np.tile(lengths, copies))
-        showing_list = np.tile(ranking_list, copies)
         session_showing = log.session_ranking.astype(np.int64)
         if context is not None:
             session_showing += log.contexts[context].codes * np.int64(log.rankings)
-        click_offsets = log.click_offsets
+        in_list = np.tile(rows - dataset.offsets[lists], copies).astype(np.int32)
+        self.shown = self._shown(log, in_list, session_showing, lists=dataset.lists, copies=copies)
+        self._check_clicks(log)
+
+    def _shown(
+        self, log: ClickLog, slot_rows: Ints, session_showing: Longs, *, lists: int, copies: int
+    ) -> ShownLists:
+        """Return the showings: each ranking, `copies` times."""
+        lengths = np.tile(np.diff(log.ranking_offsets), copies)
+        slot_offsets = offsets_of(lengths)
+        showing_list = np.zeros(len(lengths), np.int64)
+        showing_list[lengths > 0] = self.list_of_slot[slot_offsets[:-1][lengths > 0]]
         slot_clicked = np.zeros(slot_offsets[-1], np.uint8)
         slot_clicked[np.repeat(slot_offsets[session_showing], log.session_clicks) + log.clicks] = 1
         # sessions without clicks have no pairs
         with_clicks = np.where(log.session_clicks > 0, session_showing, -1)
         starts, sessions = rows_by_group(with_clicks, len(showing_list))
-        self.shown = ShownLists(
+        return ShownLists(
             slot_offsets=slot_offsets,
-            slot_rows=np.tile(rows - dataset.offsets[lists], copies).astype(np.int32),
+            slot_rows=slot_rows,
             slot_clicked=slot_clicked,
-            list_offsets=offsets_of(np.bincount(showing_list, minlength=dataset.lists)),
+            list_offsets=offsets_of(np.bincount(showing_list, minlength=lists)),
             by_list=np.argsort(showing_list, kind="stable"),
             session_offsets=starts,
             sessions=sessions,
-            click_offsets=click_offsets,
+            click_offsets=log.click_offsets,
             clicks=log.clicks,
             click_weights=np.zeros(0) if log.click_weights is None else log.click_weights,
         )
-        self._check_clicks(log)
 
     def _check_clicks(self, log: ClickLog) -> None:
         bad = (self.shown.slot_clicked > 0) & (self.propensities == 0)
