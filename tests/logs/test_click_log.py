@@ -261,6 +261,19 @@ def test_doc_rows_finds_each_doc(log_strings, data_strings):
     assert data.query_ids[lists].astype(str).tolist() == found.tolist()
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_doc_rows_of_lists_in_the_order_of_the_log(swapped):
+    log = random_log(11)
+    ids = log.doc_ids.copy()
+    if swapped:
+        ids[[0, 1]] = ids[[1, 0]]
+    data = RankingDataset(np.zeros((len(ids), 1)), log.doc_offsets, log.query_ids, doc_ids=ids)
+    expected = np.arange(len(ids))
+    if swapped:
+        expected[[0, 1]] = [1, 0]
+    assert log.doc_rows(data).tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("strings", [False, True])
 def test_doc_rows_without_doc_ids(strings):
     numbers = np.array([2, 0, 1, 1])

@@ -152,6 +152,20 @@ def test_pieces_of_a_log_with_one_large_query(tmp_path, monkeypatch, ids, each):
     assert_same(pairs, PairSet.from_log(log, data, PowerLaw(1.0), "prs"))
 
 
+def test_pieces_of_a_log_that_shows_some_of_the_lists(simulated, tmp_path, monkeypatch):
+    log, data = simulated
+    part = log.select(log.ranking_query[log.session_ranking] % 3 > 0)
+    write_events(part, tmp_path / "log.parquet")
+    monkeypatch.setattr("prsrank.logs.stored_pieces.BYTES_PER_EVENT", 20_000)
+    pairs, _ = read_pairs(tmp_path / "log.parquet", PowerLaw(1.0), dataset=data, memory="500MB")
+    assert_same(pairs, PairSet.from_log(part, data, PowerLaw(1.0)), exact=True)
+    assert (np.diff(pairs.winner_offsets) == 0).any()
+    stray = part.query_ids[-1]
+    known = data.select(data.query_ids != stray)
+    with pytest.raises(InputError, match=f"query {stray} is in the log but not in"):
+        read_pairs(tmp_path / "log.parquet", PowerLaw(1.0), dataset=known, memory="500MB")
+
+
 @pytest.mark.parametrize("largest", [2**32 - 2, 2**32 - 1, 2**32, 2**62])
 @pytest.mark.parametrize("smallest", [0, -1])
 def test_ids_of_any_size(tmp_path, smallest, largest):

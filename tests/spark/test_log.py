@@ -21,6 +21,7 @@ from prsrank.fit.parts import QUERY, RANDOMISED, Split
 from prsrank.fit.propensities import FitCurves, given_curve
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.tables import named_errors
 from prsrank.propensity.curve import PowerLaw
 from prsrank.propensity.estimators import estimator
 from prsrank.rankers.base import load_ranker
@@ -340,6 +341,11 @@ def test_a_killed_task_starts_the_stage_again(there, tmp_path):
         [model] = train_in_barrier(rows, load, [parameters])
     assert (tmp_path / "killed").exists()
     assert trees_of(model.text) == trees_of(alone)
+
+
+def test_a_lost_stage_is_still_told_from_bad_input_when_the_log_is_named():
+    with pytest.raises(SparkFailure, match="log: no more"), named_errors("log"):
+        raise SparkFailure("no more")
 
 
 def test_a_session_of_the_users_stays_open(spark, log_file):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -41,7 +42,7 @@ from prsrank.logs.sources import LogSource, open_events
 from prsrank.logs.split import RANDOMISED, Split
 from prsrank.logs.stored_pieces import read_in_pieces
 from prsrank.logs.tables import give_back
-from prsrank.pairs.pair_set import PairSet
+from prsrank.pairs.piecewise import fold_pieces
 from prsrank.pairs.posterior import Posterior, posterior_pairs
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.propensity.sampled_clicks import SampledClicks
@@ -247,18 +248,19 @@ class LocalLog:
             options |= {"parameters": how.parameters, "known": self.known, "like": how.like}
             return posterior_pairs(self.pieces, self.lists, how.curve, **options)
         curve = how.curve if ranker.takes_propensities else None
-        folded = [
-            ranker.pairs(log, self.lists, curve, how.weighting, parameters=how.parameters)
-            for log in self.pieces
-        ]
-        if len(folded) == 1:
-            return folded[0]
-        if not isinstance(folded[0], PairSet):
+
+        def fold(log: ClickLog, lists: RankingDataset) -> Any:
+            return ranker.pairs(log, lists, curve, how.weighting, parameters=how.parameters)
+
+        if ranker.takes == "pairs" and not chosen.of_relevance:
+            return fold_pieces(self.pieces, self.lists, fold)
+        first, *more = islice(self.pieces, 2)
+        if more:
             what = how.weighting if chosen.of_relevance else ranker.name
             raise InputError(
                 f"{what} takes no pairs of pieces: it needs a log that fits the memory"
             )
-        return PairSet.merge(folded)
+        return fold(first, self.lists)
 
     def evaluate(
         self,

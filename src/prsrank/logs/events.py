@@ -71,10 +71,13 @@ def from_frame(frame: object, *, contexts: Sequence[str] = (), whole: bool = Tru
         return from_source(source, contexts=contexts, whole=whole)
 
 
-def from_source(source: LogSource, *, contexts: Sequence[str] = (), whole: bool = True) -> ClickLog:
-    """Make a log of events that DuckDB can read; see `from_frame`."""
-    check_columns(source, contexts)
-    check_rows(source)
+def from_source(
+    source: LogSource, *, contexts: Sequence[str] = (), whole: bool = True, checked: bool = False
+) -> ClickLog:
+    """Make a log of events that DuckDB can read; see `from_frame`. Rows may be checked already."""
+    if not checked:
+        check_columns(source, contexts)
+        check_rows(source)
     keyed = _KeyedColumns(source, contexts)
     events = keyed.fetch()
     query, session_id = events["query_id"], events["session_id"]

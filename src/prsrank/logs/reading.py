@@ -144,12 +144,12 @@ def log_and_lists(
     return log, lists_of_log(source) if source.features else None
 
 
-def click_log(source: LogSource, *, whole: bool = True) -> ClickLog:
+def click_log(source: LogSource, *, piece: bool = False) -> ClickLog:
     """Make a checked click log of events, sorted by session, whatever the order of the rows.
 
     Args:
         source: the events.
-        whole: false for a piece of a log, which may hold nothing but clicks.
+        piece: of a log whose rows are checked already; it may hold nothing but clicks.
     """
     with named_errors(source.name):
-        return from_source(source, contexts=source.contexts, whole=whole)
+        return from_source(source, contexts=source.contexts, whole=not piece, checked=piece)

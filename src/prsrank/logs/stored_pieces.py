@@ -60,7 +60,7 @@ def read_in_pieces(
 def _cut(source: LogSource, folder: Path, pieces: int, by_original: bool) -> list[Path]:
     """Write the events to files, a folder for each piece."""
     kept = [quoted_name(name) for name in source.types if name not in source.features]
-    query = ORIGINAL_QUERY if by_original else "query_id::VARCHAR"
+    query = ORIGINAL_QUERY if by_original else "query_id"
     # all sessions of a query in one piece: whatever sums over queries needs no merge
     piece = f"(hash({query}) % {pieces})::INTEGER AS prsrank_piece"
     with errors_in_one_line(source.name):
@@ -80,7 +80,7 @@ def _read_piece(source: LogSource, part: Path) -> ClickLog:
             contexts=source.contexts,
             connection=cursor,
         )
-        log = click_log(events, whole=False)
+        log = click_log(events, piece=True)
     shutil.rmtree(part)
     return log
 

@@ -115,7 +115,7 @@ def named_errors(name: str) -> Iterator[None]:
         message = str(error)
         if message.startswith(name):
             raise
-        raise InputError(f"{name}: {message}") from error
+        raise type(error)(f"{name}: {message}") from error
 
 
 def one_line(error: Exception) -> str:

@@ -90,7 +90,8 @@ class LogOnLists:
     ) -> None:
         contexts = _context_values(log, context)
         rows = log.doc_rows(dataset)[log.ranking_docs]
-        lists = np.searchsorted(dataset.offsets, rows, side="right") - 1
+        list_of_query, _ = log.find_docs(dataset)
+        lists = np.repeat(list_of_query[log.ranking_query], np.diff(log.ranking_offsets))
         copies = len(contexts)
         self.list_of_slot = np.tile(lists, copies)
         self.levels, self.codes = _levels(log, propensities, contexts, weighting)

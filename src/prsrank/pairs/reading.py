@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from prsrank.logs.sources import LogSource, open_events
 from prsrank.logs.stored_pieces import read_in_pieces
 from prsrank.logs.tables import give_back
 from prsrank.pairs.pair_set import PairSet
+from prsrank.pairs.piecewise import fold_pieces
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.ragged import offsets_of, ragged_rows
 from prsrank.weighting import WeightFunction, Weighting
@@ -61,15 +63,13 @@ def read_pairs(
         pieces = read_in_pieces(source, Path(folder))
         lists = _lists(source, pieces, mapping) if dataset is None else dataset
         give_back(source.connection)
-        sets = []
-        for number, log in enumerate(pieces):
-            _tell(progress, f"weighing pairs, piece {number + 1}")
-            sets.append(
-                PairSet.from_log(log, lists, propensities, weighting, threads=threads, **options)  # type: ignore[arg-type]
-            )
-    if len(sets) == 1:
-        return sets[0], lists
-    return PairSet.merge(sets, dtype=sets[0].weights.dtype, threads=threads), lists
+        number = count(1)
+
+        def fold(log: ClickLog, own: RankingDataset) -> PairSet:
+            _tell(progress, f"weighing pairs, piece {next(number)}")
+            return PairSet.from_log(log, own, propensities, weighting, threads=threads, **options)  # type: ignore[arg-type]
+
+        return fold_pieces(pieces, lists, fold), lists
 
 
 def _lists(source: LogSource, pieces: Iterable[ClickLog], mapping: LogMapping) -> RankingDataset:

@@ -49,7 +49,8 @@ class SparkPieces(Pieces[T]):
         from pyspark import StorageLevel
 
         made = self.made(lambda number, piece: parts_of(number, function(piece)), PACKED)
-        self._kept.append(made.persist(StorageLevel.MEMORY_AND_DISK))
+        # not in the heap: Spark unpacks a blob there several times over, and ran out of it
+        self._kept.append(made.persist(StorageLevel.DISK_ONLY))
         return SparkPieces(made, self.count, _piece_of_parts, self._kept)
 
     def select(self, change: Callable[[T], U | None]) -> "SparkPieces[U]":
