@@ -1,9 +1,9 @@
 """Lists with features, from columns of the log or from a table keyed by query and doc."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
 
@@ -172,19 +172,19 @@ def _key(table: EventSource, mapping: LogMapping, meaning: str) -> str:
 
 
 def _dataset(source: LogSource, features: Sequence[str], where: str, hint: str) -> RankingDataset:
+    columns = [f"{quoted_name(name)} AS c{index}" for index, name in enumerate(features)]
     with errors_in_one_line(source.name):
         grouped = source.relation.aggregate(f"{_LIST}, count(*) AS rows", _LIST)
         docs, most = grouped.aggregate("count(*), coalesce(max(rows), 0)").fetchall()[0]
         if not docs:
             raise InputError(f"{where}: no doc has features")
-        if most > 1:
-            lists = _docs_once(source, features)
-            _check_twice(lists, where, hint)
-        else:  # as in a table: most of the work is told to be needless by a look at the ids
-            numbered = _numbered([quoted_name(name) for name in features])
-            lists = source.relation.project(", ".join([_LIST, *numbered]))
+        lists = source.relation.project(", ".join([_LIST, *columns]))
+        if most > 1:  # a table has each doc once, and is spared this
+            lists = lists.distinct()
         kept = replace(source, relation=lists.order(_LIST)).keep(_KEPT, f"FROM {EVENTS}")
         try:
+            if len(kept.relation) > docs:
+                _refuse_two_values(kept.relation, features, where, hint)
             ids = kept.relation.project(_LIST).fetchnumpy()
             matrix = _matrix(kept, docs, len(features))
         finally:
@@ -203,37 +203,22 @@ def _dataset(source: LogSource, features: Sequence[str], where: str, hint: str) 
     )
 
 
-def _docs_once(source: LogSource, features: Sequence[str]) -> "DuckDBPyRelation":
-    """Return each doc of a query once, and in `twice` the features that it has two values of."""
-    values = [f"min({quoted_name(name)})" for name in features]
-    differs = ", ".join(["''", *_two_values(features)])
-    columns = ", ".join([_LIST, *_numbered(values), f"concat({differs}) AS twice"])
-    return source.relation.aggregate(columns, _LIST)
-
-
-def _numbered(values: Sequence[str]) -> Iterator[str]:
-    return (f"{value} AS c{i}" for i, value in enumerate(values))
-
-
-def _two_values(features: Sequence[str]) -> Iterator[str]:
-    """Yield SQL that is a feature's name if it has two values, one of which may be null."""
-    for feature in features:
-        name = quoted_name(feature)
-        differs = f"min({name}) <> max({name}) OR count({name}) NOT IN (0, count(*))"
-        yield f"CASE WHEN {differs} THEN {quoted_text(feature + ', ')} ELSE '' END"
-
-
-def _check_twice(lists: "DuckDBPyRelation", where: str, hint: str) -> None:
-    bad = lists.filter("twice <> ''")
-    found = bad.order(_LIST).limit(1).project(f"{_LIST}, twice").fetchall()
-    if found:
-        query, doc, names = found[0]
-        count = bad.aggregate("count(*)").fetchall()[0][0]
-        feature = names.split(", ")[0]
-        raise InputError(
-            f"{where}: feature {feature!r} has two values for doc {doc} of query {query} "
-            f"({count} such docs){hint}"
-        )
+def _refuse_two_values(
+    lists: "DuckDBPyRelation", features: Sequence[str], where: str, hint: str
+) -> NoReturn:
+    """Name a feature that has two values for a doc, one of which may be null."""
+    differs = "min(c{0}) <> max(c{0}) OR count(c{0}) NOT IN (0, count(*))"
+    which = [
+        f"CASE WHEN {differs.format(index)} THEN {quoted_text(name)} END"
+        for index, name in enumerate(features)
+    ]
+    twice = lists.aggregate(f"{_LIST}, coalesce({', '.join(which)}) AS feature", _LIST)
+    bad = twice.filter("feature IS NOT NULL")
+    query, doc, feature = bad.order(_LIST).limit(1).fetchall()[0]
+    raise InputError(
+        f"{where}: feature {feature!r} has two values for doc {doc} of query {query} "
+        f"({len(bad)} such docs){hint}"
+    )
 
 
 def _matrix(kept: LogSource, docs: int, features: int) -> Reals:
