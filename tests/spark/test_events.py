@@ -11,6 +11,7 @@ from spark_checks import same_curve
 from prsrank.audit import audit
 from prsrank.audit.checks_curve import with_curve
 from prsrank.audit.event_tables import open_tables
+from prsrank.audit.feature_table import check_table
 from prsrank.audit.identification import identify
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
@@ -118,9 +119,10 @@ def test_a_table_of_features_beside_the_log(spark, log_file, tmp_path):
     found = []
     with open_events(log_file) as here, spark.open_log(log_file, mapping=LogMapping()) as there:
         for source in (here, there):
-            found.append(audit(source, table=table, mapping=mapping).to_dict())
+            with open_tables(source, contexts=(), features=(), base=1) as tables:
+                found.append(list(check_table(tables, table, mapping)))
     assert found[0] == found[1]
-    codes = {finding["code"] for finding in found[1]["findings"]}
+    codes = {finding.code for finding in found[1]}
     assert {"feature-rows-missing", "feature-constant"} <= codes
 
 
