@@ -31,6 +31,7 @@ from prsrank.rankers.svm import SVMRanker
 from prsrank.spark import SparkEngine
 from prsrank.spark.barrier import SparkFailure, train_in_barrier
 from prsrank.spark.pieces import SparkPieces
+from prsrank.spark.rows import partition_keys
 from prsrank.spark.shards import shard_of_pieces
 
 pytestmark = pytest.mark.spark
@@ -360,3 +361,28 @@ def test_zz_nothing_is_kept(spark):
     for frame in spark.kept:
         frame.unpersist(blocking=True)
     assert spark.session.sparkContext._jsc.getPersistentRDDs().isEmpty()
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 200])
+def test_a_key_brings_a_row_to_its_partition(spark, count):
+    keys = partition_keys(count)
+    rows = spark.session.createDataFrame([(key,) for key in keys], "key int")
+    placed = rows.repartition(count, "key").selectExpr("key", "spark_partition_id()").collect()
+    assert dict(placed) == {key: part for part, key in enumerate(keys)}
+
+
+def test_pieces_and_their_measure_are_made_at_once(spark):
+    def piece(batches):
+        return sum(value for batch in batches for value in batch.column("id").to_pylist())
+
+    made = spark.session.sparkContext.accumulator(0)
+
+    def measure(value):
+        made.add(1)
+        return value
+
+    rows = spark.session.range(10).repartition(3)
+    pieces, whole = SparkPieces(rows, 3, piece, spark.kept).measured(measure)
+    assert whole == 45
+    assert pieces.total(lambda value: 2 * value) == 90
+    assert made.value == 3

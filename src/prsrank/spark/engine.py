@@ -132,7 +132,7 @@ class SparkEngine:
 
     def sessions(self, source: SparkEvents) -> "SparkPieces[ClickLog]":
         """Return the sessions of an open log, checked; they stay where they are."""
-        return self._log(checked(source), (), None).pieces
+        return self._log(checked(source)).pieces
 
     def load(
         self,
@@ -157,12 +157,15 @@ class SparkEngine:
         return self._log(events, names, doc_rows(_like(frame, events), names)).covered()
 
     def _log(
-        self, events: SparkEvents, features: tuple[str, ...], docs: "DataFrame | None"
+        self,
+        events: SparkEvents,
+        features: tuple[str, ...] = (),
+        docs: "DataFrame | None" = None,
     ) -> SparkLog:
         """Return a log in pieces, and warn, once, of a query with too many rows."""
-        pieces = pieces_of_log(events, features, docs, self.kept)
+        made = pieces_of_log(events, features, docs, self.kept)
         with named_errors(events.name):
-            size = pieces.total(Size.of)
+            pieces, size = made.measured(Size.of)
         warn_of_skew(size.busiest, events.usable)
         return SparkLog(self, events.name, features, pieces, size, "propensity" in events.types)
 

@@ -233,7 +233,7 @@ class SparkLog:
         """Return what a task makes a shard by, and the pieces of each worker in its partition."""
         recipe = replace(self._recipe(ranker, how), judges=validation is not None)
         workers = self.engine.workers
-        placing, keys = self._placing(workers), partition_keys(self.engine.session, workers)
+        placing, keys = self._placing(workers), partition_keys(workers)
         rows = self.sessions.made(
             lambda number, one: sharded(number, one, TRAIN, placing, keys), SHARDED
         )

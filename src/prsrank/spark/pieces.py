@@ -46,12 +46,22 @@ class SparkPieces(Pieces[T]):
 
     def map(self, function: Callable[[T], U]) -> "SparkPieces[U]":
         """Return what a function makes of each piece; it is made once and stays there."""
-        from pyspark import StorageLevel
-
         made = self.made(lambda number, piece: parts_of(number, function(piece)), PACKED)
-        # not in the heap: Spark unpacks a blob there several times over, and ran out of it
-        self._kept.append(made.persist(StorageLevel.DISK_ONLY))
+        self._keep(made)
         return SparkPieces(made, self.count, _piece_of_parts, self._kept)
+
+    def measured(self, measure: Callable[[T], U]) -> "tuple[SparkPieces[T], U]":
+        """Return the pieces, each made once to stay there, and the sum of a small measure of each."""
+        made = self.made(
+            lambda number, piece: _with_measure(number, piece, measure(piece)),
+            f"{PACKED}, measure binary",
+        )
+        self._keep(made)
+        with stage_errors("counting"):
+            found = made.where("part = 0").select("number", "part", "measure").collect()
+        sums = (value for _, value in pieces_of(tuple(row) for row in found))
+        result: U = reduce(add, sums)
+        return SparkPieces(made, self.count, _piece_of_parts, self._kept), result
 
     def select(self, change: Callable[[T], U | None]) -> "SparkPieces[U]":
         """Return what a change leaves of each piece, made anew each time; None: nothing."""
@@ -88,6 +98,12 @@ class SparkPieces(Pieces[T]):
 
         return self._rows.mapInArrow(task, schema)
 
+    def _keep(self, rows: "DataFrame") -> None:
+        from pyspark import StorageLevel
+
+        # not in the heap: Spark unpacks a blob there several times over, and ran out of it
+        self._kept.append(rows.persist(StorageLevel.DISK_ONLY))
+
 
 class _Changed(Generic[T, U]):
     def __init__(
@@ -115,6 +131,13 @@ def parts_of(number: int, value: Any) -> Batches:
                 "piece": pa.array([packed[start : start + _PART]], pa.binary()),
             }
         )
+
+
+def _with_measure(number: int, value: Any, measure: Any) -> Batches:
+    """Return a value as rows of PACKED, each with a measure that fits into one row."""
+    [told] = parts_of(number, measure)
+    for rows in parts_of(number, value):
+        yield rows.append_column("measure", told.column("piece"))
 
 
 def rows_of(batches: Iterable["pyarrow.RecordBatch"]) -> list[tuple[int, int, Any]]:
