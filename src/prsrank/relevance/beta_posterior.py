@@ -179,42 +179,30 @@ def _parts(z):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _height(z, left, right, shown, clicked, gain, floor, below):  # type: ignore[no-untyped-def]
-    """Return log density at z, up to a constant of the doc."""
+def _shape(z, left, right, shown, clicked, gain, floor, below):  # type: ignore[no-untyped-def]
+    """Return log density at z, up to a constant of the doc, its slope, and its expected bend."""
     theta, rest, log_theta = _parts(z)
-    height = left * log_theta + right * (log_theta - z)
+    height, slope = left * log_theta + right * (log_theta - z), left * rest - right * theta
+    bend = (left + right) * theta * rest
     for i in range(len(shown)):
-        if clicked[i] > 0:
-            log_p = log_theta if floor[i] == 0 else np.log(floor[i] + gain[i] * theta)
-            height += clicked[i] * log_p
-        if shown[i] > clicked[i]:
-            # 1 - p from 1 - theta: exact also where theta is 1 to rounding
-            no_click = max(1 - floor[i] - gain[i] + gain[i] * rest, _LEAST)
-            height += (shown[i] - clicked[i]) * np.log(no_click)
-        if below[i] < 1:
-            p = floor[i] + gain[i] * theta
-            no_click = 1 - floor[i] - gain[i] + gain[i] * rest
-            height -= shown[i] * np.log(max(p + no_click * below[i], _LEAST))
-    return height
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _slope(z, left, right, shown, clicked, gain, floor, below):  # type: ignore[no-untyped-def]
-    """Return the derivative of `_height`, and minus its expected second derivative."""
-    theta, rest, _ = _parts(z)
-    slope, bend = left * rest - right * theta, (left + right) * theta * rest
-    for i in range(len(shown)):
-        turn = gain[i] * theta * rest
+        missed, turn = shown[i] - clicked[i], gain[i] * theta * rest
         p = max(floor[i] + gain[i] * theta, _LEAST)
+        # 1 - p from 1 - theta: exact also where theta is 1 to rounding
         no_click = max(1 - floor[i] - gain[i] + gain[i] * rest, _LEAST)
-        slope += turn * (clicked[i] / p - (shown[i] - clicked[i]) / no_click)
-        information = shown[i] * (turn / p) * (turn / no_click)
+        if clicked[i] > 0:
+            height += clicked[i] * (log_theta if floor[i] == 0 else np.log(p))
+        if missed > 0:
+            height += missed * np.log(no_click)
+        to_click, to_none = turn / p, turn / no_click
+        slope += clicked[i] * to_click - missed * to_none
+        information = shown[i] * to_click * to_none
         if below[i] < 1:
-            whole = p + no_click * below[i]
+            whole = max(p + no_click * below[i], _LEAST)
+            height -= shown[i] * np.log(whole)
             slope -= turn * shown[i] * (1 - below[i]) / whole
             information *= below[i] / (whole * whole)
         bend += information
-    return slope, bend
+    return height, slope, bend
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -223,7 +211,7 @@ def _mode(start, left, right, shown, clicked, gain, floor, below):  # type: igno
     low, high, z = -_WIDEST, _WIDEST, start
     bend = 1.0
     for _ in range(60):
-        slope, bend = _slope(z, left, right, shown, clicked, gain, floor, below)
+        _, slope, bend = _shape(z, left, right, shown, clicked, gain, floor, below)
         move = slope / bend
         if move * move * bend < 1e-4:
             break
@@ -243,14 +231,14 @@ def _end(mode, top, move, farthest, left, right, shown, clicked, gain, floor, be
     """Return how far the density has fallen by _DROP, in a direction, or `farthest`."""
     near = 0.0
     while abs(move) < farthest:
-        if top - _height(mode + move, left, right, shown, clicked, gain, floor, below) >= _DROP:
+        if top - _shape(mode + move, left, right, shown, clicked, gain, floor, below)[0] >= _DROP:
             break
         near, move = move, 2 * move
     if abs(move) >= farthest:
         return np.sign(move) * farthest
     for _ in range(3):
         middle = 0.5 * (near + move)
-        if top - _height(mode + middle, left, right, shown, clicked, gain, floor, below) < _DROP:
+        if top - _shape(mode + middle, left, right, shown, clicked, gain, floor, below)[0] < _DROP:
             near = middle
         else:
             move = middle
@@ -288,8 +276,9 @@ def _integrals(mode, top, unit, start, step, doubt, density, mass):  # type: ign
         z = mode + unit * 0.5 * (grow - 1 / grow)
         stretch = unit * 0.5 * (grow + 1 / grow)
         theta, rest, _ = _parts(z)
-        here = np.exp(_height(z, *doubt) - top) * stretch
-        slope = here * (_slope(z, *doubt)[0] * stretch + (z - mode) / stretch)
+        height, slope, _ = _shape(z, *doubt)
+        here = np.exp(height - top) * stretch
+        slope = here * (slope * stretch + (z - mode) / stretch)
         tilt = theta * slope + theta * rest * stretch * here
         density[k] = here
         if k > 0:
@@ -304,7 +293,7 @@ def _integrals(mode, top, unit, start, step, doubt, density, mass):  # type: ign
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _log_constant(strength, doubt):  # type: ignore[no-untyped-def]
-    """Return what `_height` leaves out of the log density of theta and counts."""
+    """Return what `_shape` leaves out of the log density of theta and counts."""
     left, right, shown, clicked, gain, floor, below = doubt
     constant = math.lgamma(strength) - math.lgamma(left) - math.lgamma(right)
     for i in range(len(clicked)):
@@ -326,7 +315,7 @@ def _posterior_kernel(  # type: ignore[no-untyped-def]
         counts = (shown[cells], clicked[cells], gain[cells], floor[cells], below[cells])
         doubt = (strength * q[doc], strength * (1 - q[doc]), *counts)
         mode, spread = _mode(np.log(q[doc] / (1 - q[doc])), *doubt)
-        top = _height(mode, *doubt)
+        top = _shape(mode, *doubt)[0]
         # theta, or 1 - theta, is too small there for any count to tell
         nowhere = 18.0 + np.log1p(counts[0].sum())
         begin = _end(mode, top, -4 * spread, max(mode + nowhere, 2.0), *doubt)
@@ -337,9 +326,10 @@ def _posterior_kernel(  # type: ignore[no-untyped-def]
         step = (np.arcsinh(end / unit) - start) / _INTERVALS
         total, mean = _integrals(mode, top, unit, start, step, doubt, density, mass)
         # beyond both ends the density is exponential in z
-        rise, fall = _slope(mode + begin, *doubt)[0], -_slope(mode + end, *doubt)[0]
-        under = np.exp(_height(mode + begin, *doubt) - top) / rise
-        over = np.exp(_height(mode + end, *doubt) - top) / fall
+        first_height, rise, _ = _shape(mode + begin, *doubt)
+        last_height, drop, _ = _shape(mode + end, *doubt)
+        fall = -drop
+        under, over = np.exp(first_height - top) / rise, np.exp(last_height - top) / fall
         mean += under * rise / (rise + 1) * _parts(mode + begin)[0] + over
         total += under + over
         tail = (1 - LEVEL) / 2 * total
