@@ -64,6 +64,18 @@ def test_rankers_stop_on_clicks_of_the_validation_part(world, monkeypatch):
     assert quality(scores) == pytest.approx(known(scores))
 
 
+def test_who_tempers_a_curve_is_judged_by_the_tempered_one(world, monkeypatch):
+    judged = SimpleNamespace(followed=0.5)
+    monkeypatch.setattr(methods, "temper", lambda *_, **__: judged)
+    lists = world.parts.validation
+    scores = lists.features[:, 0].astype(np.float64)
+    held_out = world.inputs.held_out(world.parts, world.identity, "validation")
+    for parameters, eta in (({"temper": 1.0}, 0.5), ({"temper": 0.0}, 1.0), ({}, 1.0)):
+        quality = click_quality(world.inputs, world.parts, world.identity, parameters)
+        known = CounterfactualMetric(held_out.log, lists, PowerLaw(eta), metric="dcg@10")
+        assert quality(scores) == pytest.approx(known(scores))
+
+
 @pytest.mark.parametrize("split", ["validation", "test"])
 def test_held_out_clicks_have_their_own_seed_and_as_many_clicks_a_list(world, split):
     parts, identity = world.parts, world.identity
@@ -90,7 +102,7 @@ def test_labels_of_the_validation_part_tune_whichever_way_a_metric_is_better(wor
 @pytest.mark.parametrize("on", ["labels", "clicks"])
 def test_the_setting_that_is_best_on_the_validation_part_is_chosen(world, on, monkeypatch):
     columns = world.parts.validation.features.shape[1]
-    tried = [{"column": c} for c in range(0, columns, 5)]
+    tried = [{"column": c, "parameters": {}} for c in range(0, columns, 5)]
 
     def ranker_of(inputs, parts, identity, setting):
         return SimpleNamespace(score=lambda x: x[:, setting["column"]].astype(float)), None
@@ -100,7 +112,7 @@ def test_the_setting_that_is_best_on_the_validation_part_is_chosen(world, on, mo
     found = tuned(world.inputs, world.parts, identity)
     quality = label_quality(world.parts, "ndcg@10")
     if on == "clicks":
-        quality = click_quality(world.inputs, world.parts, world.identity)
+        quality = click_quality(world.inputs, world.parts, world.identity, {})
     features = world.parts.validation.features
     values = [quality(features[:, one["column"]].astype(float)) for one in tried]
     assert found["values"] == pytest.approx(values)

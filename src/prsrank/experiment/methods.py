@@ -15,6 +15,7 @@ from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.pairs.posterior import posterior
 from prsrank.propensity.counted_clicks import CountedClicks
+from prsrank.propensity.curve import PropensityCurve
 from prsrank.propensity.tempering import temper, tempered
 from prsrank.rankers.base import RANKERS, Quality, Ranker, ranker_class
 from prsrank.rankers.search import best_of
@@ -45,7 +46,8 @@ def trained(
     if not identity["stop_on"]:
         return ranker.fit(lists, pairs), pairs
     on_clicks = identity["stop_on"] == "clicks"
-    quality = click_quality(inputs, parts, identity) if on_clicks else None
+    parameters = setting["parameters"]
+    quality = click_quality(inputs, parts, identity, parameters) if on_clicks else None
     validation = parts.validation if quality is None else (parts.validation, quality)
     return ranker.fit(lists, pairs, validation=validation), pairs
 
@@ -67,31 +69,37 @@ def label_quality(parts: Parts, name: str) -> Quality:
 
 
 def click_quality(
-    inputs: SharedInputs, parts: Parts, identity: Identity, name: str = "dcg@10"
+    inputs: SharedInputs,
+    parts: Parts,
+    identity: Identity,
+    parameters: Mapping[str, float],
+    name: str = "dcg@10",
 ) -> Quality:
-    """Return the function from scores of the validation part to an estimate from its clicks."""
+    """Return the function from scores of the validation part to an estimate from its clicks.
+
+    It weighs clicks by the curve that the learner believes in.
+    """
+    curve, power = _believed_curve(inputs, parts, identity, parameters)
 
     def make() -> CounterfactualMetric:
         held_out = inputs.held_out(parts, identity, "validation")
-        curve = inputs.curve(parts, identity, identity["propensity"])
         return CounterfactualMetric(held_out.log, held_out.lists, curve, metric=name)
 
-    estimate = inputs.keep("quality", [name, identity["propensity"]], make)
+    estimate = inputs.keep("quality", [name, identity["propensity"], power], make)
     return lambda scores: estimate(scores, threads=1)
 
 
 def tuned(inputs: SharedInputs, parts: Parts, identity: Identity) -> dict[str, Any]:
     """Try the settings of a tuning job; return the value of each, and the best one."""
     name = identity["metric"]
-    if identity["tune_on"] == "clicks":
-        quality = click_quality(
-            inputs, parts, identity, "wmrr" if name.startswith("wmrr") else "dcg@10"
-        )
-    else:
-        quality = label_quality(parts, name)
+    by_clicks = "wmrr" if name.startswith("wmrr") else "dcg@10"
 
     def tried(setting: Mapping[str, Any]) -> tuple[float, None]:
         ranker, _ = trained(inputs, parts, identity, setting)
+        if identity["tune_on"] == "clicks":
+            quality = click_quality(inputs, parts, identity, setting["parameters"], by_clicks)
+        else:
+            quality = label_quality(parts, name)
         return float(quality(ranker.score(parts.validation.features))), None
 
     found = best_of(identity["tried"], tried)
@@ -147,11 +155,7 @@ def _relevance_pairs(
     """Make pairs of what clicks and features say of each doc, which methods of a log share."""
     logged, known = inputs.logged(parts, identity), identity["propensity"]
     log, lists = logged.log, logged.lists
-    curve, power = inputs.curve(parts, identity, known), 1.0
-    if parameters.get("temper"):
-        judged = inputs.keep("tempering", known, lambda: temper(log, lists, curve, threads=1))
-        power = judged.followed
-    curve = tempered(curve, power)
+    curve, power = _believed_curve(inputs, parts, identity, parameters)
     ours = identity["weighting"] == "posterior"
     # doubly robust pairs correct clicks by the curve, so that their prior must be of that model too
     model = None if ours else PositionClicks()
@@ -165,6 +169,20 @@ def _relevance_pairs(
     evidence = CountedClicks.of_log(log, lists, curve).evidence()
     relevance = doubly_robust_relevance(evidence, found.prior, tau=parameters["tau"])
     return OuterPairs.from_relevance(lists, np.clip(relevance, 0, 1), **ranker.pair_options)
+
+
+def _believed_curve(
+    inputs: SharedInputs, parts: Parts, identity: Identity, parameters: Mapping[str, float]
+) -> tuple[PropensityCurve, float]:
+    """Return the curve of a method, tempered by the log's clicks where it tempers, and the power."""
+    known, logged = identity["propensity"], inputs.logged(parts, identity)
+    curve = inputs.curve(parts, identity, known)
+    if not parameters.get("temper"):
+        return curve, 1.0
+    judged = inputs.keep(
+        "tempering", known, lambda: temper(logged.log, logged.lists, curve, threads=1)
+    )
+    return tempered(curve, judged.followed), judged.followed
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, str]:
