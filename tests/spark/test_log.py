@@ -356,13 +356,6 @@ def test_a_session_of_the_users_stays_open(spark, log_file):
     assert spark.session.range(3).count() == 3
 
 
-def test_zz_nothing_is_kept(spark):
-    """Last in the file: it takes from the others' frames what they keep."""
-    for frame in spark.kept:
-        frame.unpersist(blocking=True)
-    assert spark.session.sparkContext._jsc.getPersistentRDDs().isEmpty()
-
-
 @pytest.mark.parametrize("count", [1, 2, 7, 200])
 def test_a_key_brings_a_row_to_its_partition(spark, count):
     keys = partition_keys(count)
@@ -381,8 +374,16 @@ def test_pieces_and_their_measure_are_made_at_once(spark):
         made.add(1)
         return value
 
-    rows = spark.session.range(10).repartition(3)
-    pieces, whole = SparkPieces(rows, 3, piece, spark.kept).measured(measure)
+    rows, kept = spark.session.range(10).repartition(3), []
+    pieces, whole = SparkPieces(rows, 3, piece, kept).measured(measure)
     assert whole == 45
     assert pieces.total(lambda value: 2 * value) == 90
     assert made.value == 3
+    kept[0].unpersist()
+
+
+def test_zz_nothing_is_kept(spark):
+    """Last in the file: it takes from the others' frames what they keep."""
+    for frame in spark.kept:
+        frame.unpersist(blocking=True)
+    assert spark.session.sparkContext._jsc.getPersistentRDDs().isEmpty()

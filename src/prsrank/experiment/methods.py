@@ -175,10 +175,11 @@ def _believed_curve(
     inputs: SharedInputs, parts: Parts, identity: Identity, parameters: Mapping[str, float]
 ) -> tuple[PropensityCurve, float]:
     """Return the curve of a method, tempered by the log's clicks where it tempers, and the power."""
-    known, logged = identity["propensity"], inputs.logged(parts, identity)
+    known = identity["propensity"]
     curve = inputs.curve(parts, identity, known)
     if not parameters.get("temper"):
         return curve, 1.0
+    logged = inputs.logged(parts, identity)
     judged = inputs.keep(
         "tempering", known, lambda: temper(logged.log, logged.lists, curve, threads=1)
     )
