@@ -1,10 +1,12 @@
-"""Posterior pairs beside naive, IPS and PRS: quality by collection, and time by clicks.
+"""Posterior pairs beside naive, IPS and PRS: quality by collection, intervals, and time by clicks.
 
     python benchmarks/posterior.py quality MQ2008 --clicks-per-query 6 --folds 2
+    python benchmarks/posterior.py coverage MQ2008 --clicks-per-query 1 6 20
     python benchmarks/posterior.py time --clicks 128000 1280000 12800000
 
 Quality is NDCG@10 on the test part; trees stop early on the labels of the validation part, and
-the clip of IPS is the best of three there. Time is that of prior, posterior and pairs, beside
+the clip of IPS is the best of three there. Coverage is how often the 95 % interval of a doc holds the
+theta of the simulated users, 1 - mu or mu, over all docs and over those with a click. Time is that of prior, posterior and pairs, beside
 that of pairs and fit of PRS-LambdaMART on the same log.
 """
 
@@ -22,7 +24,7 @@ from prsrank.experiment.shared_inputs import Parts, open_folds, read_parts
 from prsrank.pairs.doubly_robust import doubly_robust_pairs
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
-from prsrank.pairs.posterior import posterior
+from prsrank.pairs.posterior import DocClicks, posterior
 from prsrank.propensity.curve import PowerLaw
 from prsrank.propensity.tempering import temper, tempered
 from prsrank.rankers.lambdamart import LambdaMART, ndcg_of
@@ -134,6 +136,28 @@ def quality(arguments: argparse.Namespace) -> None:
         print(f"{arguments.collection} {arguments.clicks_per_query:g} {name}: {row}", flush=True)
 
 
+def coverage(arguments: argparse.Namespace) -> None:
+    """Print the share of docs whose interval holds the truth, mean and range over folds and runs."""
+    for per_query in arguments.clicks_per_query:
+        shares = []
+        for fold in range(1, arguments.folds + 1):
+            parts = read_parts(open_folds(arguments.collection), fold)
+            for run in range(arguments.runs):
+                lists, log = logged(parts, per_query, run, eta=1.0, mu=arguments.mu)
+                found = posterior(log, lists, PowerLaw(1.0))
+                truth = np.where(lists.relevance, 1 - arguments.mu, arguments.mu)
+                inside = (found.low <= truth) & (truth <= found.high)
+                clicked = DocClicks.of([log], lists, PowerLaw(1.0)).counted.evidence()
+                own = clicked.sums(clicked.clicked) > 0
+                shares.append((inside.mean(), inside[own].mean()))
+        every, of_clicked = np.transpose(shares)
+        print(
+            f"{arguments.collection} {per_query:g}: {every.mean():.3f} ({every.min():.3f} to "
+            f"{every.max():.3f}); docs with a click {of_clicked.mean():.3f}",
+            flush=True,
+        )
+
+
 def timing(arguments: argparse.Namespace) -> None:
     """Print seconds of the steps of both methods, at several numbers of clicks."""
     parts = read_parts(open_folds(arguments.collection), 1)
@@ -173,6 +197,13 @@ def main() -> None:
     one.add_argument("--methods", nargs="+")
     one.add_argument("--rankers", nargs="+", default=["lambdamart", "linear"])
     one.set_defaults(command=quality)
+    three = commands.add_parser("coverage")
+    three.add_argument("collection")
+    three.add_argument("--clicks-per-query", type=float, nargs="+", default=[1.0, 6.0, 20.0])
+    three.add_argument("--folds", type=int, default=5)
+    three.add_argument("--runs", type=int, default=1)
+    three.add_argument("--mu", type=float, default=0.1)
+    three.set_defaults(command=coverage)
     two = commands.add_parser("time")
     two.add_argument("--collection", default="synthetic:web10k:2000")
     two.add_argument("--clicks", type=int, nargs="+", default=[128_000, 1_280_000, 12_800_000])
