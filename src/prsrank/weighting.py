@@ -299,7 +299,7 @@ WEIGHTINGS: Family[Weighting] = Family(
                 "posterior",
                 None,
                 "posterior",
-                parameters={"temper": 0.0, "own": 1.0},
+                parameters={"temper": 0.0, "own": 1.0, "one_way": 0.0},
                 search_grid=({"own": 1.0}, {"own": 0.5}, {"own": 0.25}),
                 chart_style=10,
             ),

@@ -159,3 +159,5 @@ def test_posteriors_of_another_curve_are_made_anew_and_own_is_passed_on(world):
     expected = none.losing + 0.25 * (one.losing - none.losing)
     np.testing.assert_allclose(part.losing, expected, rtol=1e-5, atol=1e-7)
     assert not np.allclose(part.losing, one.losing)
+    ways = [pairs_of(world, "posterior", {"one_way": way}).one_way for way in (0.0, 1.0)]
+    assert ways == [0.0, 1.0]

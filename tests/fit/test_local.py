@@ -91,11 +91,13 @@ def test_pairs_of_pieces_have_the_parameters_of_the_weighting(log, lists, pieces
     np.testing.assert_allclose(ranker.given[1].weights, whole.weights)
 
 
-@pytest.mark.parametrize("own", [1.0, 0.25])
-def test_posterior_pairs_have_the_parameters_of_the_weighting(log, lists, pieces, own):
-    found = pieces.fold(LinearRanker(), Weighed(CURVE, "posterior", {"own": own}))
-    known = posterior(log, lists, CURVE).pairs(own=own, **LinearRanker().pair_options)
+@pytest.mark.parametrize(("own", "one_way"), [(1.0, 0.0), (0.25, 1.0)])
+def test_posterior_pairs_have_the_parameters_of_the_weighting(log, lists, pieces, own, one_way):
+    given = {"own": own, "one_way": one_way}
+    found = pieces.fold(LinearRanker(), Weighed(CURVE, "posterior", given))
+    known = posterior(log, lists, CURVE).pairs(**given, **LinearRanker().pair_options)
     np.testing.assert_allclose(found.winning, known.winning, rtol=1e-9)
+    assert found.one_way == one_way
 
 
 def test_estimates_of_pieces_are_those_of_the_log(log, lists, pieces):

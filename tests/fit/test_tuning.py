@@ -47,6 +47,15 @@ def test_the_best_on_the_validation_part_is_kept_with_its_own_pairs(best):
     assert (found.ranker.trees, found.ranker.seed) == (17, 5)
 
 
+def test_the_linear_ranker_also_tries_pairs_that_count_one_way():
+    ways = {
+        name: {one.parameters.get("one_way", 0.0) for one in candidates(name, "posterior", 12)}
+        for name in ("linear", "lambdamart")
+    }
+    assert ways == {"linear": {0.0, 1.0}, "lambdamart": {0.0}}
+    assert all(not one.parameters for one in candidates("linear", "prs", 12))
+
+
 def test_every_candidate_is_trained_once_with_its_clip_and_judged_on_the_validation_part():
     parts = parts_of(NotingLog())
     found = tune(Method("ips", "lambdamart", "ips"), parts, CURVE, PLAN, lambda _: None)

@@ -30,9 +30,26 @@ def data() -> RankingDataset:
     )
 
 
-def pairs_of(data: RankingDataset, normalise: str | None = None) -> OuterPairs:
+def pairs_of(
+    data: RankingDataset, normalise: str | None = None, one_way: float = 0.0
+) -> OuterPairs:
     theta = np.random.default_rng(1).uniform(0, 1, data.docs)
-    return OuterPairs.from_relevance(data, theta, normalise=normalise)
+    return OuterPairs.from_relevance(data, theta, normalise=normalise, one_way=one_way)
+
+
+ONE_WAY = pytest.mark.parametrize("one_way", [0.0, 0.4, 1.0])
+
+
+@ONE_WAY
+def test_weights_of_both_directions(data: RankingDataset, one_way: float) -> None:
+    theta = np.random.default_rng(1).uniform(0, 1, data.docs)[1:8]
+    got = pairs_of(data, one_way=one_way).dense().weights[: 7 * 7].reshape(7, 7)
+    for i, first in enumerate(theta):
+        for j, second in enumerate(theta):
+            right, wrong = first * (1 - second), second * (1 - first)
+            assert got[i, j] == pytest.approx((i != j) * (right - one_way * min(right, wrong)))
+    if one_way == 1:
+        np.testing.assert_allclose(got, np.maximum(theta[:, None] - theta, 0), atol=1e-12)
 
 
 def double_precision(objective: OuterLambdaObjective, pairs: OuterPairs) -> OuterLambdaObjective:
@@ -45,10 +62,11 @@ def double_precision(objective: OuterLambdaObjective, pairs: OuterPairs) -> Oute
 @pytest.mark.parametrize("metric", ["ndcg", "arp"])
 @pytest.mark.parametrize("truncation", [None, 5])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 300.0])
+@ONE_WAY
 def test_lambdas_are_those_of_the_dense_pairs(
-    data: RankingDataset, metric: str, truncation: int | None, scale: float
+    data: RankingDataset, metric: str, truncation: int | None, scale: float, one_way: float
 ) -> None:
-    pairs = pairs_of(data, metric)
+    pairs = pairs_of(data, metric, one_way)
     scores = scale * np.random.default_rng(2).normal(size=data.docs).round(1)
     options = {"metric": metric, "sigma": 1.3, "truncation": truncation, "seed": 4}
     expected = lambda_definition(scores, pairs.dense(), **options)
@@ -66,8 +84,11 @@ def test_lambdas_are_those_of_the_dense_pairs(
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 3000.0])
-def test_logistic_loss_is_that_of_the_dense_pairs(data: RankingDataset, scale: float) -> None:
-    pairs = pairs_of(data)
+@ONE_WAY
+def test_logistic_loss_is_that_of_the_dense_pairs(
+    data: RankingDataset, scale: float, one_way: float
+) -> None:
+    pairs = pairs_of(data, one_way=one_way)
     rng = np.random.default_rng(3)
     scores, vector = scale * rng.normal(size=data.docs), rng.normal(size=data.docs)
     loss, gradient = outer_logistic_loss(scores, pairs, sigma=0.7)
@@ -83,6 +104,19 @@ def test_logistic_loss_is_that_of_the_dense_pairs(data: RankingDataset, scale: f
     )
 
 
+def test_one_way_keeps_what_pairs_ask_for_and_leaves_out_what_holds_scores_together(
+    data: RankingDataset,
+) -> None:
+    both, half, one = (pairs_of(data, "ndcg", one_way) for one_way in (0.0, 0.5, 1.0))
+    pull, bend = (part.copy() for part in OuterLambdaObjective(both)(np.zeros(data.docs)))
+    for pairs in (half, one):
+        other_pull, other_bend = OuterLambdaObjective(pairs)(np.zeros(data.docs))
+        np.testing.assert_allclose(other_pull, pull, atol=1e-5)
+        assert np.all(other_bend <= bend + 1e-6)
+        assert other_bend.sum() < bend.sum()
+        bend = other_bend.copy()
+
+
 def test_threads_change_nothing() -> None:
     data = RankingDataset(np.zeros((3000, 1)), np.arange(0, 3001, 60))
     pairs = pairs_of(data, "ndcg")
@@ -95,28 +129,33 @@ def test_threads_change_nothing() -> None:
     )
 
 
-def test_linear_ranker_finds_the_same_weights(data: RankingDataset) -> None:
-    pairs = pairs_of(data)
+@ONE_WAY
+def test_linear_ranker_finds_the_same_weights(data: RankingDataset, one_way: float) -> None:
+    pairs = pairs_of(data, one_way=one_way)
     one = LinearRanker(l2=0.1).fit(data, pairs)
     two = LinearRanker(l2=0.1).fit(data, pairs.dense())
     assert one.converged_
     np.testing.assert_allclose(one.weights_, two.weights_, atol=1e-5)
 
 
-def test_lambdamart_grows_the_same_trees(data: RankingDataset) -> None:
+@ONE_WAY
+def test_lambdamart_grows_the_same_trees(data: RankingDataset, one_way: float) -> None:
     ranker = LambdaMART(trees=10, min_docs_in_leaf=5)
-    pairs = pairs_of(data, "ndcg")
+    pairs = pairs_of(data, "ndcg", one_way)
     one = ranker.fit(data, pairs).score(data.features)
     two = ranker.fit(data, pairs.dense()).score(data.features)
     np.testing.assert_allclose(one, two, atol=1e-3)
 
 
-def test_the_other_pairwise_rankers_take_the_dense_form(data: RankingDataset) -> None:
+@ONE_WAY
+def test_the_other_pairwise_rankers_take_the_dense_form(
+    data: RankingDataset, one_way: float
+) -> None:
     pytest.importorskip("torch")
     from prsrank.rankers.dnn import NeuralRanker
     from prsrank.rankers.svm import SVMRanker
 
-    pairs = pairs_of(data)
+    pairs = pairs_of(data, one_way=one_way)
     for make in (lambda: SVMRanker(C=1.0), lambda: NeuralRanker(hidden=(8,), epochs=2)):
         one, two = (make().fit(data, p).score(data.features) for p in (pairs, pairs.dense()))
         np.testing.assert_allclose(one, two, atol=1e-5)
@@ -147,6 +186,8 @@ def test_sums_and_parts(data: RankingDataset) -> None:
 
 
 def test_bad_values_are_refused(data: RankingDataset) -> None:
+    with pytest.raises(InputError, match="one_way must be from 0 to 1, not 2"):
+        pairs_of(data, one_way=2.0)
     with pytest.raises(InputError, match="from 0 to 1"):
         OuterPairs.from_relevance(data, np.full(data.docs, 1.5))
     with pytest.raises(InputError, match="at least 0"):

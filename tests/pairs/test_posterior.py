@@ -318,12 +318,15 @@ def test_the_clip_of_doubly_robust_relevance_is_of_the_mean_propensity() -> None
 
 
 @pytest.mark.parametrize("normalise", [None, "ndcg", "arp"])
-def test_totals_of_outer_pairs_are_those_of_their_rows(normalise: str | None) -> None:
+@pytest.mark.parametrize("one_way", [0.0, 0.4, 1.0])
+def test_totals_of_outer_pairs_are_those_of_their_rows(
+    normalise: str | None, one_way: float
+) -> None:
     sizes = np.array([1, 2, 5, 0, 7, 1, 30])
     data = RankingDataset(np.zeros((46, 1)), np.concatenate([[0], np.cumsum(sizes)]))
     theta = np.random.default_rng(0).random(46)
     theta[3], theta[9] = 0.0, 1.0
-    pairs = OuterPairs.from_relevance(data, theta, normalise=normalise)
+    pairs = OuterPairs.from_relevance(data, theta, normalise=normalise, one_way=one_way)
     rows, found = pairs.dense().weights, pairs.diagnostics()
     assert (found.lists, found.pairs) == (4, np.count_nonzero(rows))
     assert found.weight_sum == pytest.approx(rows.sum())

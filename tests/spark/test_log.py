@@ -102,9 +102,11 @@ def test_a_saved_model_is_an_ordinary_one(there, lists, tmp_path):
     assert "num_machines" not in (tmp_path / "model" / "model.txt").read_text()
 
 
-@pytest.mark.parametrize("weighting", ["prs", "posterior"])
+@pytest.mark.parametrize(
+    ("weighting", "parameters"), [("prs", {}), ("posterior", {"own": 0.5, "one_way": 1.0})]
+)
 def test_text_ids_gaps_logged_propensities_and_weighed_actions(
-    spark, log_with_features, tmp_path, monkeypatch, weighting
+    spark, log_with_features, tmp_path, monkeypatch, weighting, parameters
 ):
     """The linear ranker learns the same from a CSV of another's making."""
     # trees of a prior that two workers grow are not quite those of one
@@ -128,7 +130,7 @@ def test_text_ids_gaps_logged_propensities_and_weighed_actions(
         with engine.open_log(path, mapping=mapping) as source:
             log = engine.load(source, mapping=mapping)
             assert log.has_propensities
-            log.train([rankers[-1]], Weighed(None, weighting, {}))
+            log.train([rankers[-1]], Weighed(None, weighting, parameters))
     np.testing.assert_allclose(rankers[1].weights_, rankers[0].weights_, atol=1e-6)
 
 

@@ -58,7 +58,8 @@ def use_later_kernels() -> None:
     lists, log = _tiny()
     options, scores = LambdaMART().pair_options, np.zeros(lists.docs)
     # no tree is grown: LightGBM takes a second to import
-    OuterLambdaObjective(OuterPairs.from_relevance(lists, scores, **options))(scores)
+    posterior: Any = OuterPairs.from_relevance(lists, scores, **options)
+    OuterLambdaObjective(posterior)(scores)
     LambdaObjective(PairSet.from_log(log, lists, PowerLaw(), "prs", **options))(scores)
     expand_sessions(log, lists)
     PairSet.from_labels(lists, **options)

@@ -19,7 +19,7 @@ from prsrank.propensity.curve import PropensityCurve
 from prsrank.propensity.tempering import temper, tempered
 from prsrank.rankers.base import RANKERS, Quality, Ranker, ranker_class
 from prsrank.rankers.search import best_of
-from prsrank.weighting import WEIGHTINGS
+from prsrank.weighting import WEIGHTINGS, find_weighting
 
 
 def uses_torch(ranker: str) -> bool:
@@ -165,7 +165,8 @@ def _relevance_pairs(
         lambda: posterior(log, lists, curve, model=model, prior=ranker.prior, threads=1),
     )
     if ours:
-        return found.pairs(own=parameters.get("own", 1.0), **ranker.pair_options)
+        given = find_weighting("posterior", parameters).parameters
+        return found.pairs(own=given["own"], one_way=given["one_way"], **ranker.pair_options)
     evidence = CountedClicks.of_log(log, lists, curve).evidence()
     relevance = doubly_robust_relevance(evidence, found.prior, tau=parameters["tau"])
     return OuterPairs.from_relevance(lists, np.clip(relevance, 0, 1), **ranker.pair_options)

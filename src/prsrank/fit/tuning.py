@@ -85,8 +85,9 @@ def candidates(ranker: str, weighting: str, trials: int) -> list[Candidate]:
     >>> len(candidates("lambdamart", "ips", 12)), len(candidates("lambdamart", "prs", 12))
     (12, 12)
     """
-    grid, clips = ranker_class(ranker).search_grid, find_weighting(weighting).search_grid
-    return [Candidate(settings, clip) for settings in grid for clip in clips][:trials]
+    kind = ranker_class(ranker)
+    clips = (*find_weighting(weighting).search_grid, *kind.weighting_grid.get(weighting, ()))
+    return [Candidate(settings, clip) for settings in kind.search_grid for clip in clips][:trials]
 
 
 def methods(plan: Plan, audit: Audit, log: "EngineLog") -> list[Method]:

@@ -1,5 +1,7 @@
 r"""Lambda gradients and the pairwise logistic loss over OuterPairs, $W_{ij} = u_i v_j$.
 
+Less what the two directions of a pair share, as far as the pairs count one way only.
+
 The losses are those of `prsrank.losses.lambdas` and `prsrank.losses.logistic` on the same
 weights. A doc's own sums are gathered over all the others, for both directions of each pair. So
 every pair is visited twice, but nothing is written in the loop, and it runs on whole vectors:
@@ -32,7 +34,7 @@ from prsrank.losses.logistic import (
     logistic_loss,
     plus,
 )
-from prsrank.pairs.outer_pairs import OuterPairs
+from prsrank.pairs.outer_pairs import OuterPairs, apart
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Ints, Longs
 
@@ -41,11 +43,12 @@ if TYPE_CHECKING:
 
 
 class PairVectors(NamedTuple):
-    """Offsets of the lists, and u and v of each doc, as kernels take them."""
+    """Offsets of the lists, u and v of each doc, and how far pairs count one way only."""
 
     offsets: Longs
     winning: npt.NDArray
     losing: npt.NDArray
+    one_way: float
 
 
 class OuterLambdaObjective(LambdaObjective):
@@ -69,7 +72,7 @@ def _run(
     kernel: Callable[..., None], pairs: OuterPairs, *arguments: Any, threads: int | None
 ) -> None:
     """Call kernel(first, last, vectors, *arguments) for pieces of the lists of about equal work."""
-    vectors = PairVectors(pairs.offsets, pairs.winning, pairs.losing)
+    vectors = PairVectors(pairs.offsets, pairs.winning, pairs.losing, float(pairs.one_way))
     for_each_piece(
         lambda a, b: kernel(a, b, vectors, *arguments), pairs.work_offsets, threads=threads
     )
@@ -146,11 +149,12 @@ def _lambda_kernel(
             s[ranks[j]] = mine[j]
         width = _fill_by_rank(order[:length], begin, pairs, e, discounts, by_rank)
         u, v, x, d = by_rank[0], by_rank[1], by_rank[2], by_rank[3]
+        way = kind.type(pairs.one_way)
         for a in range(length):
             if near:
-                own, curve = _near_doc(a, width if a < top else top, u, v, x, d)
+                own, curve = _near_doc(a, width if a < top else top, way, u, v, x, d)
             else:
-                own, curve = _far_doc(a, length if a < top else top, u, v, s, sigma, d)
+                own, curve = _far_doc(a, length if a < top else top, way, u, v, s, sigma, d)
             gradient[begin + order[a]] = -sigma * own
             hessian[begin + order[a]] = sigma * sigma * curve
 
@@ -170,7 +174,7 @@ def _fill_by_rank(order, begin, pairs, e, discounts, by_rank):  # type: ignore[n
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _near_doc(a, stop, u, v, e, d):  # type: ignore[no-untyped-def]
+def _near_doc(a, stop, way, u, v, e, d):  # type: ignore[no-untyped-def]
     """Return what the doc of rank a loses and bends by its pairs with ranks up to `stop`."""
     one = u.dtype.type(1)
     ua, va, ea, da = u[a], v[a], e[a], d[a]
@@ -179,19 +183,19 @@ def _near_doc(a, stop, u, v, e, d):  # type: ignore[no-untyped-def]
         inverse = one / (ea + e[b])
         rho, rest = e[b] * inverse, ea * inverse
         change = abs(da - d[b])
-        forward, backward = ua * v[b] * change, u[b] * va * change
+        forward, backward = apart(ua * v[b] * change, u[b] * va * change, way)
         own = plus(own, forward * rho - backward * rest)
         curve = plus(curve, (forward + backward) * (rho * rest))
     return own, curve
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _far_doc(a, stop, u, v, s, sigma, d):  # type: ignore[no-untyped-def]
+def _far_doc(a, stop, way, u, v, s, sigma, d):  # type: ignore[no-untyped-def]
     own, curve = 0.0, 0.0
     for b in range(stop):
         rho, rest = logistic_parts(sigma * (s[a] - s[b]))
         change = abs(d[a] - d[b])
-        forward, backward = u[a] * v[b] * change, u[b] * v[a] * change
+        forward, backward = apart(u[a] * v[b] * change, u[b] * v[a] * change, way)
         own += forward * rho - backward * rest
         curve += (forward + backward) * rho * rest
     return own, curve
@@ -207,7 +211,7 @@ def _loss_kernel(
     losses: Floats,
     gradient: Floats,
 ) -> None:
-    offsets, winning, losing = pairs
+    offsets, winning, losing, way = pairs
     for q in range(first, last):
         begin, end = offsets[q], offsets[q + 1]
         if end - begin < 2:
@@ -218,24 +222,25 @@ def _loss_kernel(
         near = exponentials(s, sigma, WIDEST_SPREAD, e)
         for a in range(end - begin):
             if near:
-                gradient[begin + a] = -sigma * _near_pull(a, u, v, e)
-                losses[q] += _near_loss(a, sigma, u, v, s, e)
+                gradient[begin + a] = -sigma * _near_pull(a, way, u, v, e)
+                losses[q] += _near_loss(a, sigma, way, u, v, s, e)
             else:
-                pull, loss = _far_loss(a, sigma, u, v, s)
+                pull, loss = _far_loss(a, sigma, way, u, v, s)
                 gradient[begin + a] = -sigma * pull
                 losses[q] += loss
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _near_pull(a, u, v, e):  # type: ignore[no-untyped-def]
+def _near_pull(a, way, u, v, e):  # type: ignore[no-untyped-def]
     ua, va, ea, own = u[a], v[a], e[a], 0.0
     for b in range(len(u)):  # itself too: the two directions cancel
-        own = plus(own, (ua * v[b] * e[b] - u[b] * va * ea) / (ea + e[b]))
+        forward, backward = apart(ua * v[b], u[b] * va, way)
+        own = plus(own, (forward * e[b] - backward * ea) / (ea + e[b]))
     return own
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _near_loss(a, sigma, u, v, s, e):  # type: ignore[no-untyped-def]
+def _near_loss(a, sigma, way, u, v, s, e):  # type: ignore[no-untyped-def]
     """Return the loss of the pairs of doc a with later docs, both directions."""
     ua, va, sa, ea, loss = u[a], v[a], s[a], e[a], 0.0
     # slices from 0: an index that might be negative would keep the loop from vectors
@@ -247,19 +252,20 @@ def _near_loss(a, sigma, u, v, s, e):  # type: ignore[no-untyped-def]
         tail = 2 * z * artanh_series(z * z)
         rise = s[b] - sa
         excess = rise if above else 0.0
-        forward = ua * v[b] * (sigma * excess + tail)
-        loss = plus(loss, forward + u[b] * va * (sigma * (excess - rise) + tail))
+        forward, backward = apart(ua * v[b], u[b] * va, way)
+        right = forward * (sigma * excess + tail)
+        loss = plus(loss, right + backward * (sigma * (excess - rise) + tail))
     return loss
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _far_loss(a, sigma, u, v, s):  # type: ignore[no-untyped-def]
+def _far_loss(a, sigma, way, u, v, s):  # type: ignore[no-untyped-def]
     """Return the pull on doc a, and the loss of its pairs with later docs."""
     own, loss = 0.0, 0.0
     for b in range(len(u)):
         margin = sigma * (s[a] - s[b])
         rho, rest = logistic_parts(margin)
-        forward, backward = u[a] * v[b], u[b] * v[a]
+        forward, backward = apart(u[a] * v[b], u[b] * v[a], way)
         own += forward * rho - backward * rest
         if b > a:
             wrong = max(-margin, 0.0) * forward + max(margin, 0.0) * backward
@@ -277,7 +283,7 @@ def _hessian_kernel(
     sigma: float,
     product: Floats,
 ) -> None:
-    offsets, winning, losing = pairs
+    offsets, winning, losing, way = pairs
     for q in range(first, last):
         begin, end = offsets[q], offsets[q + 1]
         if end - begin < 2:
@@ -287,24 +293,26 @@ def _hessian_kernel(
         e = np.empty(end - begin)
         near = exponentials(s, sigma, WIDEST_SPREAD, e)
         for a in range(end - begin):
-            own = _near_bend(a, u, v, e, d) if near else _far_bend(a, sigma, u, v, s, d)
+            own = _near_bend(a, way, u, v, e, d) if near else _far_bend(a, sigma, way, u, v, s, d)
             product[begin + a] = sigma * sigma * own
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _near_bend(a, u, v, e, d):  # type: ignore[no-untyped-def]
+def _near_bend(a, way, u, v, e, d):  # type: ignore[no-untyped-def]
     ua, va, ea, da, own = u[a], v[a], e[a], d[a], 0.0
     for b in range(len(u)):
         inverse = 1 / (ea + e[b])
         bend = (ea * inverse) * (e[b] * inverse)
-        own = plus(own, (ua * v[b] + u[b] * va) * bend * (da - d[b]))
+        forward, backward = apart(ua * v[b], u[b] * va, way)
+        own = plus(own, (forward + backward) * bend * (da - d[b]))
     return own
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _far_bend(a, sigma, u, v, s, d):  # type: ignore[no-untyped-def]
+def _far_bend(a, sigma, way, u, v, s, d):  # type: ignore[no-untyped-def]
     own = 0.0
     for b in range(len(u)):
         small = np.exp(-sigma * abs(s[a] - s[b]))
-        own += (u[a] * v[b] + u[b] * v[a]) * small / (1 + small) ** 2 * (d[a] - d[b])
+        forward, backward = apart(u[a] * v[b], u[b] * v[a], way)
+        own += (forward + backward) * small / (1 + small) ** 2 * (d[a] - d[b])
     return own

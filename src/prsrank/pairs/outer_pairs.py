@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
@@ -23,11 +24,17 @@ class OuterPairs:
     it is not, W is the expected weight of the pair in a session that shows all docs. Pairwise
     rankers take it as they take a `PairSet`; nothing ever holds the matrix.
 
+    What the two directions of a pair share asks for no order, but draws the scores of the two docs
+    together. `one_way` leaves that part of it out:
+    $W_{ij} = u_i v_j - \omega \min(u_i v_j, u_j v_i)$, and with $\omega = 1$ every pair counts in
+    one direction, by $\max(0, u_i v_j - u_j v_i)$.
+
     Attributes:
         offsets: offsets of the data set's lists (lists + 1).
         query_ids: the data set's query ids.
         winning: u, one value of at least 0 per doc.
         losing: v, likewise.
+        one_way: $\omega$, from 0 to 1.
         normalise: which constant of the list u holds: None, "ndcg" or "arp".
         truncation: the rank k of IDCG@k, if the constant has one.
 
@@ -43,8 +50,11 @@ class OuterPairs:
     losing: Floats | Reals
     normalise: str | None = None
     truncation: int | None = None
+    one_way: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.one_way <= 1:
+            raise InputError(f"one_way must be from 0 to 1, not {self.one_way}")
         for name in ("winning", "losing"):
             values = np.ascontiguousarray(getattr(self, name)).view()
             if values.shape != (self.offsets[-1],):
@@ -67,6 +77,7 @@ class OuterPairs:
         normalise: str | None = None,
         truncation: int | None = None,
         dtype: npt.DTypeLike = np.float64,
+        one_way: float = 0.0,
     ) -> "OuterPairs":
         r"""Return $W_{ij} = k_q \omega_i \theta_i (1 - \theta_j)$ for all docs of a list q.
 
@@ -79,6 +90,7 @@ class OuterPairs:
                 the list's length.
             truncation: IDCG is that of the top `truncation` ranks.
             dtype: float64 or float32.
+            one_way: how far each pair counts in one direction only, from 0 to 1.
         """
         chance = np.asarray(theta, np.float64)
         if chance.shape != (dataset.docs,) or not np.all((chance >= 0) & (chance <= 1)):
@@ -94,6 +106,7 @@ class OuterPairs:
             (1 - chance).astype(dtype),
             normalise,
             truncation,
+            one_way,
         )
 
     @property
@@ -119,6 +132,9 @@ class OuterPairs:
         """
         out = np.zeros((self.lists, CLIPPED + 1))
         u, v = self.winning.astype(np.float64), self.losing.astype(np.float64)
+        if self.one_way:
+            _totals_kernel(self.offsets, u, v, float(self.one_way), out)
+            return out
         owner = list_of_row(self.offsets)
         for column, power in ((PAIRS, 0), (SUM, 1), (SQUARES, 2)):
             a, b = u**power * (u > 0), v**power * (v > 0)
@@ -180,7 +196,10 @@ class OuterPairs:
         for q, (first, last) in enumerate(rows):
             begin, end = self.offsets[q], self.offsets[q + 1]
             won = draft.winner_row[first:last]
-            weights = np.outer(self.winning[begin:end][won], self.losing[begin:end])
+            u, v = self.winning[begin:end], self.losing[begin:end]
+            weights = np.outer(u[won], v)
+            if self.one_way:
+                weights -= self.one_way * np.minimum(weights, np.outer(v[won], u))
             weights[np.arange(len(won)), won] = 0.0
             draft.weights[draft.weight_starts[q] : draft.weight_starts[q + 1]] = weights.ravel()
         return PairSet(
@@ -193,3 +212,23 @@ class OuterPairs:
             normalise=self.normalise,
             truncation=self.truncation,
         )
+
+
+@njit(cache=True, nogil=True)
+def apart(forward, backward, one_way):  # type: ignore[no-untyped-def]
+    """Return the weights of a pair's two directions less what they share, as far as `one_way`."""
+    shared = one_way * min(forward, backward)
+    return forward - shared, backward - shared
+
+
+@njit(cache=True, nogil=True)
+def _totals_kernel(offsets: Longs, u: Floats, v: Floats, one_way: float, out: Floats) -> None:
+    for q in range(len(offsets) - 1):
+        for i in range(offsets[q], offsets[q + 1]):
+            for j in range(offsets[q], offsets[q + 1]):
+                weight, _ = apart(u[i] * v[j], u[j] * v[i], one_way)
+                if i != j and weight > 0:
+                    out[q, PAIRS] += 1
+                    out[q, SUM] += weight
+                    out[q, SQUARES] += weight * weight
+                    out[q, LARGEST] = max(out[q, LARGEST], weight)

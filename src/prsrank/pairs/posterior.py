@@ -94,6 +94,7 @@ class Posterior:
         dtype: npt.DTypeLike = np.float64,
         by_sessions: bool = False,
         own: float = 1.0,
+        one_way: float = 0.0,
     ) -> OuterPairs:
         r"""Return $W_{ij} = k_q \theta_i (1 - \theta_j)$; pass `**ranker.pair_options`.
 
@@ -106,6 +107,8 @@ class Posterior:
             own: how far each doc's own clicks move it from what the features say, from 0 (not
                 at all) to 1. Trees fit what a doc's clicks alone tell, which holds for no
                 other doc: with less of it they may rank new queries better.
+            one_way: how far what the two directions of a pair share is left out, from 0 to 1:
+                with 1, each counts towards the greater theta, by $k_q (\theta_i - \theta_j)$.
         """
         return OuterPairs.from_relevance(
             self.dataset,
@@ -115,6 +118,7 @@ class Posterior:
             normalise=normalise,
             truncation=truncation,
             dtype=dtype,
+            one_way=one_way,
         )
 
 
@@ -318,10 +322,10 @@ def posterior_pairs(
         propensities: as `posterior` takes them.
         prior: how relevance comes from the features.
         parameters: "temper" above 0: where the clicks contradict the given curve, take the
-            power of it that they look like; see `prsrank.temper`. "own": see
-            `Posterior.pairs`.
+            power of it that they look like; see `prsrank.temper`. "own" and
+            "one_way": see `Posterior.pairs`.
         known: keeps the posteriors of this log by curve, prior and temper, which pairs of
-            another `own` share.
+            another `own` or `one_way` share.
         like: the posterior of a part of this log with the same propensities and prior: where
             that part was enough to learn the prior from, it is taken from there.
         options: a ranker's `pair_options`.
@@ -341,7 +345,7 @@ def posterior_pairs(
             warnings.warn(found.choice.sentence, DataWarning, stacklevel=2)
     if known is not None:
         known[key] = found
-    return found.pairs(own=given["own"], **options)
+    return found.pairs(own=given["own"], one_way=given["one_way"], **options)
 
 
 def action_weights(n: Floats, total: Floats, squares: Floats, sums: SumOver = np.asarray) -> Floats:

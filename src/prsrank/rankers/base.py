@@ -78,6 +78,7 @@ class Ranker(ABC):
         default_weighting: the weighting that the ranker is known for.
         stops_early: whether `fit` stops by `validation`; the others take no notice of it.
         search_grid: settings to try, the likeliest first.
+        weighting_grid: by name of a weighting, parameters to try besides its own `search_grid`.
         importance_measure: what `feature_importance` means; "" where there is none.
         on_spark: how Spark trains it: "sums" (of loss and gradient over the workers), "trees"
             (LightGBM on the workers), or "": not at all.
@@ -93,6 +94,7 @@ class Ranker(ABC):
     default_weighting: ClassVar[str] = "prs"
     stops_early: ClassVar[bool] = False
     search_grid: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
+    weighting_grid: ClassVar[Mapping[str, Sequence[Mapping[str, float]]]] = {}
     importance_measure: ClassVar[str] = ""
     on_spark: ClassVar[str] = ""
     uses_torch: ClassVar[bool] = False

@@ -58,6 +58,10 @@ class LinearRanker(LinearScores):
         {"l2": l2, "missing": "impute"}
         for l2 in (1e-2, 1e-1, 1e-3, 1.0, 1e-4, 3e-2, 3e-1, 3e-3, 3.0, 3e-4, 10.0, 1e-5)
     ]
+    # a line cannot give all docs that are alike one score: pairs that ask for it cost the order
+    weighting_grid: ClassVar[Mapping[str, Sequence[Mapping[str, float]]]] = {
+        "posterior": ({"own": 0.5, "one_way": 1.0},)
+    }
     on_spark: ClassVar[str] = "sums"
 
     l2: float = 0.01

@@ -208,6 +208,7 @@ def training_lists(
     """
     if not np.array_equal(pairs.offsets, dataset.offsets):
         raise InputError("the pairs are not those of this data set: their lists differ")
+    pairs = _as_rows_or_products(pairs)
     chosen = _lists_with_pairs(pairs)
     if not len(chosen):
         raise InputError("there are no pairs to learn from: no list has a winner and a loser")
@@ -233,6 +234,11 @@ def training_lists(
 def _is_outer(pairs: Any) -> bool:
     # by what it has: the class of OuterPairs needs numba, and training on a PairSet does not
     return hasattr(pairs, "winning")
+
+
+def _as_rows_or_products(pairs: Any) -> Any:
+    """Return rows for outer pairs that count one way: those are no products, which losses here know."""
+    return pairs.dense(np.float32) if getattr(pairs, "one_way", 0.0) else pairs
 
 
 def _weights(pairs: Any) -> tuple[npt.NDArray, ...]:

@@ -119,7 +119,10 @@ class PairMatrix:
 
 
 def _outer_laplacian(first: int, last: int, pairs: OuterPairs, x: Reals, pulled: Reals) -> float:
-    """Do what `_laplacian_kernel` does, in time linear in the docs; return the sum of weights."""
+    """Do what `_laplacian_kernel` does, in time linear in the docs; return the sum of weights.
+
+    Pairs that count one way are taken as both ways, which preconditions them as well.
+    """
     origin, weight = pairs.offsets[first], 0.0
     for q in range(first, last):
         docs = slice(pairs.offsets[q], pairs.offsets[q + 1])

@@ -59,6 +59,7 @@ RANGES = {
     "noise": Range(0, 1),
     "temper": Range(0, 1e6),
     "own": Range(0, 1e6),
+    "one_way": Range(0, 1),
 }
 """By the name of a parameter: those of all rankers and weightings that are numbers."""
 

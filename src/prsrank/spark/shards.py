@@ -88,7 +88,8 @@ def _posterior_pairs(
     )
     if found.choice is not None and found.choice.cascade:
         warnings.warn(found.choice.sentence, DataWarning, stacklevel=2)
-    return found.pairs(own=recipe.weighting.parameters["own"], **recipe.pair_options)
+    given = recipe.weighting.parameters
+    return found.pairs(own=given["own"], one_way=given["one_way"], **recipe.pair_options)
 
 
 def _quality(one: Sessions, recipe: Recipe) -> QualitySums:
