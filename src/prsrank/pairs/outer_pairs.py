@@ -26,15 +26,15 @@ class OuterPairs:
 
     What the two directions of a pair share asks for no order, but draws the scores of the two docs
     together. `one_way` leaves that part of it out:
-    $W_{ij} = u_i v_j - \omega \min(u_i v_j, u_j v_i)$, and with $\omega = 1$ every pair counts in
-    one direction, by $\max(0, u_i v_j - u_j v_i)$.
+    $W_{ij} = u_i v_j - c \min(u_i v_j, u_j v_i)$, and with c = 1 every pair counts in one
+    direction, by $\max(0, u_i v_j - u_j v_i)$.
 
     Attributes:
         offsets: offsets of the data set's lists (lists + 1).
         query_ids: the data set's query ids.
         winning: u, one value of at least 0 per doc.
         losing: v, likewise.
-        one_way: $\omega$, from 0 to 1.
+        one_way: c, from 0 to 1.
         normalise: which constant of the list u holds: None, "ndcg" or "arp".
         truncation: the rank k of IDCG@k, if the constant has one.
 
