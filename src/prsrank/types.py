@@ -96,7 +96,7 @@ class ClickModel(Protocol):
 
 
 class LogTables(Protocol):
-    """A log as SQL tables: {events}, {sessions}, {lists} and {cells} name them in a query.
+    """A log as SQL tables: {events}, {sessions}, {lists}, {cells} and {docs} name them.
 
     `prsrank.audit.event_tables` says what is in each.
     """

@@ -49,7 +49,7 @@ def positions_of(tables: EventTables) -> list[Position]:
 
 def check_clicks(tables: EventTables) -> Iterator[Finding]:
     """Find logs with too few clicks, or with nothing but clicks."""
-    rows, clicks, unclicked, _ = tables.totals()
+    rows, clicks, unclicked, *_ = tables.totals()
     if not rows:
         return
     if not clicks:

@@ -3,8 +3,9 @@
 
 from collections.abc import Iterator
 
-from prsrank.audit.event_tables import EventTables, context_value, numbers
+from prsrank.audit.event_tables import EventTables, context_value
 from prsrank.audit.findings import Finding
+from prsrank.logs.sql_text import numbers_sql
 from prsrank.propensity.verdict import in_words
 
 _WHOLE_LOG = 0.95
@@ -28,7 +29,7 @@ def position_base(tables: EventTables) -> int:
 
 def check_base(tables: EventTables) -> Iterator[Finding]:
     """Tell what positions count from; name the parts of a log that differ in it."""
-    total, _, _, zeros = tables.totals()
+    total, _, _, zeros, _ = tables.totals()
     if tables.base == 0 or not total:
         return
     if not zeros:
@@ -93,7 +94,7 @@ def _left_out(tables: EventTables) -> dict[int, float]:
     found = tables.rows(
         "WITH slot AS (SELECT k, sum(shown) AS shown FROM {cells} GROUP BY k), "
         "past AS (SELECT i AS k, sum(sessions) AS lists FROM {lists}, "
-        f"{numbers(_DEPTH, 'r(i)')} WHERE lo < i AND hi > i GROUP BY i) "
+        f"{numbers_sql(_DEPTH, 'r(i)')} WHERE lo < i AND hi > i GROUP BY i) "
         "SELECT past.k, 1 - coalesce(shown, 0) / lists "
         "FROM past LEFT JOIN slot ON slot.k = past.k WHERE lists >= 10 ORDER BY past.k"
     )

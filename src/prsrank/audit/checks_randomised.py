@@ -9,7 +9,7 @@ from prsrank.errors import InputError
 from prsrank.logs.click_log_checks import check_design
 from prsrank.propensity.identification import SHUFFLED
 
-_ROWS = 1_000_000
+_ROWS = 200_000
 """About so many randomised rows are looked at: far more than an order that is not random needs."""
 
 _SURE = 5.0
@@ -18,13 +18,14 @@ _LARGE = 0.05
 _POSITIONS = (
     "SELECT q, s, d, row_number() OVER w - (count(*) OVER (PARTITION BY q, s) + 1) / 2 AS x, "
     "count(*) OVER (PARTITION BY q, s) AS length FROM {events} "
-    f"WHERE shuffled AND k IS NOT NULL AND {SHUFFLED} AND CHOSEN "
+    "SEMI JOIN (SELECT q, s FROM {sessions} WHERE other_design != '' AND CHOSEN) USING (q, s) "
+    f"WHERE shuffled AND k IS NOT NULL AND {SHUFFLED} "
     "WINDOW w AS (PARTITION BY q, s ORDER BY k)"
 )
 _LOOKS = (
     f"WITH positions AS ({_POSITIONS}), "
     "ordinary AS (SELECT q, d, sum(k * ordinary) / nullif(sum(ordinary), 0) AS k FROM {cells} "
-    "GROUP BY q, d HAVING sum(ordinary) > 0), "
+    "SEMI JOIN positions USING (q) GROUP BY q, d HAVING sum(ordinary) > 0), "
     "kept AS (SELECT sum(x) ** 2 / sum((length ** 2 - 1) / 12) AS z FROM positions "
     "WHERE length > 1 GROUP BY q, d HAVING count(*) > 1), "
     "matched AS (SELECT x, (length ** 2 - 1) / 12 AS v, "

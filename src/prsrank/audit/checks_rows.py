@@ -9,28 +9,23 @@ from prsrank.logs.row_rules import RowRule, row_rules, type_rules
 
 
 def check_rows(tables: EventTables) -> Iterator[Finding]:
-    """Find rows of which a column cannot be used, in one pass over the log."""
-    rules = list(_rules(tables))
-    total, *found = tables.source.total(
-        ", ".join(["count(*)", *(f"count_if({rule.broken})" for rule in rules)])
-    )
+    """Find rows of which a column cannot be used."""
+    total, *_, broken = tables.totals()
     if not total:
         yield Finding("empty-log", "the log has no rows")
         return
-    for rule, count in zip(rules, found, strict=True):
-        if count:
-            row = tables.source.rows("query_id, session_id, doc_id", where=rule.broken)[0]
-            yield Finding(rule.code, rule.what, event_words(*row), count, total)
-
-
-def _rules(tables: EventTables) -> Iterator[RowRule]:
     for code, column, wanted in type_rules(tables.source):
         kind = tables.source.types[column]
-        yield RowRule(code, "true", f"{column} holds {kind}, not {wanted}")
-    for rule in row_rules(tables.source):
+        yield _found(tables, RowRule(code, "true", f"{column} holds {kind}, not {wanted}"), total)
+    for rule, count in zip(row_rules(tables.source), broken, strict=True):
         # where only some lists count from 0, `check_base` has more to say of them
-        if rule.code != "positions-from-zero" or tables.base == 0:
-            yield rule
+        if count and (rule.code != "positions-from-zero" or tables.base == 0):
+            yield _found(tables, rule, count)
+
+
+def _found(tables: EventTables, rule: RowRule, count: int) -> Finding:
+    row = tables.source.rows("query_id, session_id, doc_id", where=rule.broken)[0]
+    return Finding(rule.code, rule.what, event_words(*row), count, tables.totals().rows)
 
 
 _GATHERED = {

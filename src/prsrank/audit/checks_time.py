@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prsrank.audit.event_tables import TOP, EventTables, numbers
+from prsrank.audit.event_tables import TOP, EventTables
 from prsrank.audit.findings import Finding, Period
+from prsrank.logs.sql_text import numbers_sql
 
 _PERIODS = 10
 _SURE = 1e-4
@@ -76,7 +77,7 @@ def _drift_of_positions(tables: EventTables, middle: int) -> Iterator[Finding]:
         f"SELECT k, count(*) FILTER (t < {middle}), count(*) FILTER (t >= {middle}), "
         f"count(*) FILTER (clicked AND t < {middle}), count(*) FILTER (clicked AND t >= {middle}) "
         "FROM (SELECT k, t, (top_clicked & (1 << k)) > 0 AS clicked "
-        f"FROM {{sessions}}, {numbers(TOP, 'r(k)')} WHERE (top & (1 << k)) > 0) "
+        f"FROM {{sessions}}, {numbers_sql(TOP, 'r(k)')} WHERE (top & (1 << k)) > 0) "
         "GROUP BY k ORDER BY k"
     )
     counts = np.array(found, dtype=np.float64).reshape(-1, 5)

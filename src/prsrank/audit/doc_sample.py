@@ -72,7 +72,7 @@ def sample_docs(log: EventTables, features: EventTables, names: Sequence[str]) -
         features: what has the features: the log itself, or a table beside it.
         names: of the features.
     """
-    (docs,) = log.row("SELECT count(DISTINCT (q, d)) FROM {cells}")
+    (docs,) = log.row("SELECT count(*) FROM {docs}")
     most = min(_DOCS, _VALUES // (_COLUMNS * len(names)))
     chosen = chosen_sql("d", most / max(docs, 1))
     counts = "sum(shown), sum(clicked), sum(k * shown) / sum(shown), min(k)"

@@ -15,32 +15,38 @@ from prsrank.logs.row_rules import (
     design_sql,
     finite_sql,
     number_sql,
+    row_rules,
     time_sql,
 )
 from prsrank.logs.sql_text import quoted_name
+from prsrank.propensity.identification import PLACES
 
 TOP = 10
 """How many positions {sessions} tells one by one."""
+
+_BITS = 62
 
 FEATURE_BLOCK = 64
 """So many features go into one query: what a query costs grows faster than its columns."""
 
 _HASHES = 16**4
-_SESSIONS, _LISTS, _CELLS = "prsrank_sessions", "prsrank_lists", "prsrank_cells"
+_TABLES = ("sessions", "firsts", "shown", "lists", "cells", "docs")
+_NAMES = {name: f"prsrank_{name}" for name in _TABLES}
 
 
 class Totals(NamedTuple):
-    """Rows of a log: all, clicked, not clicked, and at position 0."""
+    """Rows of a log: all, clicked, not clicked, at position 0, and those that break each rule."""
 
     rows: int
     clicks: int
     unclicked: int
     zeros: int
+    broken: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class EventTables:
-    """The log as SQL tables; in a query, {events}, {sessions}, {lists} and {cells} name them.
+    """The log as SQL tables; in a query, {events}, {sessions}, {lists}, {cells} and {docs} name them.
 
     Only {events} reads the log: what several checks need is gathered in the others.
 
@@ -52,10 +58,14 @@ class EventTables:
     sessions: one row per (q, s): n rows, placed (rows with a position), clicks, lo and hi (first
         and last position), ranking (a hash of docs and positions), t and t_last, client, design
         and other_design (the same, if all is well), top and top_clicked (bit k: position k is
-        shown, clicked, for the first TOP), mixed0, mixed1, ... (a context has two values).
-    lists: one row per distinct (q, n, ranking): its number of sessions, s (the first of them),
-        placed, lo, hi, and what is the same in all of them: positions (distinct positions), docs.
-    cells: shown, clicked, and ordinary (shown in sessions that are not randomised) per (q, d, k).
+        shown, clicked, for the first TOP; 0 without timestamps), mixed0, mixed1, ... (a context
+        has two values).
+    lists: one row per distinct (q, n, ranking): its number of sessions, and of ordinary ones (not
+        randomised), s (the first of them), placed, lo, hi, and what is the same in all of them:
+        positions (distinct positions), docs.
+    cells: shown, clicked, and ordinary (shown in ordinary sessions) per (q, d, k).
+    docs: cells, clicked, and places and hits (bit k: the doc was shown, clicked, at position k, for
+        k up to PLACES) per (q, d).
 
     Attributes:
         source: the log.
@@ -93,12 +103,14 @@ class EventTables:
         """Return how many rows there are, clicked or not."""
         if self.counted is not None:
             return self.counted
-        return Totals(
-            *self.row(
-                "SELECT count(*), count(*) FILTER (c), count(*) FILTER (NOT c), "
-                "count(*) FILTER (shown_at = 0) FROM {events}"
-            )
+        clicked = click_sql(self.source, counts=True)
+        position = number_sql(self.source, "position")
+        kinds = [clicked, f"NOT {clicked}", f"{position} = 0"]
+        kinds += [rule.broken for rule in row_rules(self.source)]
+        rows, clicks, unclicked, zeros, *broken = self.source.total(
+            ", ".join(["count(*)", *(f"coalesce(count_if({kind}), 0)" for kind in kinds)])
         )
+        return Totals(rows, clicks, unclicked, zeros, tuple(broken))
 
     def raw(self, name: str) -> str:
         """Return the name in {events} of one of the log's own columns."""
@@ -172,11 +184,6 @@ class EventTables:
         return quoted_name(self.client) if whole else f"{quoted_name(self.client)}::VARCHAR"
 
 
-def numbers(last: int, name: str) -> str:
-    """Return the SQL of a table of the numbers 1 to `last`, given its name and column."""
-    return f"(VALUES {', '.join(f'({i})' for i in range(1, last + 1))}) {name}"
-
-
 def chosen_sql(ids: str, share: float) -> str:
     """Return SQL that is true for about that share of ids, by a hash that DuckDB and Spark have."""
     below = format(min(_HASHES - 1, int(_HASHES * share)), "04x")
@@ -190,7 +197,7 @@ def event_words(query: object, session: object, doc: object) -> str:
 
 
 def _named(sql: str) -> str:
-    return sql.format(events=EVENTS, sessions=_SESSIONS, lists=_LISTS, cells=_CELLS)
+    return sql.format(events=EVENTS, **_NAMES)
 
 
 @contextmanager
@@ -207,15 +214,17 @@ def open_tables(
     DuckDB moves them to disk where memory is short; Spark leaves them on its workers.
     """
     tables = EventTables(source, contexts, features, base, counted=counted)
-    made = {_SESSIONS: _sessions_sql(tables), _LISTS: _LISTS_SQL, _CELLS: _CELLS_SQL}
+    made = {"sessions": _sessions_sql(tables), **_MADE_OF_SESSIONS}
     try:
-        kept = {name: tables.events.keep(name, _named(sql)) for name, sql in made.items()}
-        yield replace(tables, gathered=kept[_SESSIONS], counted=tables.totals())
+        kept = {name: tables.events.keep(_NAMES[name], _named(sql)) for name, sql in made.items()}
+        for name in ("firsts", "shown"):
+            tables.events.drop(_NAMES[name])
+        yield replace(tables, gathered=kept["sessions"], counted=tables.totals())
     finally:
         # after an error the database may refuse; the first error is the one to tell
         with suppress(InputError):
             for name in made:
-                tables.events.drop(name)
+                tables.events.drop(_NAMES[name])
 
 
 def check_present(source: EventSource, names: Sequence[str]) -> None:
@@ -234,7 +243,7 @@ def counts_of(tables: EventTables) -> Mapping[str, int]:
         "coalesce(max(hi), 0) FROM {sessions}"
     )
     (lists,) = tables.row("SELECT count(*) FROM {lists}")
-    (docs,) = tables.row("SELECT count(DISTINCT (q, d)) FROM {cells}")
+    (docs,) = tables.row("SELECT count(*) FROM {docs}")
     return {
         "rows": rows,
         "sessions": sessions,
@@ -258,10 +267,16 @@ def _sessions_sql(tables: EventTables) -> str:
     return (
         "SELECT q, s, count(*) AS n, count(k) AS placed, count(*) FILTER (c) AS clicks, "
         "min(k) AS lo, max(k) AS hi, sum(hash(d, k)) AS ranking, "
-        f"{_same_in_session(tables)}, bit_or(CASE WHEN k <= {TOP} THEN 1 << k ELSE 0 END) AS top, "
-        f"bit_or(CASE WHEN k <= {TOP} AND c THEN 1 << k ELSE 0 END) AS top_clicked{mixed} "
+        f"{_same_in_session(tables)}, {_top_sql(tables)}{mixed} "
         "FROM {events} WHERE q IS NOT NULL AND s IS NOT NULL AND d IS NOT NULL GROUP BY q, s"
     )
+
+
+def _top_sql(tables: EventTables) -> str:
+    if "timestamp" not in tables.source.types:  # only checks over time ask for them
+        return "0 AS top, 0 AS top_clicked"
+    clicked = f"bit_or(CASE WHEN k <= {TOP} AND c THEN 1 << k ELSE 0 END)"
+    return f"bit_or(CASE WHEN k <= {TOP} THEN 1 << k ELSE 0 END) AS top, {clicked} AS top_clicked"
 
 
 def _same_in_session(tables: EventTables) -> str:
@@ -280,16 +295,37 @@ def _same_in_session(tables: EventTables) -> str:
     return f"{times}, {client} AS client, {low} AS design, {high} AS other_design"
 
 
-# docs and positions are told apart in one session of each list: that is what costs most
-_LISTS_SQL = (
-    "WITH firsts AS (SELECT q, n, ranking, count(*) AS sessions, min(s) AS s, "
-    "min(placed) AS placed, min(lo) AS lo, min(hi) AS hi FROM {sessions} GROUP BY q, n, ranking) "
-    "SELECT * FROM firsts JOIN (SELECT q, s, count(DISTINCT k) AS positions, "
-    "count(DISTINCT d) AS docs FROM {events} SEMI JOIN firsts USING (q, s) "
-    "WHERE d IS NOT NULL GROUP BY q, s) USING (q, s)"
-)
-_CELLS_SQL = (
-    "SELECT q, d, k, count(*) AS shown, count(*) FILTER (c) AS clicked, "
-    "count(*) FILTER (NOT shuffled) AS ordinary "
-    "FROM {events} WHERE q IS NOT NULL AND d IS NOT NULL AND k IS NOT NULL GROUP BY q, d, k"
-)
+_MADE_OF_SESSIONS = {
+    "firsts": (
+        "SELECT q, n, ranking, count(*) AS sessions, "
+        "count(*) FILTER (other_design = '') AS ordinary, min(s) AS s, "
+        "min(placed) AS placed, min(lo) AS lo, min(hi) AS hi FROM {sessions} GROUP BY q, n, ranking"
+    ),
+    # what a list shows is read in one of its sessions, and clicks where they are
+    "shown": (
+        "SELECT e.q, e.s, d, k, c, sessions, ordinary FROM {events} e "
+        "LEFT JOIN {firsts} f ON e.q = f.q AND e.s = f.s WHERE (c OR sessions IS NOT NULL) "
+        "AND e.q IS NOT NULL AND e.s IS NOT NULL AND d IS NOT NULL"
+    ),
+    # bits tell positions apart in a fraction of the time
+    "lists": (
+        "SELECT * FROM {firsts} JOIN (SELECT q, s, "
+        f"bit_count(bit_or(CASE WHEN k <= {_BITS} THEN 1::BIGINT << k ELSE 0 END)) "
+        f"+ coalesce(array_length(list_distinct(list(k) FILTER (k > {_BITS}))), 0) AS positions, "
+        "array_length(list_distinct(list(d))) AS docs "
+        "FROM {shown} WHERE sessions IS NOT NULL GROUP BY q, s) USING (q, s)"
+    ),
+    # of lists with equal hashes but other docs only the first is seen: a click is an impression
+    "cells": (
+        "SELECT q, d, k, greatest(coalesce(sum(sessions), 0), count(*) FILTER (c))::BIGINT AS shown, "
+        "count(*) FILTER (c) AS clicked, coalesce(sum(ordinary), 0)::BIGINT AS ordinary "
+        "FROM {shown} WHERE k IS NOT NULL GROUP BY q, d, k"
+    ),
+    "docs": (
+        "SELECT q, d, count(*) AS cells, sum(clicked)::BIGINT AS clicked, "
+        f"bit_or(CASE WHEN k <= {PLACES} THEN 1::BIGINT << k ELSE 0 END) AS places, "
+        f"bit_or(CASE WHEN k <= {PLACES} AND clicked > 0 THEN 1::BIGINT << k ELSE 0 END) AS hits "
+        "FROM {cells} GROUP BY q, d"
+    ),
+}
+"""SQL of the other tables; those of `firsts` and `shown` are for the next ones only."""

@@ -57,7 +57,7 @@ def _missing_docs(log: EventTables, rows: EventSource) -> Iterator[Finding]:
         total, count, first = log.row(
             "SELECT count(*), count(*) FILTER (missing), min((q, d)) FILTER (missing) FROM ("
             "SELECT shown.q, shown.d, known.q IS NULL AS missing "
-            "FROM (SELECT DISTINCT q::VARCHAR AS q, d::VARCHAR AS d FROM {cells}) shown "
+            "FROM (SELECT q::VARCHAR AS q, d::VARCHAR AS d FROM {docs}) shown "
             "LEFT JOIN prsrank_known known ON shown.q = known.q AND shown.d = known.d)"
         )
     finally:

@@ -21,10 +21,7 @@ def none_identified(tables: LogTables, estimators: Sequence[Identified]) -> Iter
     """Warn of a log that identifies no estimator."""
     if any(one.status != "not identified" for one in estimators):
         return
-    docs, several = tables.row(
-        "SELECT count(*), count(*) FILTER (n > 1) "
-        "FROM (SELECT count(*) AS n FROM {cells} GROUP BY q, d)"
-    )
+    docs, several = tables.row("SELECT count(*), count(*) FILTER (cells > 1) FROM {docs}")
     what = "the log identifies no propensity estimator; docs shown at one position only"
     yield Finding("no-propensities", what, "", docs - several, docs, "docs")
 

@@ -154,7 +154,8 @@ class LogSource(EventSource):
 
     def keep(self, name: str, sql: str) -> Self:
         """Keep the rows of a query in a temporary table, on disk where memory is short."""
-        self.query(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
+        with self._set("preserve_insertion_order", "false", "true"):  # both threads write it
+            self.query(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
         if self.connection:  # not through the events: their thousands of columns would be bound
             return self._of(self.connection.table(name))
         kept: Any = self.relation.query(EVENTS, f"SELECT * FROM {name}")  # noqa: S608
@@ -175,14 +176,20 @@ class LogSource(EventSource):
     @contextmanager
     def no_statistics(self) -> Iterator[None]:
         """Keep DuckDB from answering by the statistics of a Parquet file."""
-        if getattr(self, "connection", None) is None:  # a relation of somebody else's database
+        with self._set("disabled_optimizers", "'statistics_propagation'", "''"):
+            yield
+
+    @contextmanager
+    def _set(self, name: str, value: str, usual: str) -> Iterator[None]:
+        """Change a setting of the database for a while, unless it is somebody else's."""
+        if getattr(self, "connection", None) is None:
             yield
             return
-        self.connection.execute("SET disabled_optimizers = 'statistics_propagation'")
+        self.connection.execute(f"SET {name} = {value}")
         try:
             yield
         finally:
-            self.connection.execute("SET disabled_optimizers = ''")
+            self.connection.execute(f"SET {name} = {usual}")
 
     def arrays(self, columns: str) -> dict[str, npt.NDArray]:
         """Return columns as arrays, in the order of the events."""

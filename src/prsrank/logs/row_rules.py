@@ -187,7 +187,9 @@ def click_sql(source: "EventSource", *, counts: bool = False) -> str:
     if source.types["click"] == "BOOLEAN":
         return '"click"'
     if source.is_number("click"):
-        clicked = f'"click" > 0 AND {finite_sql(quoted_name("click"))}' if counts else '"click" = 1'
+        clicked = '"click" > 0' if counts else '"click" = 1'
+        if counts and not source.is_integer("click"):
+            clicked += f" AND {finite_sql(quoted_name('click'))}"
         return f'(CASE WHEN {clicked} THEN true WHEN "click" = 0 THEN false END)'
     return 'TRY_CAST("click"::VARCHAR AS BOOLEAN)'
 

@@ -17,3 +17,12 @@ def quoted_text(value: str) -> str:
     "'it''s'"
     """
     return "'" + value.replace("'", "''") + "'"
+
+
+def numbers_sql(last: int, name: str) -> str:
+    """Return the SQL of a table of the numbers 1 to `last`, given its name and column.
+
+    >>> numbers_sql(3, "r(k)")
+    '(VALUES (1), (2), (3)) r(k)'
+    """
+    return f"(VALUES {', '.join(f'({i})' for i in range(1, last + 1))}) {name}"

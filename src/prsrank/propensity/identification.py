@@ -11,10 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prsrank.logs.sql_text import numbers_sql
 from prsrank.propensity.verdict import FEW_CARRIERS, judge_counts
 from prsrank.types import LogTables
 
-_DEPTH, _SHALLOW = 50, 10
+PLACES = 50
+"""How many positions {docs} tells one by one."""
+
+_SHALLOW = 10
 _MOST_PAIRS = 200_000_000
 
 MOVE = "log sessions of a second ranker or randomise a share"
@@ -28,16 +32,20 @@ SHUFFLED = (
 )
 """SQL: whether the design of a session puts the doc at position k by chance."""
 
-_PART = (
-    "WITH several AS (SELECT q, d, sum(clicked) AS total FROM {{cells}} "
-    "GROUP BY q, d HAVING count(*) > 1), "
-    "part AS (SELECT c.*, total FROM {{cells}} c JOIN several s ON c.q = s.q AND c.d = s.d "
-    "WHERE k <= {depth}) "
+# docs shown, and clicked, at the same positions count together: far fewer than docs
+_PAIRS = (
+    "WITH kinds AS (SELECT places, hits, clicked > 0 AS any_click, count(*) AS docs "
+    "FROM {{docs}} WHERE cells > 1 GROUP BY places, hits, clicked > 0), "
+    "part AS (SELECT *, (hits & (1::BIGINT << k)) != 0 AS hit FROM kinds, {numbers} "
+    "WHERE (places & (1::BIGINT << k)) != 0) "
+    "SELECT a.k, b.k, sum(CASE WHEN a.any_click THEN a.docs ELSE 0 END)::BIGINT, "
+    "bool_or(a.hit) AND bool_or(b.hit) FROM part a JOIN part b ON a.places = b.places "
+    "AND a.hits = b.hits AND a.any_click = b.any_click WHERE a.k < b.k GROUP BY a.k, b.k"
 )
 _CLICKS = (
-    "SELECT k, sum(clicked)::BIGINT, count(DISTINCT CASE WHEN clicked > 0 THEN c.q END) "
-    "FROM {cells} c JOIN (SELECT q, d FROM {cells} GROUP BY q, d HAVING count(*) > 1) s "
-    "ON c.q = s.q AND c.d = s.d GROUP BY k"
+    "SELECT k, sum(clicked)::BIGINT, count(DISTINCT q) FROM {cells} "
+    "SEMI JOIN (SELECT q, d FROM {docs} WHERE cells > 1) USING (q, d) "
+    "WHERE clicked > 0 GROUP BY k"
 )
 
 
@@ -145,12 +153,7 @@ class MovedDocs:
     def __init__(self, tables: LogTables) -> None:
         self.depth = depth_of(tables)
         self.paired, self.docs = _affordable(tables, self.depth)
-        found = tables.rows(
-            f"{_PART.format(depth=self.paired)} SELECT a.k, b.k, count(*) FILTER (a.total > 0), "
-            "sum(a.clicked) > 0 AND sum(b.clicked) > 0 "
-            "FROM part a JOIN part b ON a.q = b.q AND a.d = b.d WHERE a.k < b.k GROUP BY a.k, b.k"
-        )
-        self.pairs = found
+        self.pairs = tables.rows(_PAIRS.format(numbers=numbers_sql(max(self.paired, 1), "r(k)")))
         counted = tables.rows(_CLICKS)
         self.clicks = {k: clicks for k, clicks, _ in counted}
         self.queries = {k: queries for k, _, queries in counted}
@@ -183,10 +186,11 @@ class MovedDocs:
 def _affordable(tables: LogTables, depth: int) -> tuple[int, int]:
     """Return how deep pairs of positions can be looked at, and the docs with several so far."""
     # pairs grow with the square of the depth: a look at the top is better than none
-    for most in (_DEPTH, _SHALLOW):
+    for most in (PLACES, _SHALLOW):
         pairs, docs = tables.row(
-            "SELECT coalesce(sum(n * n), 0), count(*) FILTER (n > 1) FROM "
-            f"(SELECT count(*) AS n FROM {{cells}} WHERE k <= {most} GROUP BY q, d)"
+            "SELECT coalesce(sum(n * n), 0), coalesce(sum(docs) FILTER (n > 1), 0)::BIGINT FROM "
+            f"(SELECT bit_count(places & {(2 << most) - 1})::BIGINT AS n, count(*) AS docs "
+            "FROM {docs} GROUP BY places, hits)"
         )
         if pairs <= _MOST_PAIRS:
             break

@@ -34,8 +34,8 @@ _NONE = (
 _UNKNOWN = "no shuffled list reaches them with clicks at position 1"
 _SHUFFLED_CLICKS = (
     "WITH shuffled AS (SELECT q, s, k, c FROM {events} "
-    "SEMI JOIN (SELECT q, s FROM {sessions} WHERE lo = 1) USING (q, s) "
-    f"WHERE NOT starts_with(design, 'swap:') AND {SHUFFLED}), "
+    "SEMI JOIN (SELECT q, s FROM {sessions} WHERE lo = 1 AND other_design != '') USING (q, s) "
+    f"WHERE shuffled AND NOT starts_with(design, 'swap:') AND {SHUFFLED}), "
     "firsts AS (SELECT q, s, bool_or(c AND k = 1) AS first FROM shuffled GROUP BY q, s) "
     "SELECT k, count(*) FILTER (c), count(*) FILTER (first), count(*) FROM shuffled x "
     "JOIN firsts f ON x.q = f.q AND x.s = f.s GROUP BY k ORDER BY k"
