@@ -119,8 +119,8 @@ def _of_block(tables: EventTables, beside_clicks: bool) -> dict[str, _Values]:
     # told apart once, below, and not in each of nine aggregates: that is what planning costs
     finite = (f"CASE WHEN {finite_sql(x)} THEN {x} END AS finite_{x}" for x in numbers)
     # huge values overflow DuckDB's sums, which is an error; no feature that large is a leak
-    bounded = (f"CASE WHEN abs({x}) < 1e100 THEN {x} END AS bounded_{x}" for x in numbers)
-    columns = ", ".join([*numbers, *finite, *bounded])
+    bounded = [f"CASE WHEN abs({x}) < 1e100 THEN {x} END AS bounded_{x}" for x in numbers]
+    columns = ", ".join([*numbers, *finite, *(bounded if beside_clicks else [])])
     wanted = ", ".join(sql for x in numbers for sql in _aggregates(x, beside_clicks))
     rows, *found = tables.row(
         f"SELECT count(*), {wanted} FROM (SELECT k, 1.0 / k AS inverse, ln(k) AS log_k, "
@@ -132,7 +132,8 @@ def _of_block(tables: EventTables, beside_clicks: bool) -> dict[str, _Values]:
 
 def _aggregates(x: str, beside_clicks: bool) -> Iterator[str]:
     yield f"count(finite_{x})"
-    yield f"count(*) FILTER (abs({x}) = {INFINITY})"
+    # DuckDB counts by a filter at a fifth of the speed
+    yield f"coalesce(count_if(abs({x}) = {INFINITY}), 0)"
     yield f"min(finite_{x})"
     yield f"max(finite_{x})"
     if not beside_clicks:
@@ -175,7 +176,7 @@ def _changed_in_block(tables: EventTables) -> tuple[int, dict[str, int]]:
         x = tables.number(name)
         some = f"count({x}) NOT IN (0, count(*))"
         differs.append(f"coalesce(min({x}) != max({x}), false) OR {some} AS x{i}")
-    counts = ", ".join(f"count(*) FILTER (x{i})" for i in range(len(names)))
+    counts = ", ".join(f"coalesce(count_if(x{i}), 0)" for i in range(len(names)))
     docs, *found = tables.row(
         f"SELECT count(*), {counts} FROM (SELECT q, d, {', '.join(differs)} FROM {{events}} "
         "WHERE q IS NOT NULL AND d IS NOT NULL GROUP BY q, d HAVING count(*) > 1)"
