@@ -216,7 +216,10 @@ def open_tables(
     tables = EventTables(source, contexts, features, base, counted=counted)
     made = {"sessions": _sessions_sql(tables), **_MADE_OF_SESSIONS}
     try:
-        kept = {name: tables.events.keep(_NAMES[name], _named(sql)) for name, sql in made.items()}
+        with source.in_any_order():
+            kept = {
+                name: tables.events.keep(_NAMES[name], _named(sql)) for name, sql in made.items()
+            }
         for name in ("firsts", "shown"):
             tables.events.drop(_NAMES[name])
         yield replace(tables, gathered=kept["sessions"], counted=tables.totals())

@@ -103,6 +103,11 @@ class EventSource(ABC):
         """Answer queries from the rows alone, not from what a file says of them."""
         yield
 
+    @contextmanager
+    def in_any_order(self) -> Iterator[None]:
+        """Let rows of queries come, and be kept, in any order, which takes less time."""
+        yield
+
     def is_integer(self, column: str) -> bool:
         """Tell whether a column holds integers."""
         return self.types[column] in _INTEGERS
@@ -154,8 +159,7 @@ class LogSource(EventSource):
 
     def keep(self, name: str, sql: str) -> Self:
         """Keep the rows of a query in a temporary table, on disk where memory is short."""
-        with self._set("preserve_insertion_order", "false", "true"):  # both threads write it
-            self.query(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
+        self.query(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
         if self.connection:  # not through the events: their thousands of columns would be bound
             return self._of(self.connection.table(name))
         kept: Any = self.relation.query(EVENTS, f"SELECT * FROM {name}")  # noqa: S608
@@ -177,6 +181,12 @@ class LogSource(EventSource):
     def no_statistics(self) -> Iterator[None]:
         """Keep DuckDB from answering by the statistics of a Parquet file."""
         with self._set("disabled_optimizers", "'statistics_propagation'", "''"):
+            yield
+
+    @contextmanager
+    def in_any_order(self) -> Iterator[None]:
+        """Let all threads write tables that are kept at once."""
+        with self._set("preserve_insertion_order", "false", "true"):
             yield
 
     @contextmanager
