@@ -174,7 +174,9 @@ def _blob(rows: "pyarrow.Table") -> bytes:
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    # Spark would pack them itself, but after and before it has copied them
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
         writer.write_table(rows)
     packed_rows: bytes = sink.getvalue().to_pybytes()
     return packed_rows

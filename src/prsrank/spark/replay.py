@@ -70,7 +70,10 @@ class Replay:
             return False
         with duckdb.connect() as connection:
             nothing: Any = connection.from_arrow(self.columns().empty_table())
-            made = nothing.query(EVENTS, self.query())
+            try:
+                made = nothing.query(EVENTS, self.query())
+            except duckdb.Error:
+                return False
             return list(map(str, made.types)) == list(types.values())
 
     def columns(self) -> "pyarrow.Schema":

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 # Bytes of columns that a task reads at once, about, where a value takes eight.
 _AT_ONCE = 32 << 20
 _MOST_ROWS = 1 << 17
-# So many bytes of files has a task at most, but for a row group that is larger.
-_TASK = 128 << 20
+_CHANGED = "has changed since it was opened"
+# So many bytes of files, as they are packed there, has a task at most, about. A doc is handed on once
+# by each task that meets it, so tasks are few.
+_TASK = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def plan_tasks(
     Args:
         paths: the files.
         columns: those to be read, and the types that they must have.
-        least: so many tasks, if there are so many row groups.
+        least: how many tasks run at once; there are as many or a multiple.
 
     Returns:
         What each task reads; None if a file's columns are otherwise, or it cannot be opened here.
@@ -69,7 +71,7 @@ def plan_tasks(
     sizes = np.cumsum([size for size, _ in found])
     if not len(sizes):
         return None
-    count = max(least, -(-int(sizes[-1]) // _TASK))
+    count = least * -(-int(sizes[-1]) // (least * _TASK))  # as many for each core
     number = (sizes - 1) * count // sizes[-1]
     tasks: dict[int, dict[str, FileGroups]] = {}
     for task, (_, groups) in zip(number.tolist(), found, strict=True):
@@ -86,15 +88,15 @@ def _groups_of(path: str, columns: "pyarrow.Schema") -> Iterator[tuple[int, File
     metadata = pq.read_metadata(path)
     schema = metadata.schema.to_arrow_schema()
     for column in columns:
-        if (
-            schema.get_field_index(column.name) < 0
-            or _plain(schema.field(column.name).type) != column.type
-        ):
+        if _plain(schema.field(column.name).type) != column.type:
             raise KeyError(column.name)
+    leaves = range(metadata.num_columns)
+    needed = [n for n in leaves if metadata.schema.column(n).path in columns.names]
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
+        packed = sum(group.column(number).total_compressed_size for number in needed)
         groups = FileGroups(path, size, metadata.num_row_groups, (index,), group.num_rows)
-        yield max(group.total_byte_size, 1), groups
+        yield max(packed, 1), groups
 
 
 def _plain(kind: "pyarrow.DataType") -> "pyarrow.DataType":
@@ -137,16 +139,13 @@ def _batches(part: FileGroups, columns: "pyarrow.Schema", rows: int) -> Iterator
 
     # not mapped into memory: a file that is cut short meanwhile would end the process
     with pq.ParquetFile(part.path) as file:
-        found = [
-            file.metadata.row_group(index).num_rows
-            for index in part.groups
-            if index < file.num_row_groups
-        ]
         same = Path(part.path).stat().st_size == part.size and file.num_row_groups == part.count
-        if not same or sum(found) != part.rows:
-            raise InputError(f"{part.path}: has changed since it was opened")
+        groups = map(file.metadata.row_group, part.groups if same else ())
+        if sum(group.num_rows for group in groups) != part.rows:
+            raise InputError(f"{part.path}: {_CHANGED}")
+        names = columns.names
         for batch in file.iter_batches(
-            rows, row_groups=part.groups, columns=columns.names, use_threads=False
+            rows, row_groups=part.groups, columns=names, use_threads=False
         ):
             batch.validate(full=True)
             yield batch
@@ -160,5 +159,7 @@ def _errors_of_reading(path: str) -> Iterator[None]:
 
     try:
         yield
+    except KeyError as error:  # a column is gone
+        raise InputError(f"{path}: {_CHANGED}") from error
     except (OSError, pa.ArrowException, duckdb.Error) as error:
         raise InputError(f"{path}: cannot be read: {one_line(error)}") from error

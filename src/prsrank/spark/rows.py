@@ -24,6 +24,8 @@ _PIECE = 64 << 20
 _EVENT = 64
 # At least so many pieces has a log, whatever runs at once: sums depend on them in the last digit.
 _LEAST = 2
+# One of so many docs is counted.
+_SOME = 16
 
 
 def pieces_of_log(
@@ -149,4 +151,6 @@ def _about_distinct(docs: SparkEvents) -> int:
     from pyspark.sql import functions as F
 
     doc = F.xxhash64("query_id", "doc_id")
-    return int(docs.frame.agg(F.approx_count_distinct(doc)).collect()[0][0])
+    # the count takes row by row; the filter is compiled
+    some = docs.frame.select(doc.alias("doc")).where(f"doc % {_SOME} = 0")
+    return _SOME * int(some.agg(F.approx_count_distinct("doc")).collect()[0][0])
