@@ -20,6 +20,7 @@ from prsrank.spark.rows import event_columns, pieces_of_log
 pytestmark = pytest.mark.spark
 
 FEATURES = LogMapping(features=("f*",))
+PLAIN = LogMapping()
 
 
 @pytest.fixture
@@ -149,7 +150,7 @@ def test_what_is_left_to_spark(spark, log_file, tmp_path, columns):
     assert planned(spark, path, mapping) is None
 
 
-def planned(engine, path, mapping=LogMapping()):
+def planned(engine, path, mapping=PLAIN):
     with engine.open_log(path, mapping=mapping) as source:
         events = checked(source)
         return reading_of({EVENT: events.select(event_columns(events))}, events.usable)
