@@ -1,12 +1,12 @@
 """Hashes by their definitions, on Python's integers."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from prsrank.spark.hashes import buckets_of, feature_hashes, id_hashes, pair_hashes
 
-pytestmark = pytest.mark.spark
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
 
 ALL = 2**64 - 1
 

@@ -14,7 +14,7 @@ from prsrank.logs.mapping import LogMapping, read_mapping
 from prsrank.spark import reading, rows
 from prsrank.spark.checks import checked
 from prsrank.spark.placing import EVENT
-from prsrank.spark.reading import feature_values, reading_of
+from prsrank.spark.reading import reading_of
 from prsrank.spark.rows import event_columns, pieces_of_log
 
 pytestmark = pytest.mark.spark
@@ -219,23 +219,3 @@ def test_what_tasks_read_is_checked_again(spark, log_file, tmp_path):
         with pytest.raises(InputError, match="position 2000000 is above") as found:
             pieces.total(lambda one: 1)
     assert "\n" not in str(found.value)
-
-
-def test_feature_values():
-    table = pa.table(
-        {
-            "query_id": [1, 1, 1],
-            "doc_id": [1, 2, 3],
-            "whole": pa.array([2**62 + 2**38 + 1, None, 3], pa.int64()),
-            "large": [1e300, -1e300, None],
-            "truth": [True, False, None],
-            "small": pa.array([None, 7, 8], pa.int8()),
-        }
-    )
-    found = feature_values(table)
-    assert found.dtype == np.float32
-    nan, infinite = np.nan, np.inf
-    # rounded once: by way of a double it would be 2 ** 62
-    expected = [[2.0**62 + 2**39, nan, 3], [infinite, -infinite, nan], [1, 0, nan], [nan, 7, 8]]
-    np.testing.assert_array_equal(found, np.array(expected, np.float32))
-    assert feature_values(table.select([0, 1]).slice(0, 0)).shape == (0, 0)

@@ -3,14 +3,15 @@
 # ruff: noqa: S608 -- the SQL is the tests' own
 
 import duckdb
-import pyarrow as pa
 import pytest
 
 from prsrank.logs.event_source import EVENTS
 from prsrank.spark.events import spark_sql
 from prsrank.spark.replay import Replay
 
-pytestmark = pytest.mark.spark
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+pytest.importorskip("sqlglot")
 
 TYPES = {
     "q": "VARCHAR",
@@ -53,6 +54,7 @@ OTHERWISE = [
 ]
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(("sql", "kind"), SAME.items())
 def test_what_is_the_same_in_both(spark, sql, kind):
     """By values, too: DuckDB's of the replay, and Spark's of what it would have run."""
@@ -102,6 +104,7 @@ def test_a_column_that_was_left_out_stays_out():
     assert list(made.steps[-1]) == ["n"]
 
 
+@pytest.mark.spark
 def test_times_are_left_to_spark_where_its_zone_is_another(spark):
     table = spark.session.range(1)
     assert Replay.of(table, {**TYPES, "v": "DECIMAL(9,2)"}).types == TYPES

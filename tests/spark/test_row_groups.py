@@ -3,14 +3,14 @@
 import datetime
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from prsrank.errors import InputError
 from prsrank.spark.row_groups import plan_tasks, read_tables
 
-pytestmark = pytest.mark.spark
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("pyspark")
 
 ALL = "FROM prsrank_events"
 
