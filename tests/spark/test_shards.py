@@ -7,7 +7,8 @@ from prsrank.data.ids import id_array
 from prsrank.errors import InputError
 from prsrank.propensity.curve import PowerLaw
 from prsrank.relevance.workers import ALONE
-from prsrank.spark.placing import DOC, EVENT, Size, packed, unpacked
+from prsrank.spark.hashes import buckets_of, id_hashes
+from prsrank.spark.placing import DOC, EVENT, Size, _Docs, packed, unpacked
 from prsrank.spark.shards import JUDGED, TRAIN, Placing, Recipe, shard_of_pieces, sharded
 from prsrank.spark.training_worker import train_worker
 from prsrank.weighting import find_weighting
@@ -27,9 +28,6 @@ def docs(*queries, features=VALUES, times=1):
             "query_id": [query for query, _ in rows],
             "doc_id": [doc for _, doc in rows],
             "features": pa.array([features[doc] for _, doc in rows], pa.list_(pa.float32())),
-            "doc_key": [query * 3 + doc for query, doc in rows],
-            "seen": [hash(tuple(features[doc])) for _, doc in rows],
-            "bucket": pa.array([query % 2 for query, _ in rows], pa.int32()),
         }
     )
 
@@ -44,7 +42,6 @@ def events(*queries, clicked, sessions=2):
             "doc_id": [doc for _, _, doc in rows],
             "position": pa.array([doc + 1 for _, _, doc in rows], pa.int32()),
             "click": pa.array([int(doc == clicked) for _, _, doc in rows], pa.int32()),
-            "bucket": pa.array([q % 2 for q, _, _ in rows], pa.int32()),
         }
     )
 
@@ -74,33 +71,50 @@ def rows_of(kind, *pieces):
 
 def test_rows_are_packed_by_bucket_and_docs_once(monkeypatch):
     """Buckets have the keys 10 and 20; a doc comes once, however many chunks it is in."""
-    monkeypatch.setattr("prsrank.spark.placing._CHUNK", 500)
-    found = blobs(docs(3, 4, 5, times=4), DOC, size=5)
+    monkeypatch.setattr("prsrank.spark.placing._CHUNK", 100)
+    queries = list(range(3, 9))
+    bucket = buckets_of(id_hashes(pa.array(queries)), 2)
+    keys = np.take([10, 20], bucket).tolist()
+    assert set(keys) == {10, 20}
+    found = blobs(docs(*queries, times=4), DOC, size=5)
     assert len(found) > 2
     sent = []
     for batch in found:
         for key, rows in zip(batch.column("key").to_pylist(), batch.column("rows"), strict=True):
             table = pa.ipc.open_stream(rows.as_buffer()).read_all()
             sent += [(key, row["query_id"], row["doc_id"]) for row in table.to_pylist()]
-    assert sorted(sent) == [
-        (key, query, doc) for key, query in ((10, 4), (20, 3), (20, 5)) for doc in range(3)
-    ]
+    expected = zip(keys, queries, strict=True)
+    assert sorted(sent) == sorted((key, query, doc) for key, query in expected for doc in range(3))
 
 
-def test_many_docs_are_told_apart(monkeypatch):
+def test_equal_docs_are_told_by_their_values():
+    """-0 is 0 and a missing value is one, however its bits are."""
+    other = np.array([0x7FC00001], np.uint32).view(np.float32)[0]
+    features = [[0.0, np.nan], [-0.0, other], [0.0, 1.0]]
+    rows = pa.table(
+        {
+            "query_id": [7, 7, 7],
+            "doc_id": [1, 1, 1],
+            "features": pa.array(np.array(features, np.float32).tolist(), pa.list_(pa.float32())),
+        }
+    )
+    [batch] = blobs(rows, DOC, size=1)
+    [packed_rows] = batch.column("rows")
+    kept = pa.ipc.open_stream(packed_rows.as_buffer()).read_all()
+    assert str(kept.column("features").to_pylist()) == "[[0.0, nan], [0.0, 1.0]]"
+
+
+def test_many_docs_are_told_apart():
     """More docs than the table has places at first, one of them of hash 0."""
-    monkeypatch.setattr("prsrank.spark.placing._CHUNK", 1 << 20)
     keys = np.random.default_rng(0).integers(-(2**62), 2**62, 100_000)
     keys[7] = 0
-    rows = np.concatenate([keys, keys[::-1]])
-    table = pa.table({"doc_key": rows, "seen": rows % 5, "bucket": np.zeros(len(rows), np.int32)})
-    found = [
-        pa.ipc.open_stream(rows.as_buffer()).read_all()
-        for batch in blobs(table, DOC, size=10_000)
-        for rows in batch.column("rows")
+    rows, docs_met = np.concatenate([keys, keys[::-1]]), _Docs()
+    new = [
+        chunk[docs_met.unseen(chunk.copy(), chunk % 5)]
+        for chunk in np.split(rows, len(rows) // 10_000)
     ]
-    assert len(found) > 1
-    assert sorted(pa.concat_tables(found).column("doc_key").to_pylist()) == sorted(keys.tolist())
+    assert sorted(np.concatenate(new).tolist()) == sorted(keys.tolist())
+    assert sum(map(len, new[10:])) == 0
 
 
 def test_a_piece_has_the_sessions_and_their_lists():

@@ -1,6 +1,6 @@
 """The engine that runs on Apache Spark."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -9,6 +9,7 @@ from prsrank.errors import InputError
 from prsrank.fit.plan import Plan
 from prsrank.logs.features import keyed_table
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.sql_text import quoted_name
 from prsrank.logs.tables import named_errors
 from prsrank.rankers.base import ranker_class
 from prsrank.spark.barrier import SparkFailure
@@ -16,7 +17,7 @@ from prsrank.spark.checks import checked, warn_of_skew
 from prsrank.spark.events import SparkEvents, open_spark_log
 from prsrank.spark.log import SparkLog
 from prsrank.spark.placing import Size
-from prsrank.spark.rows import doc_rows, pieces_of_log
+from prsrank.spark.rows import pieces_of_log
 from prsrank.spark.session import DYING, OwnSession, import_pyspark
 
 if TYPE_CHECKING:
@@ -147,20 +148,19 @@ class SparkEngine:
         events = checked(source)
         if table is not None:
             rows, names = keyed_table(source, table, mapping)
-            frame = rows.frame
         elif data is not None:
-            names, frame = data.feature_names, _frame_of(self.session, data)
+            names, rows = data.feature_names, SparkEvents(_frame_of(self.session, data))
         else:
             # lists are those of the whole log: a part may show fewer of their docs
-            docs = doc_rows(events.frame, events.features) if events.features else None
+            docs = events if events.features else None
             return self._log(events, events.features, docs)
-        return self._log(events, names, doc_rows(_like(frame, events), names)).covered()
+        return self._log(events, names, _like(rows, names, events)).covered()
 
     def _log(
         self,
         events: SparkEvents,
         features: tuple[str, ...] = (),
-        docs: "DataFrame | None" = None,
+        docs: SparkEvents | None = None,
     ) -> SparkLog:
         """Return a log in pieces, and warn, once, of a query with too many rows."""
         made = pieces_of_log(events, features, docs, self.kept)
@@ -182,8 +182,7 @@ def _frame_of(session: "SparkSession", data: "RankingDataset") -> "DataFrame":
     return session.createDataFrame(pa.table({n: pa.array(c) for n, c in columns.items()}))
 
 
-def _like(table: "DataFrame", events: SparkEvents) -> "DataFrame":
-    """Return a table whose ids are of the types that the log's are."""
-    for name in ("query_id", "doc_id"):
-        table = table.withColumn(name, table[name].cast(events.frame.schema[name].dataType))
-    return table
+def _like(table: SparkEvents, features: Sequence[str], events: SparkEvents) -> SparkEvents:
+    """Return ids, of the types that the log's are, and features of a table."""
+    ids = (f"{name}::{events.types[name]} AS {name}" for name in ("query_id", "doc_id"))
+    return table.select(", ".join([*ids, *map(quoted_name, features)]))

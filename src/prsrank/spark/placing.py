@@ -19,6 +19,7 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import covered_sessions, lists_of_queries
 from prsrank.logs.events import from_frame
 from prsrank.logs.pieces import Extent
+from prsrank.spark.hashes import buckets_of, feature_hashes, id_hashes, pair_hashes
 from prsrank.types import Longs
 
 if TYPE_CHECKING:
@@ -33,52 +34,100 @@ _CHUNK = 32 << 20
 
 
 def packed(batches: Batches, kind: int, keys: Sequence[int]) -> Batches:
-    """Pack rows into blobs, one of each bucket for every few megabytes of rows.
+    """Pack rows of one kind that Spark hands over; docs have their `features` as a list."""
+    import pyarrow as pa
+
+    packer = Packer(keys)
+    for batch in batches:
+        rows = pa.Table.from_batches([batch])
+        if kind == EVENT:
+            yield from packer.add_events(rows)
+            continue
+        flat = batch.column("features").flatten().to_numpy()
+        columns = np.array(flat.reshape(max(len(batch), 1), -1).T, order="C")
+        yield from packer.add_docs(rows.drop_columns(["features"]), columns)
+    yield from packer.finish()
+
+
+class Packer:
+    """Packs rows into blobs, one of each bucket of queries for every few megabytes of rows.
+
+    Rows go to the bucket of their query whatever they are and wherever they were read.
 
     Args:
-        batches: rows with a column `bucket`; docs also with `doc_key`, a hash of their ids, and
-            `seen`, one of their features.
-        kind: EVENT or DOC; of equal docs the first is kept.
         keys: which key brings a row to the partition of each bucket.
     """
+
+    def __init__(self, keys: Sequence[int]) -> None:
+        self._keys, self._docs = keys, _Docs()
+        self._held: dict[int, list[Any]] = {EVENT: [], DOC: []}
+
+    def add_events(self, rows: "pyarrow.Table") -> Batches:
+        """Take events; yield blobs once there are enough rows."""
+        yield from self._hold(EVENT, rows)
+
+    def add_docs(self, ids: "pyarrow.Table", columns: npt.NDArray[np.float32]) -> Batches:
+        """Take docs; of equal ones the first is kept. Yield blobs once there are enough.
+
+        Args:
+            ids: query_id and doc_id.
+            columns: the values of each feature, to be changed: 0 loses its sign.
+        """
+        import pyarrow as pa
+
+        if not ids.num_rows:
+            return
+        columns += np.float32(0)
+        queries, docs = (id_hashes(column.combine_chunks()) for column in ids.columns)
+        seen = feature_hashes(columns)
+        new = self._docs.unseen(pair_hashes(queries, docs), seen)
+        flat = pa.array(np.ascontiguousarray(columns[:, new].T).reshape(-1))
+        values = pa.FixedSizeListArray.from_arrays(flat, len(columns))
+        rows = ids.take(pa.array(new)).append_column("seen", pa.array(seen[new]))
+        yield from self._hold(DOC, rows.append_column("features", values))
+
+    def finish(self) -> Batches:
+        """Yield what is left."""
+        for kind in self._held:
+            yield from self._emptied(kind)
+
+    def _hold(self, kind: int, rows: "pyarrow.Table") -> Batches:
+        held = self._held[kind]
+        held.append(rows)
+        if sum(one.nbytes for one in held) >= _CHUNK:
+            yield from self._emptied(kind)
+
+    def _emptied(self, kind: int) -> Batches:
+        import pyarrow as pa
+
+        held = [rows for rows in self._held[kind] if rows.num_rows]
+        self._held[kind] = []
+        if held:
+            yield _blobs(pa.concat_tables(held), kind, self._keys)
+
+
+def _blobs(table: "pyarrow.Table", kind: int, keys: Sequence[int]) -> "pyarrow.RecordBatch":
+    """Return a blob of the rows of each bucket."""
     import pyarrow as pa
 
-    docs = _Docs()
-    for chunk in _chunks(batches):
-        table = docs.unseen(chunk) if kind == DOC else chunk
-        buckets = table.column("bucket").to_numpy()
-        # few buckets sort many times as fast, and in all but the largest logs they are
-        small = np.int16 if len(keys) < 2**15 else np.int32
-        order = np.argsort(buckets.astype(small), kind="stable")
-        rows = table.drop_columns(["bucket"]).take(pa.array(order)).combine_chunks()
-        ends = np.cumsum(np.bincount(buckets, minlength=len(keys)))
-        blobs = [
-            _blob(rows.slice(start, end - start))
-            for start, end in zip(np.append(0, ends[:-1]), ends, strict=True)
-        ]
-        there = [bucket for bucket, blob in enumerate(blobs) if blob is not None]
-        yield pa.record_batch(
-            {
-                "key": pa.array([keys[bucket] for bucket in there], pa.int32()),
-                "kind": pa.array([kind] * len(there), pa.int32()),
-                "rows": pa.array([blobs[bucket] for bucket in there], pa.binary()),
-            }
-        )
-
-
-def _chunks(batches: Batches) -> Iterator["pyarrow.Table"]:
-    import pyarrow as pa
-
-    held: list[Any] = []
-    size = 0
-    for batch in batches:
-        held.append(batch)
-        size += batch.nbytes
-        if size >= _CHUNK:
-            yield pa.Table.from_batches(held)
-            held, size = [], 0
-    if held:
-        yield pa.Table.from_batches(held)
+    buckets = buckets_of(id_hashes(table.column("query_id").combine_chunks()), len(keys))
+    # few buckets sort many times as fast, and in all but the largest logs they are
+    small = np.int16 if len(keys) < 2**15 else np.int32
+    order = np.argsort(buckets.astype(small), kind="stable")
+    rows = table.take(pa.array(order)).combine_chunks()
+    counts = np.bincount(buckets, minlength=len(keys))
+    starts = np.cumsum(counts) - counts
+    there = np.flatnonzero(counts).tolist()
+    return pa.record_batch(
+        {
+            "key": pa.array([keys[bucket] for bucket in there], pa.int32()),
+            "kind": pa.array([kind] * len(there), pa.int32()),
+            "rows": pa.array(
+                [_blob(rows.slice(starts[bucket], counts[bucket])) for bucket in there],
+                pa.binary(),
+            ),
+        }
+    )
 
 
 class _Docs:
@@ -87,19 +136,15 @@ class _Docs:
     def __init__(self) -> None:
         self.count, self.table = 0, np.zeros((2, 1 << 16), np.int64)
 
-    def unseen(self, table: "pyarrow.Table") -> "pyarrow.Table":
+    def unseen(self, doc_key: Longs, seen: Longs) -> Longs:
         """Return the rows of docs that none before had."""
-        import pyarrow as pa
-
-        # copies: a kernel is compiled once more for arrays that cannot be written to
-        doc_key, seen = (np.array(table.column(name)) for name in ("doc_key", "seen"))
         while self.table.shape[1] < 2 * (self.count + len(seen)):
             old = self.table[:, self.table[0] != 0]
             self.table = np.zeros((2, 2 * self.table.shape[1]), np.int64)
             self._enter(old[0], old[1])
         rows = self._enter(doc_key, seen)
         self.count += len(rows)
-        return table.take(pa.array(rows))
+        return rows
 
     def _enter(self, doc_key: Longs, seen: Longs) -> Longs:
         rows = np.empty(len(seen), np.int64)
@@ -125,13 +170,13 @@ def _unseen_kernel(known_keys, known_seen, doc_key, seen, rows):  # type: ignore
     return count
 
 
-def _blob(rows: "pyarrow.Table") -> bytes | None:
+def _blob(rows: "pyarrow.Table") -> bytes:
     import pyarrow as pa
 
-    if not rows.num_rows:
-        return None
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    # Spark would pack them itself, but after and before it has copied them
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
         writer.write_table(rows)
     packed_rows: bytes = sink.getvalue().to_pybytes()
     return packed_rows

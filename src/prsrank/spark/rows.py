@@ -1,6 +1,6 @@
-"""Rows of a log and of its docs as DataFrames, and the one shuffle that makes pieces of them."""
+"""Rows of a log and of its docs, and the one shuffle that makes pieces of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.logs.row_rules import time_sql
-from prsrank.spark.events import SparkEvents, spark_sql
+from prsrank.logs.sql_text import quoted_name
+from prsrank.spark.events import SparkEvents
 from prsrank.spark.pieces import Batches, SparkPieces
 from prsrank.spark.placing import BLOB, DOC, EVENT, Sessions, packed, unpacked
+from prsrank.spark.reading import reading_of
 from prsrank.types import Longs
 
 if TYPE_CHECKING:
@@ -22,12 +24,14 @@ _PIECE = 64 << 20
 _EVENT = 64
 # At least so many pieces has a log, whatever runs at once: sums depend on them in the last digit.
 _LEAST = 2
+# One of so many docs is counted.
+_SOME = 16
 
 
 def pieces_of_log(
     events: SparkEvents,
     features: tuple[str, ...],
-    docs: "DataFrame | None",
+    docs: SparkEvents | None,
     kept: list["DataFrame"],
 ) -> SparkPieces[Sessions]:
     """Bring the rows of each query, and its docs, to one task, which makes a piece of them.
@@ -37,7 +41,8 @@ def pieces_of_log(
     Args:
         events: checked.
         features: names of the features.
-        docs: what `doc_rows` gives; None without features.
+        docs: query_id, doc_id and the features, a doc in any number of rows; None without
+            features.
         kept: is told of what stays on the workers.
     """
     size = events.usable * _EVENT
@@ -45,12 +50,75 @@ def pieces_of_log(
         size += _about_distinct(docs) * 4 * len(features)
     count = max(_LEAST, -(-size // _PIECE))
     keys = partition_keys(count)
-    blobs = _packed(event_rows(events), EVENT, keys)
+    shown = events.select(event_columns(events))
+    passes: list[dict[int, SparkEvents]] = [{EVENT: shown}]
     if docs is not None:
-        blobs = blobs.unionByName(_packed(docs, DOC, keys))
-    rows = blobs.repartition(count, "key")
+        rows = docs.select(", ".join(map(quoted_name, ("query_id", "doc_id", *features))))
+        passes = [{EVENT: shown, DOC: rows}] if docs is events else [*passes, {DOC: rows}]
+    blobs, *others = (_blobs(one, events.usable, keys) for one in passes)
+    for other in others:
+        blobs = blobs.unionByName(other)
     load = partial(unpacked, feature_names=features, contexts=events.contexts)
-    return SparkPieces(rows, count, load, kept)
+    return SparkPieces(blobs.repartition(count, "key"), count, load, kept)
+
+
+def event_columns(events: SparkEvents) -> str:
+    """Return the SQL of what a click log is made of, for a row per shown doc."""
+    names = ("query_id", "session_id", "doc_id", "position", "click", "propensity", "weight")
+    casts = dict.fromkeys(("position", "click"), "::INTEGER")
+    casts |= dict.fromkeys(("propensity", "weight"), "::DOUBLE")
+    columns = {
+        name: f"{quoted_name(name)}{casts.get(name, '')}"
+        for name in (*names, "randomised")
+        if name in events.types
+    }
+    if "timestamp" in events.types:
+        columns["timestamp"] = time_sql(events)
+    columns |= {name: f"{quoted_name(name)}::VARCHAR" for name in events.contexts}
+    return ", ".join(f"{sql} AS {quoted_name(name)}" for name, sql in columns.items())
+
+
+def _blobs(rows: Mapping[int, SparkEvents], usable: int, keys: Sequence[int]) -> "DataFrame":
+    """Return the blobs that tasks make of events or docs, or of both, in one pass over a log.
+
+    Tasks read the files by themselves where they can.
+    """
+    reading = reading_of(rows, usable)
+    if reading is None:
+        frames = [_packed(one.frame, kind, keys) for kind, one in rows.items()]
+        return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+
+    def task(batches: Batches) -> Batches:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                yield from reading.blobs(number, keys)
+
+    count = len(reading.tasks)
+    session = next(iter(rows.values())).session
+    return session.range(0, count, 1, count).mapInArrow(task, BLOB)
+
+
+def _packed(rows: "DataFrame", kind: int, keys: Sequence[int]) -> "DataFrame":
+    """Return the blobs that tasks make of rows which Spark hands to them."""
+    if kind == DOC:
+        rows = _with_list(rows)
+
+    def task(batches: Batches) -> Batches:
+        return packed(batches, kind, keys)
+
+    return rows.mapInArrow(task, BLOB)
+
+
+def _with_list(docs: "DataFrame") -> "DataFrame":
+    """Return query_id, doc_id, and all features as one list."""
+    from pyspark.sql import functions as F
+
+    missing = F.lit(float("nan")).cast("float")
+    values = [
+        F.coalesce(F.col(f"`{n.replace('`', '``')}`").cast("float"), missing)
+        for n in docs.columns[2:]
+    ]
+    return docs.select("query_id", "doc_id", F.array(*values).alias("features"))
 
 
 def partition_keys(count: int) -> list[int]:
@@ -79,57 +147,10 @@ def _turned(bits: npt.NDArray, by: int) -> npt.NDArray:
     return (bits << np.uint32(by)) | (bits >> np.uint32(32 - by))
 
 
-def event_rows(events: SparkEvents) -> "DataFrame":
-    """Return what a click log is made of, one row per shown doc."""
+def _about_distinct(docs: SparkEvents) -> int:
     from pyspark.sql import functions as F
 
-    kinds = {"position": "int", "click": "int", "propensity": "double", "weight": "double"}
-    names = ["query_id", "session_id", "doc_id", *kinds, "randomised"]
-    columns = [
-        F.col(name).cast(kinds[name]).alias(name) if name in kinds else F.col(name)
-        for name in names
-        if name in events.types
-    ]
-    if "timestamp" in events.types:
-        time = spark_sql(f"SELECT {time_sql(events)}").removeprefix("SELECT ")
-        columns.append(F.expr(time).alias("timestamp"))
-    columns += [F.col(f"`{name}`").cast("string").alias(name) for name in events.contexts]
-    return events.frame.select(*columns)
-
-
-def doc_rows(table: "DataFrame", features: Sequence[str]) -> "DataFrame":
-    """Return docs with their features, and hashes that tell equal docs and equal features.
-
-    Args:
-        table: query_id, doc_id and the features, a doc in any number of rows.
-        features: their names.
-    """
-    from pyspark.sql import functions as F
-
-    missing, zero = (F.lit(value).cast("float") for value in (float("nan"), 0.0))
-    # adding 0 makes one number of 0 and -0
-    values = [F.coalesce(F.col(f"`{n}`").cast("float"), missing) + zero for n in features]
-    return table.select(
-        "query_id",
-        "doc_id",
-        F.array(*values).alias("features"),
-        F.xxhash64("query_id", "doc_id").alias("doc_key"),
-        F.xxhash64(*values).alias("seen"),
-    )
-
-
-def _packed(rows: "DataFrame", kind: int, keys: Sequence[int]) -> "DataFrame":
-    from pyspark.sql import functions as F
-
-    bucket = F.expr(f"pmod(xxhash64(query_id), {len(keys)})").cast("int").alias("bucket")
-
-    def task(batches: Batches) -> Batches:
-        return packed(batches, kind, keys)
-
-    return rows.select("*", bucket).mapInArrow(task, BLOB)
-
-
-def _about_distinct(docs: "DataFrame") -> int:
-    from pyspark.sql import functions as F
-
-    return int(docs.agg(F.approx_count_distinct("doc_key")).collect()[0][0])
+    doc = F.xxhash64("query_id", "doc_id")
+    # the count takes row by row; the filter is compiled
+    some = docs.frame.select(doc.alias("doc")).where(f"doc % {_SOME} = 0")
+    return _SOME * int(some.agg(F.approx_count_distinct("doc")).collect()[0][0])
