@@ -135,3 +135,13 @@ def test_threads_change_nothing() -> None:
     logit = np.random.default_rng(1).normal(size=evidence.docs)
     one, two = evidence.gradient(logit, threads=1), evidence.gradient(logit, threads=2)
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+def test_without_docs_is_as_if_they_had_never_been_shown() -> None:
+    evidence, logit = evidence_of(TrustClicks([1.0], [0.2])), np.linspace(-2, 2, 40)
+    left_out = np.arange(40) % 3 == 0
+    _, first, second = click_evidence_definition(evidence, logit)
+    found = evidence.without(left_out).gradient(logit)
+    assert found[0] == pytest.approx(np.where(left_out, 0, first))
+    assert found[1] == pytest.approx(np.where(left_out, 0, second))
+    assert first[left_out].any()

@@ -19,7 +19,7 @@ and B = 1 for impressions that are counted in every session (see `prsrank.releva
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -175,6 +175,12 @@ class ClickEvidence:
         offsets = offsets_of(np.diff(self.offsets)[docs])
         return ClickEvidence(offsets, *(column[cells] for column in columns))
 
+    def without(self, docs: Marks) -> "ClickEvidence":
+        """Return the evidence as if some docs had never been shown."""
+        rest = self.of_docs(~docs)
+        offsets = offsets_of(np.where(docs, 0, np.diff(self.offsets)))
+        return replace(rest, offsets=offsets)
+
     def sums(self, values: Floats) -> Floats:
         """Return the sum over each doc's cells."""
         return np.bincount(self.cell_docs, values, self.docs).astype(np.float64)
@@ -261,8 +267,11 @@ def _gradient_kernel(first, last, offsets, shown, clicked, gain, floor, below, l
             p = min(max(floor[i] + gain[i] * theta, _LEAST), 1 - _LEAST)
             slope = gain[i] * bend
             share = slope / (p * (1 - p))
-            # what is counted in every session has D = 1, to the last bit
-            whole = 1.0 if below[i] == 1 else p + (1 - p) * below[i]
+            if below[i] == 1:  # D = 1: three divisions less
+                pull -= (clicked[i] - shown[i] * p) * share
+                curvature += shown[i] * slope * share
+                continue
+            whole = p + (1 - p) * below[i]
             pull -= (clicked[i] - shown[i] * p / whole) * share
             curvature += shown[i] * slope * share * below[i] / (whole * whole)
         out[0, doc] = pull

@@ -177,12 +177,12 @@ class _Growth:
         self, evidence: ClickEvidence, held: Marks, threads: int | None, sums: SumOver
     ) -> None:
         rate = evidence.base_rate(~held, sums=sums)
-        self.held, self.threads, self.sums = held, threads, sums
-        self.aside, self.taught = evidence.of_docs(held), evidence.of_docs(~held)
+        self.held, self.threads, self.sums = np.flatnonzero(held), threads, sums
+        self.aside, self.taught = evidence.of_docs(held), evidence.without(held)
         self.start = float(np.log(rate / (1 - rate)))
         self.trees, self.best_trees = -1, 0
         self.best = -np.inf
-        self.best_logits = np.full(int(held.sum()), self.start)
+        self.best_logits = np.full(len(self.held), self.start)
 
     def __call__(self, scores: Floats, _: Any) -> tuple[Reals, Reals]:
         logits = _bounded(self.start + scores)
@@ -193,7 +193,5 @@ class _Growth:
         self.trees += 1
         if height > self.best:
             self.best, self.best_trees, self.best_logits = height, self.trees, aside
-        pull, curvature = np.zeros((2, len(scores)), np.float32)
-        derivatives = self.taught.gradient(logits[~self.held], threads=self.threads)
-        pull[~self.held], curvature[~self.held] = derivatives
-        return pull, curvature
+        pull, curvature = self.taught.gradient(logits, threads=self.threads)
+        return pull.astype(np.float32), curvature.astype(np.float32)
