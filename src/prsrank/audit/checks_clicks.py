@@ -111,12 +111,13 @@ def check_click_rates(tables: EventTables) -> Iterator[Finding]:
         count = sum(at.shown for at in bare)
         yield Finding("position-never-clicked", what, count=count, of=shown)
     steps = list(pairwise(positions))
-    spread = {k: _Spread(*row) for k, *row in tables.rows(_SPREAD)}
+    rises = [(one, two) for one, two in steps if two.ctr > _RISE * one.ctr]
+    # how far queries spread takes a grouping of all cells
+    spread = {k: _Spread(*row) for k, *row in tables.rows(_SPREAD)} if rises else {}
     rises = [
         (one, two)
-        for one, two in steps
-        if two.ctr > _RISE * one.ctr
-        and _chance(one, two, spread[one.position], spread[two.position]) * len(steps) < _SURE
+        for one, two in rises
+        if _chance(one, two, spread[one.position], spread[two.position]) * len(steps) < _SURE
     ]
     if rises:
         one, two = max(rises, key=lambda pair: pair[1].ctr / max(pair[0].ctr, 1e-9))
