@@ -115,8 +115,8 @@ def test_noise_scales_every_gain(collection, log):
 
 def test_kendall_tau_and_rank_change_by_definition():
     rng = np.random.default_rng(0)
-    one, other = rng.integers(0, 6, 30), rng.integers(0, 6, 30)
-    offsets = [0, 1, 9, 30]
+    one, other = rng.integers(0, 6, 230), rng.integers(0, 6, 230)
+    offsets = [0, 1, 9, 30, 230]
     taus, moves = kendall_tau(one, other, offsets), rank_change(one, other, offsets, k=4)
     assert np.isnan(taus[0])
     for number, (i, j) in enumerate(itertools.pairwise(offsets)):

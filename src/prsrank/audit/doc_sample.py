@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,13 @@ class DocSample:
     position: Floats
     first: Floats
     features: dict[str, FeatureValues]
+
+    @cached_property
+    def position_ranks(self) -> tuple[Floats, ...]:
+        """The ranks of the docs by mean and by first position."""
+        from scipy.stats import rankdata
+
+        return tuple(rankdata(of, nan_policy="omit") for of in (self.position, self.first))
 
     @property
     def rate(self) -> Floats:

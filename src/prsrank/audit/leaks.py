@@ -94,7 +94,10 @@ def position_correlation(sample: DocSample, values: FeatureValues) -> float:
     if use.sum() < _FEW_DOCS or len(np.unique(sample.query[use])) < _FEW_QUERIES:
         return 0.0
     x = rankdata(values.mean[use])
-    found = [_correlation(x, rankdata(p[use])) for p in (sample.position, sample.first)]
+    ranks = sample.position_ranks
+    if not use.all():  # else they are those of every feature
+        ranks = tuple(rankdata(some[use]) for some in ranks)
+    found = [_correlation(x, some) for some in ranks]
     best = max(found, key=abs)
     return best if abs(best) > _RANKS else 0.0
 
