@@ -1,8 +1,8 @@
-"""A log of many events to weighted pairs, beside DuckDB adding up clicks per (query, doc).
+"""A log of many events to weighted pairs, and its audit, beside DuckDB adding up clicks per (query, doc).
 
 The events are made by DuckDB: lists of 10, 100 events a query, four orders of each list, clicks
 by position. Both sides read the same Parquet file with the same threads and memory limit, in
-processes of their own. `ratio` is the median over repeats, taken in turns, of the time from the
+processes of their own. `audit_ratio` is that of the audit of the log. `ratio` is the median over repeats, taken in turns, of the time from the
 file to the PairSet (lists found, rows checked, pairs counted and weighed) over the time of
 `GROUP BY query_id, doc_id`. Run: python benchmarks/ingest.py --json
 """
@@ -50,16 +50,24 @@ def measure(
         warm = str(Path(folder, "warm.parquet"))
         apart(generate, warm, 10_000, memory)
         apart(to_pairs, warm, folder, memory, threads, normalise)  # compiles
-        ours, theirs = [], []
+        apart(look_over, warm, folder, memory, threads)
+        ours, audits, theirs = [], [], []
         for _ in range(repeats):
             theirs.append(apart(add_clicks, file, folder, memory, threads))
             ours.append(apart(to_pairs, file, folder, memory, threads, normalise))
+            audits.append(apart(look_over, file, folder, memory, threads))
         size = Path(file).stat().st_size
     seconds = statistics.median(run["seconds"] for run in ours)
-    ratios = [a["seconds"] / b["seconds"] for a, b in zip(ours, theirs, strict=True)]
+    ratios, audit_ratios = (
+        [a["seconds"] / b["seconds"] for a, b in zip(runs, theirs, strict=True)]
+        for runs in (ours, audits)
+    )
     return {
         "ratio": statistics.median(ratios),
         "largest_ratio": max(ratios),
+        "audit_ratio": statistics.median(audit_ratios),
+        "audit_seconds": statistics.median(run["seconds"] for run in audits),
+        "audit_peak_mib": max(run["peak_mib"] for run in audits),
         "seconds": seconds,
         "duckdb_seconds": statistics.median(run["seconds"] for run in theirs),
         "events": events,
@@ -133,6 +141,17 @@ def to_pairs(
         "winners": pairs.winners,
         "pairs": about.pairs,
     }
+
+
+def look_over(file: str, folder: str, memory: str, threads: int) -> dict[str, float]:
+    """Audit the events."""
+    from prsrank.audit import audit
+    from prsrank.logs.sources import open_events
+
+    tempfile.tempdir = folder
+    with open_events(file, memory=memory, threads=threads) as events, measured(folder) as figures:
+        audit(events)
+    return figures
 
 
 def apart(function: Any, *arguments: object) -> dict[str, float]:
