@@ -2,9 +2,10 @@
 
 The events are made by DuckDB: lists of 10, 100 events a query, four orders of each list, clicks
 by position. Both sides read the same Parquet file with the same threads and memory limit, in
-processes of their own. `audit_ratio` is that of the audit of the log. `ratio` is the median over repeats, taken in turns, of the time from the
+processes of their own. `ratio` is the median over repeats, taken in turns, of the time from the
 file to the PairSet (lists found, rows checked, pairs counted and weighed) over the time of
-`GROUP BY query_id, doc_id`. Run: python benchmarks/ingest.py --json
+`GROUP BY query_id, doc_id`; `audit_ratio` is that of the audit of the log.
+Run: python benchmarks/ingest.py --json
 """
 
 import argparse

@@ -10,7 +10,6 @@ from prsrank.types import Floats, Ints, Longs
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 _FIRST_CAPACITY = 1024
-_MOST_AT_FIRST = 1 << 21
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -38,27 +37,19 @@ def _enlarged(hashes, firsts, key):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _capacity(one, two):  # type: ignore[no-untyped-def]
-    """Return room for as many pairs as there are changes: a table that grows is filled twice."""
-    changes, capacity = 1, _FIRST_CAPACITY
-    for row in range(1, len(one)):
-        changes += one[row] != one[row - 1] or two[row] != two[row - 1]
-    while capacity < changes and capacity < _MOST_AT_FIRST:
-        capacity *= 2
-    return capacity
-
-
-@njit(cache=True, nogil=True)
 def _code_pairs_kernel(one, two, codes):  # type: ignore[no-untyped-def]
-    capacity = _capacity(one, two)
-    hashes = np.empty(capacity, np.uint64)
-    firsts = np.empty(capacity, np.int64)
-    table = np.full(4 * capacity, -1, np.int32)
-    count = 0
+    hashes = np.empty(_FIRST_CAPACITY, np.uint64)
+    firsts = np.empty(_FIRST_CAPACITY, np.int64)
+    table = np.full(4 * _FIRST_CAPACITY, -1, np.int32)
+    count, code = 0, np.int32(-1)
     for row in range(len(one)):
-        # equal keys often stand together: no hash for the one before
+        # equal pairs often stand together, or come again in the order of before: no hash for those
         if row > 0 and one[row] == one[row - 1] and two[row] == two[row - 1]:
-            codes[row] = codes[row - 1]
+            codes[row] = code
+            continue
+        code += 1
+        if code < count and one[firsts[code]] == one[row] and two[firsts[code]] == two[row]:
+            codes[row] = code
             continue
         key = _mixed(_mixed(_ODD, one[row]), two[row])
         bucket = np.int64(key & np.uint64(len(table) - 1))

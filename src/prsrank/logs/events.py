@@ -176,7 +176,11 @@ class _KeyedColumns:
         rises = (ids[1:] > ids[:-1]) | ((ids[1:] == ids[:-1]) & (queries[1:] > queries[:-1]))
         if rises.all():  # as most logs are written
             return session, first_rows
-        order = np.lexsort((queries, ids))
+        # runs that rise, as threads write them, are merged: not by queries first, which have no order
+        order = np.argsort(ids, kind="stable")
+        in_order = ids[order]
+        if np.any(in_order[1:] == in_order[:-1]):
+            order = np.lexsort((queries, ids))
         number = np.empty(len(order), np.int32)
         number[order] = np.arange(len(order), dtype=np.int32)
         return number[session], first_rows[order]

@@ -67,6 +67,8 @@ def connected(
         connection.execute(f"SET threads = {count}")
         # the system caches files better: DuckDB's cache counts as this process's memory
         connection.execute("SET enable_external_file_cache = false")
+        # rows that wait to be written to a folder each: more of them take memory, and no less time
+        connection.execute("SET partitioned_write_flush_threshold = 100000")
         if memory is not None:
             _limit(connection, memory.strip())
             _limit(connection, f"{int(DUCKDB_SHARE * memory_limit(connection))}B")
