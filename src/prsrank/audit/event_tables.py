@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from prsrank.errors import InputError, shortened
-from prsrank.logs.event_source import EVENTS, REQUIRED, EventSource, nearest_column
+from prsrank.logs.event_checks import nearest_column
+from prsrank.logs.event_source import EVENTS, REQUIRED, EventSource
 from prsrank.logs.mapping import CLIENTS
 from prsrank.logs.row_rules import (
     MAX_POSITION,

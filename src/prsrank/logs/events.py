@@ -17,7 +17,8 @@ from prsrank.logs.distinct import (
     first_repeated_doc,
     group_rows,
 )
-from prsrank.logs.event_source import LogSource, check_columns, check_rows, open_frame
+from prsrank.logs.event_checks import check_columns, check_rows
+from prsrank.logs.event_source import LogSource, open_frame
 from prsrank.logs.fetched_checks import check_fetched
 from prsrank.logs.mapping import CLIENTS
 from prsrank.logs.sql_text import quoted_name

@@ -17,13 +17,8 @@ import numpy.typing as npt
 
 from prsrank.data.ids import packed_ids, unpacked_ids
 from prsrank.logs.click_log import ClickLog, Context
-from prsrank.logs.event_source import (
-    EVENTS,
-    check_columns,
-    check_rows,
-    errors_in_one_line,
-    source_of,
-)
+from prsrank.logs.event_checks import check_columns, check_rows
+from prsrank.logs.event_source import EVENTS, errors_in_one_line, source_of
 from prsrank.logs.features import ORIGINAL_QUERY
 from prsrank.logs.pieces import LocalPieces
 from prsrank.logs.reading import BYTES_PER_EVENT, click_log

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prsrank.data.ids import texts_of
 from prsrank.errors import InputError
 from prsrank.files import FileName
-from prsrank.logs.event_source import nearest_column
+from prsrank.logs.event_checks import nearest_column
 from prsrank.logs.features import original_queries
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sql_text import quoted_name, quoted_text
