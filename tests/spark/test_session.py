@@ -1,8 +1,10 @@
 """A session of our own, and one clear line where there can be none."""
 
 import os
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from prsrank.fit.plan import Plan
 from prsrank.logs.mapping import LogMapping
 from prsrank.spark import SparkEngine
 from prsrank.spark.barrier import reason_of
-from prsrank.spark.session import _local_cores, find_java
+from prsrank.spark.session import _is_news, _local_cores, find_java
 
 
 def test_a_session_or_a_master_but_not_both():
@@ -94,6 +96,26 @@ def test_java_home_wins_and_must_be_one(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[2,4]", 2)])
 def test_cores_of_a_local_master(master, cores):
     assert _local_cores(master) == cores
+
+
+def reset(other_end):
+    """End a connection before what came is read: the one who sent it is told so at once."""
+    connection, _ = other_end.accept()
+    connection.recv(1, socket.MSG_PEEK)
+    connection.close()
+
+
+def test_a_java_that_is_gone_is_not_told_with_a_traceback(caplog):
+    py4j = pytest.importorskip("py4j.java_gateway")
+    with socket.create_server(("127.0.0.1", 0)) as other_end:
+        ending = threading.Thread(target=reset, args=(other_end,))
+        ending.start()
+        to_java = py4j.GatewayParameters(port=other_end.getsockname()[1])
+        py4j.JavaGateway(gateway_parameters=to_java)._gateway_client.send_command("c\n")
+        ending.join()
+    [told] = [one for one in caplog.records if one.name == "root"]
+    assert told.exc_info
+    assert not _is_news(told)
 
 
 def test_importing_the_engines_imports_no_spark():

@@ -231,8 +231,11 @@ class OwnSession:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Tell whether a message says more than that somebody pressed Ctrl-C, with a traceback."""
-    return not record.getMessage().startswith("KeyboardInterrupt while sending command")
+    """Tell whether a message says more, with a traceback, than what Py4J also raises.
+
+    That is Ctrl-C, and that the socket of a Java which ends is gone.
+    """
+    return not record.getMessage().endswith(" while sending command.")
 
 
 def _put_back(handler: Any) -> None:
