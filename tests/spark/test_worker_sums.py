@@ -116,7 +116,7 @@ def meet(secret, *strangers):
 
 
 def test_strangers_are_dropped_and_the_workers_go_on(monkeypatch):
-    monkeypatch.setattr(worker_sums, "_PATIENCE", 0.2)
+    monkeypatch.setattr(worker_sums, "_STRANGER", 0.2)
     number = (1).to_bytes(4, "little")
     guess = number + bytes(32) + hmac.digest(b"a guess", number + bytes(64), "sha256")
     said = [b"", number, guess, b"GET / HTTP/1.1\r\n\r\n" * 9]
@@ -124,7 +124,7 @@ def test_strangers_are_dropped_and_the_workers_go_on(monkeypatch):
 
 
 def test_neither_side_trusts_one_without_the_secret(monkeypatch):
-    monkeypatch.setattr(worker_sums, "_PATIENCE", 0.2)
+    monkeypatch.setattr(worker_sums, "_STRANGER", 0.2)
     with pytest.raises(LostWorker, match="cannot reach"):
         meet(b"another")
     with listen("127.0.0.1") as impostor:

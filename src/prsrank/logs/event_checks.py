@@ -8,25 +8,27 @@ from prsrank.logs.event_source import OPTIONAL, REQUIRED, EventSource
 from prsrank.logs.row_rules import row_rules, type_rules
 from prsrank.logs.sql_text import quoted_name
 
+_EMPTY = "the log is empty: it has no rows"
+
 
 def check_columns(source: EventSource, contexts: Sequence[str]) -> None:
-    """Raise an InputError for a missing column, one of the wrong type, or no rows at all."""
+    """Raise an InputError for a missing column, or one of the wrong type."""
     for name in (*REQUIRED, *contexts):
         if name not in source.types:
             raise InputError(f"the log has no column {name!r}{nearest_column(name, source.types)}")
     for name in contexts:
         if name in REQUIRED + OPTIONAL:
             raise InputError(f"column {name!r} has a meaning of its own and is no context")
-    if not source.rows("1"):
-        raise InputError("the log is empty: it has no rows")
     for rule in type_rules(source):
+        if not source.rows("1"):  # types say nothing then
+            raise InputError(_EMPTY)
         kind = source.types[rule.column]
         held = instead_of_numbers(source, rule.column) if "number" in rule.wanted else f"not {kind}"
         raise InputError(f"column {rule.column!r} must hold {rule.wanted}, {held}")
 
 
 def check_rows(source: EventSource) -> int:
-    """Raise an InputError that names a row that cannot be used, if there is one.
+    """Raise an InputError that names a row that cannot be used, if there is one, or for no rows.
 
     Returns:
         The number of rows.
@@ -35,6 +37,8 @@ def check_rows(source: EventSource) -> int:
     counts = ", ".join(f"count_if({rule.broken})" for rule in rules)
     with source.no_statistics():
         total, *found = source.total(f"count(*), {counts}")
+    if not total:
+        raise InputError(_EMPTY)
     shown = [name for name in (*REQUIRED, "propensity") if name in source.types]
     for rule, count in zip(rules, found, strict=True):
         if count:

@@ -6,6 +6,7 @@ import secrets
 import socket
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ _OWN_ERROR = re.compile(
     r"^(?!org\.|java\.)[A-Za-z_][\w.]*(Error|Exception|LostWorker): .*$", re.MULTILINE
 )
 _LOOPBACK = "127.0.0.1"
+# Seconds that workers wait for the slowest one's rows: of a lost one Spark ends the others.
+_PATIENCE = 24 * 3600.0
 _INPUT_ERROR = f"{InputError.__module__}.{InputError.__name__}: "
 _MARKS = (
     "Most recent failure reason: ",
@@ -171,24 +174,24 @@ def _run_worker(
     worker = context.partitionId()
     host = meeting.host(context.getTaskInfos()[worker].address)
     shard, problem = None, ""
-    try:
-        shard = load(batches)
-    except InputError as error:
-        problem = str(error)
-    with listen(host) as server:
-        own = {"address": server.getsockname()[:2], "problem": problem}
-        told = [json.loads(message) for message in context.allGather(json.dumps(own))]
-        problem = next((one["problem"] for one in told if one["problem"]), "")
-        if shard is None or problem:
-            yield _row(worker, 0, TrainedModel("", []), problem=problem)
-            return
-        # Sockets of our own, not `allGather`: that goes through the driver and took 0.92 s a call
-        # on local[2], and histograms are summed for every leaf.
-        addresses = [tuple(one["address"]) for one in told]
-        sums = WorkerSums(worker, addresses, server=server, secret=meeting.secret)
+    with listen(host) as server, ThreadPoolExecutor(1) as pool:
+        # It goes through the driver and takes a second: meanwhile rows are loaded. Sums take
+        # sockets of our own, since histograms are summed for every leaf.
+        told = pool.submit(context.allGather, json.dumps(server.getsockname()[:2]))
+        try:
+            shard = load(batches)
+        except InputError as error:
+            problem = str(error)
+        addresses = [tuple(json.loads(address)) for address in told.result()]
+        sums = WorkerSums(
+            worker, addresses, server=server, secret=meeting.secret, patience=_PATIENCE
+        )
     with sums, tree_network(sums), warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        models, problem = _train(settings, kind, shard, Workers(len(told), sums))
+        models: list[TrainedModel] = []
+        all_loaded = sums(float(shard is None)) == 0  # else those who found what is wrong say it
+        if shard is not None and all_loaded:
+            models, problem = _train(settings, kind, shard, Workers(len(addresses), sums))
     if problem:
         yield _row(worker, 0, TrainedModel("", []), problem=problem)
     elif worker == 0:

@@ -24,7 +24,7 @@ from prsrank.types import Floats
 _NUMBER = struct.Struct("<I")
 _NONCE, _PROOF = 32, 32
 # Somebody who connects and says nothing must not keep the workers waiting for long.
-_PATIENCE = 5.0
+_STRANGER = 5.0
 
 
 class LostWorker(RuntimeError):
@@ -45,6 +45,7 @@ class WorkerSums:
         server: the socket that this one listens on; it can be closed once the workers have met.
         secret: what all workers of this fit know, and nobody else.
         timeout: seconds to wait for another worker.
+        patience: seconds to wait until all have met; default: the same.
 
     >>> with WorkerSums() as sums:
     ...     sums([1.0, 2.0]).tolist()
@@ -59,9 +60,11 @@ class WorkerSums:
         server: socket.socket | None = None,
         secret: bytes = b"",
         timeout: float = 120.0,
+        patience: float | None = None,
     ) -> None:
         self.worker, self.workers = worker, len(addresses)
         self._secret, self._timeout = secret, timeout
+        self._patience = timeout if patience is None else patience
         self._peers: dict[int, socket.socket] = {}
         if self.workers == 1:
             return
@@ -80,6 +83,7 @@ class WorkerSums:
 
     def _connect(self, other: int, address: tuple[str, int]) -> None:
         peer = self._peers[other] = socket.create_connection(address, timeout=self._timeout)
+        peer.settimeout(self._patience)
         challenge, own = _receive(peer, _NONCE), secrets.token_bytes(_NONCE)
         number, told = _NUMBER.pack(self.worker), _NUMBER.pack(other)
         peer.sendall(number + own + self._proof(b"from", number, told, challenge, own))
@@ -88,7 +92,7 @@ class WorkerSums:
             raise ConnectionError(f"what answers there is not worker {other} of this fit")
 
     def _accept(self, server: socket.socket) -> None:
-        end = time.monotonic() + self._timeout
+        end = time.monotonic() + self._patience
         while len(self._peers) < self.workers - 1:
             server.settimeout(max(end - time.monotonic(), 0.001))
             peer, _ = server.accept()
@@ -101,7 +105,7 @@ class WorkerSums:
     def _welcome(self, peer: socket.socket) -> int | None:
         """Return the number of a worker that proves to be one of this fit; None for a stranger."""
         challenge = secrets.token_bytes(_NONCE)
-        peer.settimeout(_PATIENCE)
+        peer.settimeout(_STRANGER)
         with suppress(OSError):
             peer.sendall(challenge)
             told = _receive(peer, _NUMBER.size + _NONCE + _PROOF)
