@@ -32,6 +32,7 @@ from prsrank.spark import SparkEngine
 from prsrank.spark.barrier import SparkFailure, train_in_barrier
 from prsrank.spark.pieces import SparkPieces
 from prsrank.spark.rows import partition_keys
+from prsrank.spark.shard import Shard
 from prsrank.spark.shards import shard_of_pieces
 
 pytestmark = pytest.mark.spark
@@ -306,6 +307,20 @@ def test_what_is_refused(spark, there, log_file):
         log = spark.load(source, mapping=mapping)
         with pytest.raises(InputError, match="no features"):
             log.train([LambdaMART()], PRS)
+
+
+@pytest.mark.parametrize("kind", ["trees", "sums"])
+def test_what_one_worker_finds_wrong_with_its_rows_ends_all(spark, kind):
+    def load(batches):
+        if 0 in [number for batch in batches for number in batch.column("id").to_pylist()]:
+            raise InputError("something is wrong here")
+        return Shard(synthetic_dataset("mq2007", 5), None)
+
+    for first in (0, -1):  # the first worker, or the second
+        rows = spark.session.range(first, first + 2, 1, 2)
+        with pytest.raises(InputError, match="^something is wrong here$") as found:
+            train_in_barrier(rows, load, [TREES], kind=kind, attempts=1)
+        assert not isinstance(found.value, SparkFailure)
 
 
 def killed_once(recipe, marker: Path):
