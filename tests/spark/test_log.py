@@ -318,7 +318,7 @@ def test_what_one_worker_finds_wrong_with_its_rows_ends_all(spark, kind):
 
     for first in (0, -1):  # the first worker, or the second
         rows = spark.session.range(first, first + 2, 1, 2)
-        with pytest.raises(InputError, match="^something is wrong here$") as found:
+        with pytest.raises(InputError, match=r"^something is wrong here$") as found:
             train_in_barrier(rows, load, [TREES], kind=kind, attempts=1)
         assert not isinstance(found.value, SparkFailure)
 
