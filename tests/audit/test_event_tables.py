@@ -9,6 +9,7 @@ import pytest
 from prsrank.audit import audit
 from prsrank.audit.event_tables import open_tables
 from prsrank.logs.event_source import EVENTS, LogSource, open_frame
+from prsrank.logs.row_rules import MAX_POSITION
 from prsrank.propensity.identification import PLACES, MovedDocs
 
 
@@ -33,8 +34,10 @@ def messy():
     return dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
 
 
-@pytest.fixture
-def tables(messy):
+@pytest.fixture(params=["32 bits", "64 bits"])
+def tables(messy, request, monkeypatch):
+    if request.param == "64 bits":
+        monkeypatch.setattr("prsrank.audit.event_tables._WIDE", 1)
     with (
         open_frame(messy) as source,
         open_tables(source, contexts=[], features=[], base=1) as found,
@@ -109,6 +112,24 @@ def test_the_log_is_read_few_times(more, passes, simulate, monkeypatch):
         found = audit(source, contexts=["device"] * more, features=["x"] * more)
     assert not found.errors
     assert sum(sql.count(EVENTS) for sql in read) == passes
+
+
+def test_counts_of_32_bits_times_positions_take_more():
+    """3,000 ordinary impressions at position a million: 3e9."""
+    sessions = np.arange(9000)
+    events = {
+        "query_id": np.ones(9000, int),
+        "session_id": sessions,
+        "doc_id": sessions % 2,
+        "position": np.full(9000, MAX_POSITION) - sessions % 2,
+        "click": sessions % 10 == 0,
+        "randomised": sessions % 3 == 0,
+        "x": sessions % 2,
+    }
+    with open_frame(events) as source:
+        found = audit(source, features=["x"])
+    assert found.counts["positions"] == MAX_POSITION
+    assert [at.shown for at in found.positions] == [4500, 4500]
 
 
 def test_features_in_blocks_are_audited_as_all_at_once(simulate, monkeypatch):

@@ -24,7 +24,7 @@ _POSITIONS = (
 )
 _LOOKS = (
     f"WITH positions AS ({_POSITIONS}), "
-    "ordinary AS (SELECT q, d, sum(k * ordinary) / nullif(sum(ordinary), 0) AS k FROM {cells} "
+    "ordinary AS (SELECT q, d, sum(k::BIGINT * ordinary) / nullif(sum(ordinary), 0) AS k FROM {cells} "
     "SEMI JOIN positions USING (q) GROUP BY q, d HAVING sum(ordinary) > 0), "
     "kept AS (SELECT sum(x) ** 2 / sum((length ** 2 - 1) / 12) AS z FROM positions "
     "WHERE length > 1 GROUP BY q, d HAVING count(*) > 1), "

@@ -83,7 +83,7 @@ def sample_docs(log: EventTables, features: EventTables, names: Sequence[str]) -
     (docs,) = log.row("SELECT count(*) FROM {docs}")
     most = min(_DOCS, _VALUES // (_COLUMNS * len(names)))
     chosen = chosen_sql("d", most / max(docs, 1))
-    counts = "sum(shown), sum(clicked), sum(k * shown) / sum(shown), min(k)"
+    counts = "sum(shown), sum(clicked), sum(k::BIGINT * shown) / sum(shown), min(k)"
     rows = log.rows(
         f"SELECT q::VARCHAR, d::VARCHAR, {counts} FROM {{cells}} WHERE {chosen} GROUP BY q, d"
     )

@@ -26,6 +26,7 @@ TOP = 10
 """How many positions {sessions} tells one by one."""
 
 _BITS = 62
+_WIDE = 2**31
 
 FEATURE_BLOCK = 64
 """So many features go into one query: what a query costs grows faster than its columns."""
@@ -64,9 +65,12 @@ class EventTables:
     lists: one row per distinct (q, n, ranking): its number of sessions, and of ordinary ones (not
         randomised), s (the first of them), placed, lo, hi, and what is the same in all of them:
         positions (distinct positions), docs.
-    cells: shown, clicked, and ordinary (shown in ordinary sessions) per (q, d, k).
-    docs: cells, clicked, and places and hits (bit k: the doc was shown, clicked, at position k, for
-        k up to PLACES) per (q, d).
+    cells: shown, clicked, and ordinary (shown in ordinary sessions; 0 where none is
+        randomised) per (q, d, k).
+    docs: cells, clicked (whether), and places and hits (bit k: the doc was shown, clicked, at
+        position k, for k up to PLACES) per (q, d).
+
+    Counts have 32 bits where the log's rows fit in: tables that lie on disk are read at their size.
 
     Attributes:
         source: the log.
@@ -215,15 +219,17 @@ def open_tables(
     DuckDB moves them to disk where memory is short; Spark leaves them on its workers.
     """
     tables = EventTables(source, contexts, features, base, counted=counted)
-    made = {"sessions": _sessions_sql(tables), **_MADE_OF_SESSIONS}
+    tables = replace(tables, counted=tables.totals())
+    made = _tables_sql(tables)
     try:
         with source.in_any_order():
-            kept = {
-                name: tables.events.keep(_NAMES[name], _named(sql)) for name, sql in made.items()
-            }
-        for name in ("firsts", "shown"):
-            tables.events.drop(_NAMES[name])
-        yield replace(tables, gathered=kept["sessions"], counted=tables.totals())
+            kept = {}
+            for name, sql in made.items():
+                if name == "docs":  # made of cells alone: the others leave room for it
+                    for done in ("firsts", "shown"):
+                        tables.events.drop(_NAMES[done])
+                kept[name] = tables.events.keep(_NAMES[name], _named(sql))
+        yield replace(tables, gathered=kept["sessions"])
     finally:
         # after an error the database may refuse; the first error is the one to tell
         with suppress(InputError):
@@ -265,11 +271,56 @@ def context_value(tables: EventTables, name: str) -> str:
     return f"coalesce({tables.raw(name)}::VARCHAR, '')"
 
 
-def _sessions_sql(tables: EventTables) -> str:
+def _tables_sql(tables: EventTables) -> dict[str, str]:
+    """Return the SQL of each table, in the order in which they can be made."""
+    whole = "INTEGER" if tables.totals().rows < _WIDE else "BIGINT"
+    ordinary = ("0", "0")
+    if "randomised" in tables.source.types:
+        ordinary = "count(*) FILTER (other_design = '')", "coalesce(sum(ordinary), 0)"
+    return {
+        "sessions": _sessions_sql(tables, whole),
+        "firsts": (
+            f"SELECT q, n, ranking, count(*)::{whole} AS sessions, "
+            f"({ordinary[0]})::{whole} AS ordinary, min(s) AS s, "
+            "min(placed) AS placed, min(lo) AS lo, min(hi) AS hi FROM {sessions} "
+            "GROUP BY q, n, ranking"
+        ),
+        # what a list shows is read in one of its sessions, and clicks where they are
+        "shown": (
+            "SELECT e.q, e.s, d, k, c, sessions, ordinary FROM {events} e "
+            "LEFT JOIN {firsts} f ON e.q = f.q AND e.s = f.s WHERE (c OR sessions IS NOT NULL) "
+            "AND e.q IS NOT NULL AND e.s IS NOT NULL AND d IS NOT NULL"
+        ),
+        # bits tell positions apart in a fraction of the time
+        "lists": (
+            "SELECT * FROM {firsts} JOIN (SELECT q, s, "
+            f"bit_count(bit_or(CASE WHEN k <= {_BITS} THEN 1::BIGINT << k ELSE 0 END)) "
+            f"+ coalesce(array_length(list_distinct(list(k) FILTER (k > {_BITS}))), 0) "
+            "AS positions, array_length(list_distinct(list(d))) AS docs "
+            "FROM {shown} WHERE sessions IS NOT NULL GROUP BY q, s) USING (q, s)"
+        ),
+        # of lists with equal hashes but other docs only the first is seen: a click is an impression
+        "cells": (
+            "SELECT q, d, k, greatest(coalesce(sum(sessions), 0), count(*) FILTER (c))"
+            f"::{whole} AS shown, (count(*) FILTER (c))::{whole} AS clicked, "
+            f"({ordinary[1]})::{whole} AS ordinary "
+            "FROM {shown} WHERE k IS NOT NULL GROUP BY q, d, k"
+        ),
+        "docs": (
+            f"SELECT q, d, count(*)::{whole} AS cells, bool_or(clicked > 0) AS clicked, "
+            f"bit_or(CASE WHEN k <= {PLACES} THEN 1::BIGINT << k ELSE 0 END) AS places, "
+            f"bit_or(CASE WHEN k <= {PLACES} AND clicked > 0 THEN 1::BIGINT << k ELSE 0 END) "
+            "AS hits FROM {cells} GROUP BY q, d"
+        ),
+    }
+
+
+def _sessions_sql(tables: EventTables, whole: str) -> str:
     values = [f"hash({context_value(tables, name)})" for name in tables.contexts]
     mixed = "".join(f", min({v}) != max({v}) AS mixed{i}" for i, v in enumerate(values))
+    counts = {"n": "count(*)", "placed": "count(k)", "clicks": "(count(*) FILTER (c))"}
     return (
-        "SELECT q, s, count(*) AS n, count(k) AS placed, count(*) FILTER (c) AS clicks, "
+        f"SELECT q, s, {', '.join(f'{sql}::{whole} AS {n}' for n, sql in counts.items())}, "
         "min(k) AS lo, max(k) AS hi, sum(hash(d, k)) AS ranking, "
         f"{_same_in_session(tables)}, {_top_sql(tables)}{mixed} "
         "FROM {events} WHERE q IS NOT NULL AND s IS NOT NULL AND d IS NOT NULL GROUP BY q, s"
@@ -278,7 +329,7 @@ def _sessions_sql(tables: EventTables) -> str:
 
 def _top_sql(tables: EventTables) -> str:
     if "timestamp" not in tables.source.types:  # only checks over time ask for them
-        return "0 AS top, 0 AS top_clicked"
+        return "0::TINYINT AS top, 0::TINYINT AS top_clicked"
     clicked = f"bit_or(CASE WHEN k <= {TOP} AND c THEN 1 << k ELSE 0 END)"
     return f"bit_or(CASE WHEN k <= {TOP} THEN 1 << k ELSE 0 END) AS top, {clicked} AS top_clicked"
 
@@ -287,8 +338,8 @@ def _same_in_session(tables: EventTables) -> str:
     """Return the SQL of times, client and design of a session; what the log lacks is not looked for."""
     times = "min(t) AS t, max(t) AS t_last"
     if "timestamp" not in tables.source.types:
-        times = "NULL::BIGINT AS t, NULL::BIGINT AS t_last"
-    client = "NULL::VARCHAR" if tables.client is None else "min(client)"
+        times = "NULL::TINYINT AS t, NULL::TINYINT AS t_last"
+    client = "NULL::TINYINT" if tables.client is None else "min(client)"
     kind = tables.source.types.get("randomised")
     low, high = ("''", "''") if kind is None else ("min(design)", "max(design)")
     if kind == "BOOLEAN":  # it has two designs: text of every row need not be compared
@@ -297,39 +348,3 @@ def _same_in_session(tables: EventTables) -> str:
             for all_or_one in ("bool_and", "bool_or")
         )
     return f"{times}, {client} AS client, {low} AS design, {high} AS other_design"
-
-
-_MADE_OF_SESSIONS = {
-    "firsts": (
-        "SELECT q, n, ranking, count(*) AS sessions, "
-        "count(*) FILTER (other_design = '') AS ordinary, min(s) AS s, "
-        "min(placed) AS placed, min(lo) AS lo, min(hi) AS hi FROM {sessions} GROUP BY q, n, ranking"
-    ),
-    # what a list shows is read in one of its sessions, and clicks where they are
-    "shown": (
-        "SELECT e.q, e.s, d, k, c, sessions, ordinary FROM {events} e "
-        "LEFT JOIN {firsts} f ON e.q = f.q AND e.s = f.s WHERE (c OR sessions IS NOT NULL) "
-        "AND e.q IS NOT NULL AND e.s IS NOT NULL AND d IS NOT NULL"
-    ),
-    # bits tell positions apart in a fraction of the time
-    "lists": (
-        "SELECT * FROM {firsts} JOIN (SELECT q, s, "
-        f"bit_count(bit_or(CASE WHEN k <= {_BITS} THEN 1::BIGINT << k ELSE 0 END)) "
-        f"+ coalesce(array_length(list_distinct(list(k) FILTER (k > {_BITS}))), 0) AS positions, "
-        "array_length(list_distinct(list(d))) AS docs "
-        "FROM {shown} WHERE sessions IS NOT NULL GROUP BY q, s) USING (q, s)"
-    ),
-    # of lists with equal hashes but other docs only the first is seen: a click is an impression
-    "cells": (
-        "SELECT q, d, k, greatest(coalesce(sum(sessions), 0), count(*) FILTER (c))::BIGINT AS shown, "
-        "count(*) FILTER (c) AS clicked, coalesce(sum(ordinary), 0)::BIGINT AS ordinary "
-        "FROM {shown} WHERE k IS NOT NULL GROUP BY q, d, k"
-    ),
-    "docs": (
-        "SELECT q, d, count(*) AS cells, sum(clicked)::BIGINT AS clicked, "
-        f"bit_or(CASE WHEN k <= {PLACES} THEN 1::BIGINT << k ELSE 0 END) AS places, "
-        f"bit_or(CASE WHEN k <= {PLACES} AND clicked > 0 THEN 1::BIGINT << k ELSE 0 END) AS hits "
-        "FROM {cells} GROUP BY q, d"
-    ),
-}
-"""SQL of the other tables; those of `firsts` and `shown` are for the next ones only."""

@@ -34,8 +34,8 @@ SHUFFLED = (
 
 # docs shown, and clicked, at the same positions count together: far fewer than docs
 _PAIRS = (
-    "WITH kinds AS (SELECT places, hits, clicked > 0 AS any_click, count(*) AS docs "
-    "FROM {{docs}} WHERE cells > 1 GROUP BY places, hits, clicked > 0), "
+    "WITH kinds AS (SELECT places, hits, clicked AS any_click, count(*) AS docs "
+    "FROM {{docs}} WHERE cells > 1 GROUP BY places, hits, clicked), "
     "part AS (SELECT *, (hits & (1::BIGINT << k)) != 0 AS hit FROM kinds, {numbers} "
     "WHERE (places & (1::BIGINT << k)) != 0) "
     "SELECT a.k, b.k, sum(CASE WHEN a.any_click THEN a.docs ELSE 0 END)::BIGINT, "
@@ -44,7 +44,7 @@ _PAIRS = (
 )
 _CLICKS = (
     "SELECT k, sum(clicked)::BIGINT, count(DISTINCT q) FROM {cells} "
-    "SEMI JOIN (SELECT q, d FROM {docs} WHERE cells > 1) USING (q, d) "
+    "SEMI JOIN (SELECT q, d FROM {docs} WHERE cells > 1 AND clicked) USING (q, d) "
     "WHERE clicked > 0 GROUP BY k"
 )
 
