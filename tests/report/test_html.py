@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from prsrank.errors import InputError
-from prsrank.report import parts
+from prsrank.report import html, parts
 from prsrank.report.html import report_html, write_report
 
 
@@ -89,6 +89,36 @@ def test_the_policy_lets_run_just_the_page_s_own_scripts(page):
     run = [text for a, text in page.scripts if a == {} and ":root" not in text]
     hashes = [base64.b64encode(hashlib.sha256(t.encode()).digest()).decode() for t in run]
     assert allowed == [f"'sha256-{digest}'" for digest in hashes]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where the library of the charts is kept, in this test."""
+    monkeypatch.setattr(html, "cache_from_source", lambda _: str(tmp_path / "cache" / "html.pyc"))
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    html.chart_library.cache_clear()
+    yield tmp_path / "cache"
+    html.chart_library.cache_clear()
+
+
+def test_the_library_of_the_charts_is_made_once_and_kept(folder, monkeypatch):
+    made = html.chart_library()
+    [kept] = folder.iterdir()
+    html.chart_library.cache_clear()
+    monkeypatch.setattr(html, "_made_library", lambda: pytest.fail("it is there"))
+    assert html.chart_library() == made == kept.read_bytes().decode()
+    assert "vegaEmbed" in made
+
+
+@pytest.mark.parametrize("why", ["Python keeps nothing", "no folder can be made"])
+def test_the_library_of_the_charts_need_not_be_kept(folder, monkeypatch, why):
+    if why == "Python keeps nothing":
+        monkeypatch.setattr("sys.dont_write_bytecode", True)
+    else:
+        folder.write_text("a file")
+    before = sorted(folder.parent.iterdir())
+    assert "vegaEmbed" in html.chart_library()
+    assert sorted(folder.parent.iterdir()) == before
 
 
 def test_structure_for_readers_by_ear(page):

@@ -1,7 +1,8 @@
 """Kernels of a fit's later steps, compiled by a second process while the first steps run.
 
 numba compiles one kernel at a time in a process, and keeps what it compiled in files that all
-processes share: on a fresh install a second process does half of the work meanwhile.
+processes share: on a fresh install a second process does half of the work meanwhile, and last
+makes what the charts of a report need.
 """
 
 import fcntl
@@ -25,6 +26,7 @@ from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.rankers.lightgbm_position import expand_sessions
+from prsrank.report.html import chart_library
 from prsrank.threads import thread_count
 
 _LISTS, _DOCS, _SESSIONS = 20, 5, 20
@@ -65,6 +67,7 @@ def use_later_kernels() -> None:
     PairSet.from_labels(lists, **options)
     for name in ("ndcg@10", "map", "mrr"):
         metric(name)(lists.relevance, scores, lists.offsets)
+    chart_library()
 
 
 def save_in_turn() -> None:

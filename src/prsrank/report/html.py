@@ -3,11 +3,18 @@
 import base64
 import hashlib
 import re
+import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
+from importlib.util import cache_from_source
+from pathlib import Path
 from typing import Any
 
+from prsrank import __version__
+from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output
 from prsrank.report.charts import (
     file_names,
@@ -45,7 +52,7 @@ def report_html(report: Part) -> str:
     from markupsafe import Markup
 
     styles = style_numbers(series_names([figure]) for figure in figures_of(report))
-    scripts = [_library(), asset("report.js")]
+    scripts = [chart_library(), asset("report.js")]
     page: str = template("report.html.j2").render(
         report=report,
         anchors=_anchors(report),
@@ -86,8 +93,23 @@ def asset(name: str) -> str:
 
 
 @cache
-def _library() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script, safe within a script element."""
+def chart_library() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script, safe within a script element.
+
+    To make it takes a second: it is kept beside the compiled modules, where Python may keep those.
+    """
+    name = f"vega-{version('vl-convert-python')}-{__version__}.js"
+    kept = Path(cache_from_source(__file__)).with_name(name)
+    with suppress(OSError):
+        return kept.read_text(encoding="utf-8")
+    script = _made_library()
+    if not sys.dont_write_bytecode:
+        with suppress(OSError, InputError), atomic_output(kept) as draft:
+            draft.write_text(script, encoding="utf-8")
+    return script
+
+
+def _made_library() -> str:
     import vl_convert
 
     script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
