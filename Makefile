@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEV := $(VENV)/.dev
 SPARK := $(VENV)/.spark
 EXTRAS := dev,dnn
 # pip would compile all 16,000 files of all libraries; Python compiles those that it imports
@@ -13,44 +14,46 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .PHONY: demo test test-slow mutants kernels lint docs dist bench clean clean-kernels setup
 
+# what a user installs, and nothing else
+demo: EXTRAS :=
 demo: $(STAMP)
 	$(BIN)/prsrank demo --out demo
 
 # what needs Java or Chromium is skipped, with the reason, where there is none
 test: EXTRAS := dev,dnn,spark
-test: $(STAMP) $(SPARK)
+test: $(DEV) $(SPARK)
 	@$(MAKE) --no-print-directory -j2 lint kernels
 	$(BIN)/pytest -n auto -m "not slow and not gpu"
 
 # then all kernels compiled anew with every index looked at: a cache would bring back those that look at none
-test-slow: $(STAMP)
+test-slow: $(DEV)
 	$(BIN)/pytest -n auto -m slow
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(BIN)/pytest -n auto tests/clicks tests/data tests/evaluation tests/logs tests/losses tests/metrics tests/pairs tests/propensity tests/relevance
 
 # faults planted one by one in a copy of the source: each must be noticed by the tests named for it
-mutants: $(STAMP)
+mutants: $(DEV)
 	$(BIN)/python tests/mutants/planted.py
 
 # compiled here once, else each process of the tests compiles them
-kernels: $(STAMP)
+kernels: $(DEV)
 	@out=$$(mktemp -d); $(BIN)/prsrank demo --data synthetic:mq2007:40 --clicks 800 --out $$out >$$out/said && rm -r $$out
 
-lint: $(STAMP)
+lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: $(STAMP)
+docs: $(DEV)
 	$(BIN)/mkdocs build
 	@echo "written: site/index.html"
 
-dist: $(STAMP)
+dist: $(DEV)
 	$(BIN)/python -m hatchling build -d dist
 
-bench: $(STAMP)
+bench: $(DEV)
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
 
-setup: $(STAMP)
+setup: $(DEV)
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found: install Python 3.11 or newer, or name it: make PYTHON=python3.12" >&2; exit 2; }
@@ -60,8 +63,13 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (a few minutes the first time)"
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.[$(EXTRAS)]'
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.$(if $(EXTRAS),[$(EXTRAS)])'
 	@$(BIN)/python -c 'import prsrank.cli.demo, lightgbm, vl_convert'
+	@touch $@ $(if $(findstring dev,$(EXTRAS)),$(DEV)) $(if $(findstring spark,$(EXTRAS)),$(SPARK))
+
+$(DEV): $(STAMP)
+	@echo "adding what tests and benchmarks need to $(VENV)"
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.[$(EXTRAS)]'
 	@touch $@ $(if $(findstring spark,$(EXTRAS)),$(SPARK))
 
 $(SPARK): $(STAMP)
