@@ -12,7 +12,7 @@ PIP_OPTIONS := --quiet --disable-pip-version-check --no-compile -c constraints.t
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-slow mutants kernels lint docs dist bench clean clean-kernels setup
+.PHONY: demo test test-slow golden size mutants kernels lint docs dist bench clean clean-kernels setup
 
 # what a user installs, and nothing else
 demo: EXTRAS :=
@@ -34,6 +34,14 @@ test-slow: $(DEV)
 mutants: $(DEV)
 	$(BIN)/python tests/mutants/planted.py
 
+# stored logs fitted and compared with what is recorded; after any change that should leave results alone
+golden: $(DEV)
+	$(BIN)/python tests/golden/golden.py
+
+# what the code holds, per package, beside its budget; a report, not a failure
+size: $(DEV)
+	$(BIN)/python tools/size.py --modules
+
 # compiled here once, else each process of the tests compiles them
 kernels: $(DEV)
 	@out=$$(mktemp -d); $(BIN)/prsrank demo --data synthetic:mq2007:40 --clicks 800 --out $$out >$$out/said && rm -r $$out
@@ -42,6 +50,7 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python tools/size.py
 
 docs: $(DEV)
 	$(BIN)/mkdocs build
