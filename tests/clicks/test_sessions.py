@@ -1,13 +1,12 @@
-"""The kernels that draw sessions, against their definition in plain Python."""
+"""The kernel that draws sessions, against its definition in plain Python."""
 
 import numpy as np
 import pytest
 
 from prsrank.clicks import stream
-from prsrank.clicks.independent_sessions import draw_independent_kernel
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.randomise import Design
-from prsrank.clicks.sessions import draw_kernel, draw_sessions
+from prsrank.clicks.sessions import draw_sessions
 from prsrank.clicks.simulate import _plan
 from prsrank.clicks.trust import TrustBiasModel
 from prsrank.data.dataset import RankingDataset
@@ -22,34 +21,26 @@ def make_plan(model, lengths, relevant=0.3):
     return _plan(data, scores, offsets, model, Design(), 0, 1)
 
 
-def drawn(kernel, plan, sessions):
-    codes, counts = np.empty(sessions, np.int32), np.empty(sessions, np.int32)
-    clicks = np.empty(sessions * 300, np.int32)
-    done, used = kernel(0, sessions, plan, codes, counts, clicks)
-    assert done == sessions
-    return codes, counts, clicks[:used]
-
-
 def definition(plan, sessions):
-    """Walk every session slot by slot."""
+    """Compare sums of hazards over the slots with sums of waits."""
     codes, counts, clicks = [], [], []
     for session in range(sessions):
         state = stream.next_state(np.uint64(stream.stream_start(plan.key, session)))
         base = int(stream.uniform(np.uint64(state)) * (len(plan.offsets) - 1))
         start = plan.offsets[base]
         shown = min(plan.offsets[base + 1] - start, plan.cutoff)
-        found, passed, slot = [], 0.0, 0
+        clicked, passed = [], 0.0
         state = stream.next_state(np.uint64(state))
         wait = -np.log(stream.uniform(np.uint64(state)))
         for slot in range(shown):
-            passed += plan.events.hazard[plan.relevance[start + slot], slot]
+            passed += plan.hazard[plan.relevance[start + slot], slot]
             if passed > wait:
-                found.append(slot)
+                clicked.append(slot)
                 state = stream.next_state(np.uint64(state))
                 wait = passed - np.log(stream.uniform(np.uint64(state)))
         codes.append(base)
-        counts.append(len(found))
-        clicks.extend(found)
+        counts.append(len(clicked))
+        clicks.extend(clicked)
     return codes, counts, clicks
 
 
@@ -64,18 +55,14 @@ def definition(plan, sessions):
         (TrustBiasModel(trust=1), [1, 4, 33]),
     ],
 )
-def test_both_kernels_draw_what_the_definition_says(model, lengths):
+def test_the_kernel_draws_what_the_definition_says(model, lengths):
     plan = make_plan(model, lengths)
-    assert plan.events.only_clicks
-    expected = definition(plan, 1000)
-    for kernel in (draw_kernel, draw_independent_kernel):
-        for got, wanted in zip(drawn(kernel, plan, 1000), expected, strict=True):
-            np.testing.assert_array_equal(got, wanted)
-
-
-def test_blocks_that_overflow_their_room_are_continued():
-    plan = make_plan(PositionBasedModel(eta=0, mu=0.1), [120, 80], relevant=0.9)
-    expected = drawn(draw_kernel, plan, 500)
-    assert len(expected[2]) > 500 * 50
-    for got, wanted in zip(draw_sessions(plan, 0, 500), expected, strict=True):
+    for got, wanted in zip(draw_sessions(plan, 0, 1000), definition(plan, 1000), strict=True):
         np.testing.assert_array_equal(got, wanted)
+
+
+def test_there_is_room_for_a_click_on_every_doc():
+    plan = make_plan(PositionBasedModel(eta=0, mu=0), [120], relevant=1)
+    _, counts, clicks = draw_sessions(plan, 0, 500)
+    assert set(counts.tolist()) == {120}
+    np.testing.assert_array_equal(clicks, np.tile(np.arange(120), 500))

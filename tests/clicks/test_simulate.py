@@ -8,7 +8,7 @@ from scipy import stats
 
 from prsrank.clicks.cascade import CascadeModel
 from prsrank.clicks.position_based import PositionBasedModel
-from prsrank.clicks.production_order import ranked_docs
+from prsrank.clicks.production import ranked_docs
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.clicks.trust import TrustBiasModel
 from prsrank.data.dataset import RankingDataset

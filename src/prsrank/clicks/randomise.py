@@ -54,9 +54,9 @@ class Design:
         return 0 if self.name == "uniform" or self.k is None else self.k
 
     @property
-    def swaps(self) -> int:
-        """How many different pairs of positions the design swaps; 0 if it shuffles."""
-        return self.reach - 1 if self.name in ("adjacent", "pivot") and self.share else 0
+    def variants(self) -> int:
+        """How many rankings each ranking has by swaps: itself, and two for each pair of positions."""
+        return 1 + 2 * (self.reach - 1) if self.name in ("adjacent", "pivot") and self.share else 1
 
     @property
     def marks(self) -> tuple[str, ...]:

@@ -1,208 +1,256 @@
-"""Kernels that draw sessions of any kind: what each one shows and which docs it clicks."""
+"""The kernels that draw sessions: what each one shows, and which docs it clicks.
+
+The walk of a user (`WalkTables`) is drawn event by event, an event being a click or a stop. With
+e_k the probability that a user who reaches slot k clicks there or stops there, the wait for the
+next event, measured in the hazard -log(1 - e_k) of the slots passed, is a standard exponential. So
+a session costs one draw an event and one more, not one a slot, and the result is exact.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from prsrank.clicks.independent_sessions import draw_independent_kernel, next_event
-from prsrank.clicks.plan import Events, Plan
-from prsrank.clicks.stream import (
-    below,
-    exponential,
-    next_state,
-    stream_start,
-    uniform,
-)
+from prsrank.clicks.stream import below, exponential, next_state, stream_start, uniform
+from prsrank.ragged import offsets_of
 from prsrank.sorting import longest_list
-from prsrank.types import Bytes, Floats, Ints
+from prsrank.threads import for_each_piece
+from prsrank.types import Bytes, Floats, Ints, Longs
 
 
-class Room(NamedTuple):
-    """Space for the tables of a rearranged ranking (longest list)."""
+class Plan(NamedTuple):
+    """All that a session depends on, apart from its index.
 
-    hazard: Floats
+    A *base ranking* is a query ranked by one of the rankers: number ranker * queries + query.
+
+    Attributes:
+        key: key of the sessions' streams.
+        offsets: where each base ranking begins, and the end (base rankings + 1).
+        docs: doc rows of the base rankings, best first.
+        relevance: relevance of those docs.
+        hazard: of an event, by relevance and index of the slot (2 x slots).
+        click_share: P(click | event) (2 x slots).
+        stop: P(walk ends | clicked) (2 x slots).
+        cutoff: how many docs are shown at most.
+        share: share of sessions that are randomised.
+        design: number of the design (`randomise.DESIGNS`).
+        reach: last position that the design changes; 0 for all.
+        variants: how many rankings each base ranking has that may occur again: itself, and the
+            swaps of it.
+    """
+
+    key: np.uint64
+    offsets: Longs
+    docs: Ints
     relevance: Bytes
+    hazard: Floats
+    click_share: Floats
+    stop: Floats
+    cutoff: int
+    share: float
+    design: int
+    reach: int
+    variants: int
 
 
-@njit(cache=True, nogil=True, inline="always")
-def begin_session(
-    key: np.uint64, bases: int, share: float, session: int
-) -> tuple[np.uint64, int, bool]:
-    """Return a session's stream, its base ranking and whether it is randomised."""
-    state = next_state(stream_start(key, session))
-    base = below(state, bases)
-    randomised = False
-    if share > 0:
-        state = next_state(state)
-        randomised = uniform(state) < share
-    return state, base, randomised
+class ShownRankings(NamedTuple):
+    """The rankings part of a `ClickLog`; `base` is the base ranking of each."""
 
-
-@njit(cache=True, nogil=True, inline="always")
-def shuffle_slots(state: np.uint64, plan: Plan, base: int, slots: Ints) -> np.uint64:
-    """Put the base ranking's slots into `slots` in the order that a shuffled session shows."""
-    length = plan.offsets[base + 1] - plan.offsets[base]
-    for i in range(length):
-        slots[i] = i
-    # Fisher and Yates, stopped early: what lies below the cutoff is never seen
-    shuffled = length if plan.reach == 0 else min(plan.reach, length)
-    for i in range(min(shuffled - 1, plan.cutoff)):
-        state = next_state(state)
-        j = i + below(state, shuffled - i)
-        slots[i], slots[j] = slots[j], slots[i]
-    return state
-
-
-@njit(cache=True, nogil=True, inline="always")
-def swapped_pair(design: int, pair: int) -> tuple[int, int]:
-    """Return the two slots that a design's pair number stands for (2: adjacent, 3: pivot)."""
-    return (pair if design == 2 else 0), pair + 1
+    base: Ints
+    design: Ints
+    offsets: Longs
+    docs: Ints
+    positions: Ints
 
 
 @njit(cache=True, nogil=True)
-def _walk(
-    state: np.uint64,
-    hazard: Floats,
-    relevance: Bytes,
-    start: int,
-    stop: int,
-    events: Events,
-    clicks: Ints,
-    used: int,
-) -> int:
-    """Write the clicks of one session on slots start to stop - 1; return the end of `clicks`."""
-    # one exponential draw per event instead of one uniform per slot: most slots have no event
-    passed = 0.0
-    slot = start
-    while slot < stop:
-        state = next_state(state)
-        target = passed + exponential(state)
-        if not hazard[stop - 1] > target:
-            break
-        slot = next_event(hazard, slot, stop - 1, target)
-        click_share = events.click_share[relevance[slot], slot - start]
-        # an event that is no click ends the session; only some models have such
-        if click_share < 1:
-            state = next_state(state)
-            if uniform(state) >= click_share:
-                break
-        clicks[used] = slot - start
-        used += 1
-        stop_share = events.stop[relevance[slot], slot - start]
-        if stop_share > 0:
-            state = next_state(state)
-            if uniform(state) < stop_share:
-                break
-        # the hazard has no memory, so the next event is drawn from here on
-        passed = hazard[slot]
-        slot += 1
-    return used
+def show(plan: Plan, session: int, slots: Ints) -> tuple[np.uint64, int, int]:
+    """Draw what a session shows.
 
+    Args:
+        plan: what sessions depend on.
+        session: index of the session.
+        slots: is filled with the base ranking's slots in the order shown.
 
-@njit(cache=True, nogil=True, inline="always")
-def _swap_slots(
-    state: np.uint64, plan: Plan, base: int, shown: int, slots: Ints
-) -> tuple[np.uint64, int]:
-    """Draw a swap into `slots`; return the stream and the code, `base` if there is no pair."""
-    pairs = min(plan.reach, shown) - 1
+    Returns:
+        The session's stream, its base ranking, and the variant of it: 0 as it is, -1 shuffled,
+        and for swaps 1 + 2 * pair + (1 if the docs changed places else 0).
+    """
+    state = next_state(stream_start(plan.key, session))
+    base = below(state, len(plan.offsets) - 1)
+    length = plan.offsets[base + 1] - plan.offsets[base]
+    for i in range(length):
+        slots[i] = i
+    if plan.share == 0:
+        return state, base, 0
+    state = next_state(state)
+    if uniform(state) >= plan.share:
+        return state, base, 0
+    if plan.design < 2:
+        # Fisher and Yates, stopped early: what lies below the cutoff is never seen
+        shuffled = length if plan.reach == 0 else min(plan.reach, length)
+        for i in range(min(shuffled - 1, plan.cutoff)):
+            state = next_state(state)
+            j = i + below(state, shuffled - i)
+            slots[i], slots[j] = slots[j], slots[i]
+        return state, base, -1
+    pairs = min(plan.reach, length, plan.cutoff) - 1
     if pairs < 1:
-        return state, base
+        return state, base, 0
     state = next_state(state)
     pair = below(state, pairs)
     state = next_state(state)
     # sessions that draw "no change" are marked too: they are the other arm of the experiment
     swap = uniform(state) < 0.5
-    for i in range(shown):
-        slots[i] = i
     if swap:
-        one, other = swapped_pair(plan.design, pair)
-        slots[one], slots[other] = slots[other], slots[one]
-    bases = len(plan.offsets) - 1
-    return state, bases + (base * (plan.reach - 1) + pair) * 2 + int(swap)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _randomise(
-    state: np.uint64, plan: Plan, base: int, shown: int, slots: Ints
-) -> tuple[np.uint64, int]:
-    """Draw what a randomised session shows into `slots`; return the stream and the code."""
-    if plan.design < 2:
-        return shuffle_slots(state, plan, base, slots), -1 - base
-    return _swap_slots(state, plan, base, shown, slots)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _walk_rearranged(
-    state: np.uint64, plan: Plan, base: int, slots: Ints, room: Room, clicks: Ints, used: int
-) -> int:
-    """Do as `_walk` on the base ranking's slots in the order `slots`."""
-    start = plan.offsets[base]
-    shown = min(plan.offsets[base + 1] - start, plan.cutoff)
-    total = 0.0
-    for i in range(shown):
-        room.relevance[i] = plan.relevance[start + slots[i]]
-        total += plan.events.hazard[room.relevance[i], i]
-        room.hazard[i] = total
-    return _walk(
-        state, room.hazard, room.relevance, int(np.int64(0)), shown, plan.events, clicks, used
-    )
+        upper = pair if plan.design == 2 else 0
+        slots[upper], slots[pair + 1] = slots[pair + 1], slots[upper]
+    return state, base, 1 + 2 * pair + int(swap)
 
 
 @njit(cache=True, nogil=True)
-def draw_kernel(
-    first: int, last: int, plan: Plan, codes: Ints, counts: Ints, clicks: Ints
-) -> tuple[int, int]:
-    """Draw sessions as long as `clicks` has room; return the next session and end of `clicks`."""
-    offsets, hazard, cutoff = plan.offsets, plan.hazard, plan.cutoff
-    key, share, bases = plan.key, plan.share, len(plan.offsets) - 1
-    longest = longest_list(0, bases, offsets)
-    slots = np.empty(longest, np.int32)
-    room = Room(np.empty(longest), np.empty(longest, np.uint8))
-    # a session may click all that it shows: stop while one still fits
-    full = len(clicks) - min(longest, cutoff)
-    # a plain 0 is a type of its own to numba, for which all that takes it is compiled once more
-    used = int(np.int64(0))
+def draw_kernel(first: int, last: int, plan: Plan, codes: Ints, counts: Ints, clicks: Ints) -> int:
+    """Draw the sessions first to last - 1; return the number of their clicks.
+
+    Writes base * variants + variant of each session (-1: shuffled) to `codes`, its number of
+    clicks to `counts`, and the clicked slots, session after session, to `clicks`.
+    """
+    slots = np.empty(longest_list(0, len(plan.offsets) - 1, plan.offsets), np.int32)
+    rearranged = np.empty(len(slots), np.uint8)
+    used = 0
     for session in range(first, last):
-        if used > full:
-            return session, used
+        state, base, variant = show(plan, session, slots)
+        start = plan.offsets[base]
+        shown = min(plan.offsets[base + 1] - start, plan.cutoff)
+        relevance = plan.relevance[start : start + shown]
+        if variant != 0:
+            for i in range(shown):
+                rearranged[i] = relevance[slots[i]]
+            relevance = rearranged
         before = used
-        state, base, randomised = begin_session(key, bases, share, session)
-        start = offsets[base]
-        stop = min(offsets[base + 1], start + cutoff)
-        code = base
-        if randomised:
-            state, code = _randomise(state, plan, base, stop - start, slots)
-        # the tables of base rankings are made once; only a rearranged one needs its own
-        if code != base:
-            used = _walk_rearranged(state, plan, base, slots, room, clicks, used)
-        else:
-            used = _walk(state, hazard, plan.relevance, start, stop, plan.events, clicks, used)
-        codes[session - first] = code
+        state = next_state(state)
+        wait = exponential(state)
+        for i in range(shown):
+            r = relevance[i]
+            wait -= plan.hazard[r, i]
+            if wait >= 0:
+                continue
+            # an event that is no click ends the session; only some models have such
+            if plan.click_share[r, i] < 1:
+                state = next_state(state)
+                if uniform(state) >= plan.click_share[r, i]:
+                    break
+            clicks[used] = i
+            used += 1
+            if plan.stop[r, i] > 0:
+                state = next_state(state)
+                if uniform(state) < plan.stop[r, i]:
+                    break
+            # the hazard has no memory, so the wait for the next event begins anew
+            state = next_state(state)
+            wait = exponential(state)
+        codes[session - first] = -1 if variant < 0 else base * plan.variants + variant
         counts[session - first] = used - before
-    return last, used
+    return used
 
 
 def draw_sessions(plan: Plan, first: int, last: int) -> tuple[Ints, Ints, Ints]:
-    """Draw the sessions first to last - 1.
-
-    Returns:
-        A code of the ranking that each session shows (below), each session's number of
-        clicks, and the clicked slots, session after session.
-
-        The code is the base ranking's number, if it was shown as it is; -1 - that number for
-        a shuffled session; and for a swap, with B base rankings and P pairs,
-        B + (base * P + pair) * 2 + (1 if the docs changed places else 0).
-    """
+    """Return what `draw_kernel` writes of the sessions first to last - 1."""
     codes, counts = np.empty(last - first, np.int32), np.empty(last - first, np.int32)
-    # a guess at two clicks a session; the kernel comes back when it is full
-    buffer = np.empty(2 * (last - first) + plan.cutoff, np.int32)
-    simple = plan.events.only_clicks and plan.share == 0
-    kernel = draw_independent_kernel if simple else draw_kernel
-    clicks = []
-    session = first
-    while session < last:
-        done = session - first
-        session, used = kernel(session, last, plan, codes[done:], counts[done:], buffer)
-        clicks.append(buffer[:used].copy())
-    return codes, counts, np.concatenate(clicks)
+    # room for a click on all that is shown: memory that is never written is never used
+    clicks = np.empty((last - first) * plan.cutoff, np.int32)
+    used = draw_kernel(first, last, plan, codes, counts, clicks)
+    return codes, counts, clicks[:used].copy()
+
+
+def shown_rankings(
+    plan: Plan, codes: Ints, *, queries: int, threads: int | None = None
+) -> ShownRankings:
+    """Number the rankings that sessions show by first appearance; write them out.
+
+    Args:
+        plan: what the sessions were drawn from.
+        codes: the codes of `draw_sessions`, session by session; replaced by the numbers.
+        queries: number of queries.
+        threads: default: all cores.
+    """
+    same = _same_base(plan.offsets, plan.docs, queries, plan.cutoff)
+    table = np.full(len(same) * plan.variants, -1, np.int32)
+    # shuffled rankings are hardly ever drawn twice: each is a new one
+    firsts = np.empty(int((codes < 0).sum()) + min(len(table), len(codes)), np.int64)
+    firsts = firsts[: _number_kernel(codes, same, plan.variants, table, firsts)]
+    base, design = np.empty(len(firsts), np.int32), np.empty(len(firsts), np.int32)
+    shown = np.empty(len(firsts), np.int64)
+    _measure_kernel(firsts, plan, base, design, shown)
+    offsets = offsets_of(shown)
+    docs, positions = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], np.int32)
+    for_each_piece(
+        lambda start, stop: _write_kernel(start, stop, firsts, plan, offsets, docs, positions),
+        offsets,
+        threads=threads,
+    )
+    return ShownRankings(base, design, offsets, docs, positions)
+
+
+@njit(cache=True, nogil=True)
+def _same_base(offsets: Longs, docs: Ints, queries: int, cutoff: int) -> Ints:
+    """Return for each base ranking the first one that shows the same docs in the same order."""
+    bases = len(offsets) - 1
+    same = np.arange(bases).astype(np.int32)
+    # rankers that agree on a query show one ranking, not two
+    for base in range(queries, bases):
+        start = offsets[base]
+        shown = min(offsets[base + 1] - start, cutoff)
+        for other in range(base % queries, base, queries):
+            equal = True
+            for i in range(shown):
+                if docs[start + i] != docs[offsets[other] + i]:
+                    equal = False
+                    break
+            if equal:
+                same[base] = other
+                break
+    return same
+
+
+@njit(cache=True, nogil=True)
+def _number_kernel(codes: Ints, same: Ints, variants: int, table: Ints, firsts: Longs) -> int:
+    """Replace codes by numbers of rankings; write the first session of each, return how many."""
+    count = 0
+    for session in range(len(codes)):
+        code, number = codes[session], -1
+        if code >= 0:
+            code = same[code // variants] * variants + code % variants
+            number = table[code]
+        if number < 0:
+            number = count
+            firsts[count] = session
+            count += 1
+            if code >= 0:
+                table[code] = number
+        codes[session] = number
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _measure_kernel(firsts: Longs, plan: Plan, base: Ints, design: Ints, shown: Longs) -> None:
+    slots = np.empty(longest_list(0, len(plan.offsets) - 1, plan.offsets), np.int32)
+    for ranking in range(len(firsts)):
+        _, at, variant = show(plan, firsts[ranking], slots)
+        base[ranking] = at
+        design[ranking] = 1 if variant < 0 else (variant + 1) // 2
+        shown[ranking] = min(plan.offsets[at + 1] - plan.offsets[at], plan.cutoff)
+
+
+@njit(cache=True, nogil=True)
+def _write_kernel(
+    first: int, last: int, firsts: Longs, plan: Plan, offsets: Longs, docs: Ints, positions: Ints
+) -> None:
+    slots = np.empty(longest_list(0, len(plan.offsets) - 1, plan.offsets), np.int32)
+    for ranking in range(first, last):
+        # what a session shows is drawn again, which is cheaper than to keep it
+        _, base, _ = show(plan, firsts[ranking], slots)
+        start = offsets[ranking]
+        for i in range(offsets[ranking + 1] - start):
+            docs[start + i] = plan.docs[plan.offsets[base] + slots[i]]
+            positions[start + i] = i + 1

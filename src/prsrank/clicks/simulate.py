@@ -6,17 +6,10 @@ from contextlib import closing
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.clicks.plan import (
-    Plan,
-    cumulative_hazard,
-    event_jumps,
-    walk_events,
-)
-from prsrank.clicks.production_order import ranked_docs
+from prsrank.clicks.production import ranked_docs
 from prsrank.clicks.randomise import Design
-from prsrank.clicks.sessions import draw_sessions
-from prsrank.clicks.shown_rankings import shown_rankings
-from prsrank.clicks.stream import stream_key
+from prsrank.clicks.sessions import Plan, draw_sessions, shown_rankings
+from prsrank.clicks.stream import LONGEST_WAIT, stream_key
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
@@ -25,7 +18,8 @@ from prsrank.threads import map_in_order
 from prsrank.types import ClickModel, Floats, Ints, Longs
 
 _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 10, 1 << 16
-_LARGEST_START = 1 << 26
+# Slots that the sessions of a block show at most: room is made for a click on each.
+_MOST_SLOTS = 1 << 24
 _TRIAL_SESSIONS, _LEAST_RATE = 1 << 20, 1e-5
 
 
@@ -77,7 +71,7 @@ def simulate_clicks(
     >>> log.ranking_docs.tolist(), log.session_clicks.tolist(), log.clicks.tolist()
     ([2, 1, 0], [1, 1], [0, 0])
     """
-    wanted = _wanted(clicks, sessions)
+    _check_wanted(clicks, sessions)
     plan_design = Design(design, share=randomised, k=design_k)
     shown = np.flatnonzero(dataset.list_lengths)
     if not len(shown):
@@ -89,10 +83,8 @@ def simulate_clicks(
     )
     if clicks is not None:
         _check_possible(plan)
-    codes, counts, clicked = _draw(plan, clicks, sessions, wanted, threads)
-    rankings = shown_rankings(
-        plan, codes, queries=len(shown), swaps=plan_design.swaps, threads=threads
-    )
+    codes, counts, clicked = _draw(plan, clicks, sessions, threads)
+    rankings = shown_rankings(plan, codes, queries=len(shown), threads=threads)
     return ClickLog(
         query_ids=dataset.query_ids[shown],
         doc_offsets=doc_offsets,
@@ -109,13 +101,12 @@ def simulate_clicks(
     )
 
 
-def _wanted(clicks: int | None, sessions: int | None) -> int:
+def _check_wanted(clicks: int | None, sessions: int | None) -> None:
     if (clicks is None) == (sessions is None):
         raise InputError("give either clicks or sessions")
     wanted = clicks if clicks is not None else sessions
     if wanted is None or wanted < 1:
         raise InputError(f"at least 1 click or session must be asked for, not {wanted}")
-    return int(wanted)
 
 
 def _score_rows(scores: npt.ArrayLike | Sequence[npt.ArrayLike], docs: int) -> Floats:
@@ -145,63 +136,71 @@ def _plan(
     cutoff = longest if model.cutoff is None else min(model.cutoff, longest)
     base_offsets = offsets_of(np.tile(lengths, len(scores)))
     # the codes of rankings are int32
-    if (len(base_offsets) - 1) * (1 + 2 * design.swaps) >= 1 << 31:
+    if (len(base_offsets) - 1) * design.variants >= 1 << 31:
         raise InputError("too many lists, rankers and swaps for one log")
     docs = np.concatenate([ranked_docs(row, offsets, seed=seed, threads=threads) for row in scores])
-    relevance = dataset.relevance[docs]
-    events = walk_events(model.tables(cutoff))
-    hazard = cumulative_hazard(base_offsets, relevance, events.hazard, cutoff)
+    tables = model.tables(cutoff)
+    # an event is whatever changes the walk: a click, or a stop without one
+    event = tables.click + (1 - tables.click) * tables.stop_after_skip
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # a certain event has an infinite hazard, and no wait outlasts this one
+        hazard = np.minimum(-np.log1p(-event), LONGEST_WAIT)
+        click_share = np.where(event > 0, tables.click / event, 1.0)
     return Plan(
         key=stream_key(seed),
         offsets=base_offsets,
         docs=docs,
-        relevance=relevance,
+        relevance=dataset.relevance[docs],
         hazard=hazard,
+        click_share=click_share,
+        stop=np.ascontiguousarray(tables.stop_after_click),
         cutoff=cutoff,
         share=float(design.share),
         design=design.number,
         reach=design.reach,
-        events=events,
-        jumps=event_jumps(base_offsets, hazard, cutoff),
+        variants=design.variants,
     )
 
 
 def _check_possible(plan: Plan) -> None:
     present = np.unique(plan.relevance)
-    if not np.any(plan.events.hazard[present] * plan.events.click_share[present] > 0):
+    if not np.any(plan.hazard[present] * plan.click_share[present] > 0):
         raise InputError("no click can happen: every click probability is 0 on this data set")
 
 
-def _blocks(sessions: int | None) -> Iterator[tuple[int, int]]:
-    """Cut the sessions into blocks, small ones first, the same for any number of threads."""
-    first, size = 0, _FIRST_BLOCK
+def _blocks(sessions: int | None, largest: int) -> Iterator[tuple[int, int]]:
+    """Cut the sessions into blocks, small ones first."""
+    first, size = 0, min(_FIRST_BLOCK, largest)
     while sessions is None or first < sessions:
         last = first + size if sessions is None else min(first + size, sessions)
         yield first, last
-        first, size = last, min(2 * size, _LARGEST_BLOCK)
+        first, size = last, min(2 * size, largest)
 
 
 def _draw(
-    plan: Plan, clicks: int | None, sessions: int | None, wanted: int, threads: int | None
+    plan: Plan, clicks: int | None, sessions: int | None, threads: int | None
 ) -> tuple[Ints, Ints, Ints]:
-    codes, counts, clicked = _Growing(wanted), _Growing(wanted), _Growing(wanted)
+    codes, counts, clicked = list[Ints](), list[Ints](), list[Ints]()
+    total = drawn = 0
+    largest = min(max(_MOST_SLOTS // plan.cutoff, 1), _LARGEST_BLOCK)
     blocks = map_in_order(
-        lambda block: draw_sessions(plan, *block), _blocks(sessions), threads=threads
+        lambda block: draw_sessions(plan, *block), _blocks(sessions, largest), threads=threads
     )
     with closing(blocks):  # type: ignore[type-var]
         for block_codes, block_counts, block_clicks in blocks:
             stop, end = len(block_codes), len(block_clicks)
             # the last session stays whole: cut behind the one that reaches the number
-            if clicks is not None and clicked.size + end >= clicks:
+            if clicks is not None and total + end >= clicks:
                 totals = np.cumsum(block_counts, dtype=np.int64)
-                stop = int(np.searchsorted(totals, clicks - clicked.size)) + 1
+                stop = int(np.searchsorted(totals, clicks - total)) + 1
                 end = int(totals[stop - 1])
             codes.append(block_codes[:stop])
             counts.append(block_counts[:stop])
             clicked.append(block_clicks[:end])
-            if clicks is not None and _enough(codes.size, clicked.size, clicks):
+            drawn, total = drawn + stop, total + end
+            if clicks is not None and _enough(drawn, total, clicks):
                 break
-    return codes.whole(), counts.whole(), clicked.whole()
+    return np.concatenate(codes), np.concatenate(counts), np.concatenate(clicked)
 
 
 def _enough(sessions: int, clicks: int, wanted: int) -> bool:
@@ -211,22 +210,3 @@ def _enough(sessions: int, clicks: int, wanted: int) -> bool:
             "ask for a number of sessions instead"
         )
     return clicks >= wanted
-
-
-class _Growing:
-    """An int32 array that grows in place, so that it is never held twice."""
-
-    def __init__(self, expected: int) -> None:
-        self._array = np.empty(min(max(expected, 1), _LARGEST_START), np.int32)
-        self.size = 0
-
-    def append(self, values: Ints) -> None:
-        end = self.size + len(values)
-        if end > len(self._array):
-            self._array.resize(max(end, len(self._array) * 5 // 4), refcheck=False)
-        self._array[self.size : end] = values
-        self.size = end
-
-    def whole(self) -> Ints:
-        self._array.resize(self.size, refcheck=False)
-        return self._array
