@@ -4,6 +4,7 @@ The faults stand in the TOML files of this folder. Each is planted in a copy of 
 tree itself is never touched, and only its own tests are run there.
 """
 
+import ast
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -26,26 +28,75 @@ class Fault:
 
     Attributes:
         what: goes wrong, in a few words.
-        file: to change, below `src/prsrank`.
-        text: what stands there, exactly once.
+        function: that changes, or the class or constant, by its name in the whole package, such as
+            "PairSet.merged"; where several have it, with that of its module: "curve:load".
+        text: what stands in it, exactly once, however it is broken into lines.
         fault: what is put in its place.
         tests: that must fail then.
     """
 
     what: str
-    file: str
+    function: str
     text: str
     fault: str
     tests: Sequence[str]
 
+    @property
+    def file(self) -> str:
+        """The file that holds the function, below `src/prsrank`."""
+        return str(self._place()[0].relative_to(SOURCE))
+
     def planted(self) -> str:
         """Return the file with the fault in it."""
-        content = (SOURCE / self.file).read_text()
-        if content.count(self.text) != 1:
-            raise ValueError(
-                f"{self.what}: {self.file} has {content.count(self.text)} times: {self.text}"
-            )
-        return content.replace(self.text, self.fault)
+        path, first, last = self._place()
+        lines = path.read_text().splitlines(keepends=True)
+        body = "".join(lines[first - 1 : last])
+        places = list(_anywhere(self.text).finditer(body))
+        if len(places) != 1:
+            raise ValueError(f"{self.what}: {self.function} has {len(places)} times: {self.text}")
+        (place,) = places
+        lines[first - 1 : last] = body[: place.start()] + self.fault + body[place.end() :]
+        return "".join(lines)
+
+    def _place(self) -> tuple[Path, int, int]:
+        module, colon, name = self.function.rpartition(":")
+        places = [p for p in _definitions().get(name, []) if not colon or _is_of(p[0], module)]
+        if len(places) != 1:
+            raise ValueError(f"{self.what}: {len(places)} functions have the name {self.function}")
+        return places[0]
+
+
+def _is_of(path: Path, module: str) -> bool:
+    return str(path.with_suffix("")).endswith(f"/{module}")
+
+
+def _anywhere(text: str) -> re.Pattern[str]:
+    """Return a pattern that finds a text whatever blanks and line ends stand in it."""
+    return re.compile(r"\s*".join(re.escape(letter) for letter in text if not letter.isspace()))
+
+
+@cache
+def _definitions() -> dict[str, list[tuple[Path, int, int]]]:
+    """Return where each function, class and constant stands: file, first line, last line."""
+    places: dict[str, list[tuple[Path, int, int]]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for name, first, last in _named(ast.parse(path.read_text()), ""):
+            places.setdefault(name, []).append((path, first, last))
+    return places
+
+
+def _named(tree: ast.AST, within: str) -> Iterator[tuple[str, int, int]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            first = min(part.lineno for part in (node, *node.decorator_list))
+            yield within + node.name, first, node.end_lineno or first
+            yield from _named(node, f"{within}{node.name}.")
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and not within:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name):
+                yield target.id, node.lineno, node.end_lineno or node.lineno
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
+            yield from _named(node, within)
 
 
 def all_faults() -> list[Fault]:
@@ -55,9 +106,11 @@ def all_faults() -> list[Fault]:
 
 
 def main(chosen: Sequence[str]) -> int:
-    """Plant the faults whose text or file holds one of the words, or all; return an exit code."""
+    """Plant the faults whose words, function or file hold one of the words, or all; return an exit code."""
     faults = [
-        f for f in all_faults() if not chosen or any(w in f"{f.file} {f.what}" for w in chosen)
+        f
+        for f in all_faults()
+        if not chosen or any(w in f"{f.function} {f.file} {f.what}" for w in chosen)
     ]
     with tempfile.TemporaryDirectory(prefix="prsrank-mutants-") as folder:
         sound = Path(folder, "sound")
