@@ -13,8 +13,7 @@ import prsrank.audit
 from prsrank.audit.catalogue import KINDS, Kind, finds
 from prsrank.audit.findings import Finding
 from prsrank.cli import run
-from prsrank.clicks.models import CLICK_MODELS
-from prsrank.clicks.walk import WalkTables, marginal_clicks
+from prsrank.clicks.models import CLICK_MODELS, WalkTables, marginal_clicks
 from prsrank.data.collections import load_dataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.export.formats import FORMATS

@@ -17,7 +17,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from prsrank.audit.event_tables import EventTables
     from prsrank.audit.findings import Finding
-    from prsrank.clicks.walk import WalkTables
+    from prsrank.clicks.models import AffineClicks, WalkTables
     from prsrank.data.dataset import RankingDataset
     from prsrank.export.exportable import Exportable
     from prsrank.logs.click_log import ClickLog
@@ -91,6 +91,18 @@ class ClickModel(Protocol):
         Args:
             relevance: 0 or 1 for each slot, in the order shown.
             positions: 1-based position of each slot, rising.
+        """
+        ...
+
+    def affine(self, positions: Longs, propensity: Floats) -> "AffineClicks":
+        """Return P(click) as floor + gain theta, for a likelihood by counts of clicks.
+
+        Args:
+            positions: 1-based position of each count.
+            propensity: p there, from whatever curve is believed.
+
+        Raises:
+            InputError: if clicks of a session depend on one another.
         """
         ...
 

@@ -79,6 +79,8 @@ def test_trust_formula_and_its_limit():
         ("cascade", {"eta": 1}),
         ("cascade", {"satisfaction": (0.1,)}),
         ("trust", {"trust": 2}),
+        ("trust", {"eps_relevant": [1.2]}),
+        ("trust", {"eps_irrelevant": []}),
         ("nobody", {}),
     ],
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prsrank.clicks.cascade import CascadeModel
+from prsrank.clicks.cascade import CascadeModel, fit_cascade
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
@@ -18,10 +18,9 @@ from prsrank.pairs.click_choice import (
 )
 from prsrank.pairs.posterior import DocClicks
 from prsrank.propensity.curve import PowerLaw
-from prsrank.relevance.cascade import fit_cascade
 from prsrank.relevance.dependence import dependence_of_clicks, dependence_statistic
 from prsrank.relevance.linear_prior import LinearPrior
-from prsrank.relevance.prior import cross_fitted_prior
+from prsrank.relevance.prior import cross_fitted_prior, cross_fitting
 
 PRIOR = LinearPrior(l2=(10.0,))
 
@@ -52,7 +51,8 @@ def test_only_clicks_that_depend_on_one_another_may_be_a_cascade_s(lists, model,
 def test_a_cascade_that_is_much_the_worse_at_the_clicks_is_not_chosen(lists):
     clicks, by_list = clicks_of(lists, CascadeModel(mu=0.1))
     choice, reading = clicks_may_be_a_cascade(by_list, 4000, clicks.with_click), clicks.reading()
-    cascade = fit_cascade(reading, lists, PRIOR)
+    fit = cross_fitting(lists, float(reading.with_clicks.sum()), PRIOR)
+    cascade = fit_cascade(reading, lists.docs, fit)
     prior = cross_fitted_prior(lists, clicks.counted.evidence(), PRIOR)
     other = prior, slot_propensities(reading, clicks.counted)
     found = compared(choice, cascade, reading, lists, other)

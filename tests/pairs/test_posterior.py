@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from prsrank.clicks.cascade import CascadeModel
-from prsrank.clicks.likelihood import ClickEvidence, PositionClicks, TrustClicks
+from prsrank.clicks.cascade import CascadeCounts, CascadeModel
+from prsrank.clicks.evidence import ClickEvidence
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.clicks.trust import TrustBiasModel
@@ -31,7 +31,6 @@ from prsrank.pairs.posterior import (
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw
 from prsrank.relevance import beta_posterior
-from prsrank.relevance.cascade import CascadeCounts
 from prsrank.relevance.linear_prior import LinearPrior
 from prsrank.relevance.tree_prior import TreePrior
 from prsrank.relevance.workers import Workers
@@ -100,9 +99,8 @@ def test_intervals_cover(lists: RankingDataset, clicks: int) -> None:
 
 
 def test_trust_bias_has_the_same_steps(lists: RankingDataset) -> None:
-    t = 0.5 / np.arange(1, 11)
     log = log_of(lists, 100_000, TrustBiasModel(eta=1, mu=0.1, trust=0.5))
-    trust = TrustClicks(0.9 + t * 0.1, 0.1 + t * 0.9)
+    trust = TrustBiasModel(mu=0.1, trust=0.5)
     right = posterior(log, lists, CURVE, model=trust, prior=PRIOR)
     wrong = posterior(log, lists, CURVE, prior=PRIOR)
     truth = lists.relevance
@@ -123,7 +121,7 @@ def test_a_cascade_is_recognised_and_its_theta_found(lists: RankingDataset) -> N
     truth = true_theta(lists)
     given = posterior(log, lists, CURVE, model="cascade", prior=PRIOR)
     np.testing.assert_array_equal(given.theta, found.theta)
-    wrong = posterior(log, lists, CURVE, model=PositionClicks(), prior=PRIOR)
+    wrong = posterior(log, lists, CURVE, model=PositionBasedModel(), prior=PRIOR)
     assert np.abs(found.theta - truth).mean() < 0.8 * np.abs(wrong.theta - truth).mean()
     with pytest.warns(DataWarning, match="read from the top"):
         posterior_pairs(log, lists, CURVE, prior=PRIOR)
@@ -135,7 +133,7 @@ def test_independent_clicks_stay_position_based_with_any_curve(
 ) -> None:
     log = log_of(lists, 3000)
     found = posterior(log, lists, PowerLaw(eta), prior=PRIOR)
-    given = posterior(log, lists, PowerLaw(eta), model=PositionClicks(), prior=PRIOR)
+    given = posterior(log, lists, PowerLaw(eta), model=PositionBasedModel(), prior=PRIOR)
     assert found.choice is not None
     assert not found.choice.cascade
     assert "independent" in found.choice.sentence

@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.special import betaln
 from scipy.stats import beta as beta_distribution
 
-from prsrank.clicks.likelihood import ClickEvidence
+from prsrank.clicks.evidence import ClickEvidence
 from prsrank.errors import InputError
 from prsrank.relevance.beta_posterior import beta_posterior, log_marginal, most_likely_strength
 

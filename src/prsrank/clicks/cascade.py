@@ -1,11 +1,43 @@
-"""The cascade click model: users read from the top and may stop."""
+r"""The cascade click model: users read from the top and may stop. How they click, and a likelihood.
 
-from dataclasses import dataclass
+In a cascade (a dynamic Bayesian network) a user sees doc after doc, clicks one that is seen with
+probability $\theta_d$, may be satisfied by it, and else reads on. How many docs below the last
+click were seen depends on all of that, and an error in it grows with every position. What stands
+at or above the last click was seen for certain. Counting impressions only there chooses them
+by clicks, so they are judged given that choice:
+
+$$P(\text{click at } k \mid \text{a click at } k \text{ or below})
+= \frac{\theta_k}{\theta_k + (1 - \theta_k) B_k}, \quad
+B_k = g\,(\theta_{k+1} + (1 - \theta_{k+1}) B_{k+1})$$
+
+B_k is the probability of a click below k for a user who skipped k: one who skips reads on with
+probability g, and below the last doc there is nothing. An error in a theta fades with every
+step of B. g is the one at which as many sessions have a click as in the log, so satisfaction is
+never estimated. The counts are sums over sessions, one number per slot more than clicks.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numba import njit
 
-from prsrank.clicks.walk import Users, WalkTables, check_share
+from prsrank.clicks.evidence import ClickEvidence
+from prsrank.clicks.models import Users, WalkTables, check_share
+from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.logs.click_log import ClickLog
+from prsrank.ragged import offsets_of
+from prsrank.types import Floats, Longs, SumOver
+
+if TYPE_CHECKING:
+    from prsrank.relevance.prior import Prior
+
+_FIRST_THETA = 0.2
+# g moves by less than .02 in the last of them
+_ROUNDS = 3
+_BISECTIONS = 30
 
 
 @dataclass(frozen=True)
@@ -56,3 +88,178 @@ class CascadeModel(Users):
             stop_after_click=every * (1 - unsatisfied * self.gamma),
             stop_after_skip=every * (1 - self.gamma),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class CascadeCounts:
+    """What a cascade needs of a log: sums over the sessions of each ranking.
+
+    Attributes:
+        lengths: number of slots of each ranking (rankings).
+        sessions: number of sessions of each ranking (rankings).
+        docs: row in the data set of each slot (slots).
+        positions: position of each slot (slots).
+        certain: sessions with a click at the slot or below it (slots).
+        clicked: sessions with a click on it (slots).
+    """
+
+    lengths: Longs
+    sessions: Floats
+    docs: Longs
+    positions: Longs
+    certain: Floats
+    clicked: Floats
+
+    @classmethod
+    def of_log(cls, log: ClickLog, lists: RankingDataset) -> "CascadeCounts":
+        """Count a log, or a piece of it; its queries and docs must be among the lists.
+
+        >>> log = ClickLog.from_frame({
+        ...     "query_id": np.array([7] * 6), "session_id": np.array([1, 1, 1, 2, 2, 2]),
+        ...     "doc_id": np.array([0, 1, 2] * 2), "position": np.array([1, 2, 3] * 2),
+        ...     "click": np.array([False, True, False, False, False, False])})
+        >>> lists = RankingDataset(np.eye(3), np.array([0, 3]), query_ids=np.array([7]))
+        >>> counts = CascadeCounts.of_log(log, lists)
+        >>> counts.certain.tolist(), counts.clicked.tolist()
+        ([1.0, 1.0, 0.0], [0.0, 1.0, 0.0])
+        """
+        _, clicked = log.slot_statistics()
+        starts, slots = log.ranking_offsets, len(log.ranking_docs)
+        some = log.session_clicks > 0
+        last = log.clicks[log.click_offsets[1:][some] - 1]
+        ends = np.bincount(starts[log.session_ranking[some]] + last, minlength=slots)
+        # sessions that end at a slot or below it: all from here on, less those of later rankings
+        onward = np.append(np.cumsum(ends[::-1])[::-1], 0)
+        lengths = np.diff(starts)
+        certain = onward[:-1] - np.repeat(onward[starts[1:]], lengths)
+        sessions = np.bincount(log.session_ranking, minlength=log.rankings)
+        return cls(
+            lengths,
+            sessions.astype(np.float64),
+            log.doc_rows(lists)[log.ranking_docs],
+            log.ranking_positions.astype(np.int64),
+            certain.astype(np.float64),
+            clicked.astype(np.float64),
+        )
+
+    @classmethod
+    def joined(cls, parts: Iterable["CascadeCounts"]) -> "CascadeCounts":
+        """Put counts of pieces of a log without a common query behind one another."""
+        every = list(parts)
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in every]) for name in names))
+
+    @property
+    def with_clicks(self) -> Floats:
+        """Sessions of each ranking that have a click."""
+        starts = offsets_of(self.lengths)[:-1]
+        sessions = np.zeros(len(starts))
+        sessions[self.lengths > 0] = self.certain[starts[self.lengths > 0]]
+        return sessions
+
+    def evidence(self, docs: int, chance: Floats, below: Floats) -> ClickEvidence:
+        """Return the certain impressions as evidence about each doc.
+
+        Args:
+            docs: number of docs of the data set.
+            chance: P(click) of each slot once theta is 1.
+            below: B of each slot.
+        """
+        used = np.flatnonzero(self.certain > 0)
+        used = used[np.argsort(self.docs[used], kind="stable")]
+        return ClickEvidence.of(
+            offsets_of(np.bincount(self.docs[used], minlength=docs)),
+            shown=self.certain[used],
+            clicked=self.clicked[used],
+            gain=chance[used],
+            floor=np.zeros(len(used)),
+            below=below[used],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Cascade:
+    """A fitted cascade.
+
+    Attributes:
+        go_on: g, the probability of reading on after a skip.
+        evidence: the certain impressions, each with its B.
+        prior: what the features say of each doc, cross-fitted to them.
+    """
+
+    go_on: float
+    evidence: ClickEvidence
+    prior: "Prior"
+
+
+def fit_cascade(
+    counts: CascadeCounts,
+    docs: int,
+    fit: "Callable[[ClickEvidence], Prior]",
+    *,
+    sums: SumOver = np.asarray,
+) -> Cascade:
+    """Fit g, B and the prior by turns.
+
+    Args:
+        counts: the log.
+        docs: number of docs of the data set.
+        fit: fits the prior to clicks; see `prsrank.relevance.prior.cross_fitting`.
+        sums: adds up over the workers, where this one has some of the lists only.
+    """
+    q, go_on = np.full(docs, _FIRST_THETA), 1.0
+    for _ in range(_ROUNDS):
+        chance = q[counts.docs]
+        go_on = reading_on(counts, chance, sums=sums)
+        below = clicks_below(counts.lengths, chance, go_on)
+        evidence = counts.evidence(docs, np.ones(len(below)), below)
+        prior = fit(evidence)
+        q = prior.q
+    return Cascade(go_on, evidence, prior)
+
+
+def reading_on(counts: CascadeCounts, chance: Floats, *, sums: SumOver = np.asarray) -> float:
+    """Return the g at which as many sessions have a click as in the log; 1 if no g has as many.
+
+    Args:
+        counts: the log.
+        chance: P(click) of each slot once it is seen.
+        sums: adds up over the workers, where this one has some of the lists only.
+    """
+    filled = counts.lengths > 0
+    first, sessions = offsets_of(counts.lengths)[:-1][filled], counts.sessions[filled]
+    clicked = float(sums(counts.with_clicks.sum()))
+
+    def expected(go_on: float) -> float:
+        below = clicks_below(counts.lengths, chance, go_on)[first]
+        return float(sums((sessions * (chance[first] + (1 - chance[first]) * below)).sum()))
+
+    low, high = 0.0, 1.0
+    if expected(high) <= clicked:
+        return high
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expected(middle) < clicked else (low, middle)
+    return (low + high) / 2
+
+
+def clicks_below(lengths: Longs, chance: Floats, go_on: float) -> Floats:
+    """Return B of each slot: P(a click below it) for a user who skipped it.
+
+    With `go_on` 1 and P(click) as the chance of each slot it is that of independent clicks.
+
+    >>> clicks_below(np.array([3]), np.array([0.5, 0.5, 0.2]), 0.9).round(3).tolist()
+    [0.531, 0.18, 0.0]
+    """
+    below = np.empty(len(chance))
+    _below_kernel(offsets_of(lengths), np.ascontiguousarray(chance, np.float64), go_on, below)
+    return below
+
+
+@njit(cache=True, nogil=True)
+def _below_kernel(offsets, chance, go_on, below):  # type: ignore[no-untyped-def]
+    for ranking in range(len(offsets) - 1):
+        later = 0.0
+        for slot in range(offsets[ranking + 1] - 1, offsets[ranking] - 1, -1):
+            below[slot] = later
+            later = go_on * (chance[slot] + (1 - chance[slot]) * later)

@@ -1,11 +1,20 @@
-"""The click models by name."""
+"""Click models: a user walks down the slots of a ranking. The one form of all, and their table.
+
+A model is one file and one line in the table. Its class holds how users click, from which sessions
+are simulated, and what clicks say of a doc, which is its likelihood.
+"""
 
 import dataclasses
-from typing import Any
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from prsrank.errors import InputError
 from prsrank.families import Family
-from prsrank.types import ClickModel
+from prsrank.types import ClickModel, Floats, Longs
 
 CLICK_MODELS: Family[type[ClickModel]] = Family(
     "click model",
@@ -17,6 +26,107 @@ CLICK_MODELS: Family[type[ClickModel]] = Family(
 )
 
 
+@dataclass(frozen=True, eq=False)
+class WalkTables:
+    """What a user does at each position, by relevance (row 0: irrelevant, row 1: relevant).
+
+    A user who reaches position k clicks there with probability click[r, k - 1]. The walk then
+    ends with probability stop_after_click[r, k - 1] or stop_after_skip[r, k - 1], and else
+    goes on to position k + 1. A walk that never ends makes the clicks independent.
+
+    Attributes:
+        click: P(click | position reached) (2 x positions).
+        stop_after_click: P(walk ends | clicked) (2 x positions).
+        stop_after_skip: P(walk ends | reached, not clicked) (2 x positions).
+    """
+
+    click: Floats
+    stop_after_click: Floats
+    stop_after_skip: Floats
+
+    @classmethod
+    def independent(cls, click: Floats) -> "WalkTables":
+        """Return the tables of a user who looks at each slot for itself."""
+        return cls(click, np.zeros_like(click), np.zeros_like(click))
+
+
+def marginal_clicks(
+    tables: WalkTables, relevance: npt.ArrayLike, positions: npt.ArrayLike
+) -> Floats:
+    r"""Return the probability of a click at each slot of a ranking.
+
+    With reach_1 = 1 and reach_{s+1} = reach_s (c_s (1 - a_s) + (1 - c_s)(1 - b_s)), where c is
+    `click`, a `stop_after_click` and b `stop_after_skip` at slot s: P(click at s) = reach_s c_s.
+
+    Args:
+        tables: the model's tables, at least as many positions as the last of `positions`.
+        relevance: 0 or 1 for each slot, in the order shown.
+        positions: 1-based position of each slot, rising.
+    """
+    row = _checked_relevance(relevance)
+    column = np.asarray(positions, dtype=np.int64) - 1
+    if column.shape != row.shape:
+        raise InputError(f"{row.size} relevances for {column.size} positions")
+    if column.size and (column[0] < 0 or np.any(np.diff(column) <= 0)):
+        raise InputError("positions must start at 1 or later and rise")
+    click = tables.click[row, column]
+    stay = click * (1 - tables.stop_after_click[row, column])
+    stay += (1 - click) * (1 - tables.stop_after_skip[row, column])
+    # slots between the positions given do not count: nothing was shown there
+    reach = np.concatenate([[1.0], np.cumprod(stay[:-1])])[: len(click)]
+    return np.asarray(reach * click)
+
+
+def _checked_relevance(relevance: npt.ArrayLike) -> Longs:
+    values = np.asarray(relevance)
+    if values.ndim != 1 or not np.isin(values, (0, 1)).all():
+        raise InputError("relevance must be a flat array of 0 and 1")
+    return values.astype(np.int64)
+
+
+def check_share(name: str, value: float, *, below: float | None = None) -> None:
+    """Raise an InputError unless 0 <= value <= 1 (or value < `below`)."""
+    if not 0 <= value <= 1 or (below is not None and value >= below):
+        limits = "[0, 1]" if below is None else f"[0, {below:g})"
+        raise InputError(f"{name} must be in {limits}, not {value}")
+
+
+class AffineClicks(NamedTuple):
+    """P(click) = floor + gain theta, one entry per position asked for."""
+
+    gain: Floats
+    floor: Floats
+
+
+class Users:
+    """What click models share: noise mu, a cutoff, and the clicks that follow from the tables."""
+
+    mu: float
+    cutoff: int | None
+
+    def __post_init__(self) -> None:
+        check_share("mu", self.mu, below=0.5)
+        if self.cutoff is not None and self.cutoff < 1:
+            raise InputError(f"cutoff must be at least 1, not {self.cutoff}")
+
+    @abstractmethod
+    def tables(self, depth: int) -> WalkTables:
+        """Return what a user does at positions 1 to `depth`."""
+
+    def examination(self, depth: int) -> Floats:
+        """Return P(examined) of positions 1 to `depth`, where it depends on the position alone."""
+        raise InputError(f"{type(self).__name__} has no examination of single positions")
+
+    def click_probabilities(self, relevance: npt.ArrayLike, positions: npt.ArrayLike) -> Floats:
+        """Return P(click) of each slot of a ranking; see `ClickModel`."""
+        depth = int(np.max(np.asarray(positions, dtype=np.int64), initial=0))
+        return marginal_clicks(self.tables(depth), relevance, positions)
+
+    def affine(self, positions: Longs, propensity: Floats) -> AffineClicks:
+        """Return gain and floor at positions whose propensities are given; see `ClickModel`."""
+        raise InputError(f"clicks of {type(self).__name__} depend on the clicks above them")
+
+
 def click_model(name: str, **parameters: Any) -> Any:
     """Make the named click model.
 
@@ -24,10 +134,10 @@ def click_model(name: str, **parameters: Any) -> Any:
     0.9
     """
     kind = CLICK_MODELS.find(name)
-    known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    parameter_names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for parameter in parameters:
-        if parameter not in known:
+        if parameter not in parameter_names:
             raise InputError(
-                f"click model {name} has no parameter {parameter} (it has: {', '.join(known)})"
+                f"click model {name} has no parameter {parameter} (it has: {', '.join(parameter_names)})"
             )
     return kind(**parameters)

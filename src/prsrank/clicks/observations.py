@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prsrank.clicks.walk import Users
+from prsrank.clicks.models import Users
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
 from prsrank.ragged import ragged_rows

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prsrank.clicks.walk import Users, WalkTables, check_share
+from prsrank.clicks.models import AffineClicks, Users, WalkTables, check_share
 from prsrank.errors import InputError
-from prsrank.types import Floats
+from prsrank.types import Floats, Longs
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,17 @@ class PositionBasedModel(Users):
         """Return what a user does at positions 1 to `depth`."""
         attraction = np.array([[self.mu], [1 - self.mu]])
         return WalkTables.independent(attraction * self.examination(depth))
+
+    def affine(self, positions: Longs, propensity: Floats) -> AffineClicks:
+        r"""Return $P(click) = p_k \theta$, theta being the probability of a click once examined.
+
+        A propensity above 1, which an estimate can be, counts as 1.
+
+        >>> PositionBasedModel().affine(np.array([1, 2]), np.array([1.0, 0.5])).gain.tolist()
+        [1.0, 0.5]
+        """
+        p = np.minimum(propensity, 1.0)
+        return AffineClicks(p, np.zeros(len(p)))
 
 
 def _checked_curve(eta: float, curve: Sequence[float] | None) -> tuple[float, ...] | None:

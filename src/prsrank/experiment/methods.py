@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from prsrank.clicks.likelihood import PositionClicks
+from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.experiment.jobs import Identity
 from prsrank.experiment.shared_inputs import Parts, SharedInputs, run_seed
@@ -158,7 +158,7 @@ def _relevance_pairs(
     curve, power = _believed_curve(inputs, parts, identity, parameters)
     ours = identity["weighting"] == "posterior"
     # doubly robust pairs correct clicks by the curve, so that their prior must be of that model too
-    model = None if ours else PositionClicks()
+    model = None if ours else PositionBasedModel()
     found = inputs.keep(
         "posterior",
         [known, power, ranker.prior, ours],

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prsrank.clicks.cascade import Cascade, CascadeCounts, clicks_below
 from prsrank.data.dataset import RankingDataset
 from prsrank.propensity.cells import ENOUGH_QUERIES
 from prsrank.propensity.counted_clicks import CountedClicks
-from prsrank.relevance.cascade import Cascade, CascadeCounts, clicks_below, sums_by_list
+from prsrank.ragged import list_of_row
 from prsrank.relevance.dependence import dependence_statistic
 from prsrank.relevance.prior import Prior
 from prsrank.types import Floats, SumOver
@@ -97,7 +98,9 @@ def compared(
     prior, p = position_based
     below = clicks_below(counts.lengths, p * prior.q[counts.docs], 1.0)
     other = counts.evidence(lists.docs, p, below).log_likelihood(prior.q)
-    gain = sums_by_list(lists, cascade.prior.log_likelihood - other)
+    gain = np.bincount(
+        list_of_row(lists.offsets), cascade.prior.log_likelihood - other, lists.lists
+    )
     number, total, squares = sums([len(gain), gain.sum(), (gain**2).sum()]).tolist()
     advantage = total / max(np.sqrt(max(squares - total**2 / number, 0.0)), 1e-12)
     return ClickChoice(bool(advantage > WORSE), choice.dependence, float(advantage), cascade.go_on)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.clicks.likelihood import ClickEvidence, ClickLikelihood
+from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
@@ -14,7 +14,7 @@ from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.relevance.prior import PriorModel, cross_fitted_prior
 from prsrank.relevance.priors import find_prior
-from prsrank.types import Floats
+from prsrank.types import ClickModel, Floats
 from prsrank.weighting import find_weighting
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def doubly_robust_pairs(
     propensities: "PropensitySource" = None,
     *,
     parameters: Mapping[str, float] | None = None,
-    model: ClickLikelihood | None = None,
+    model: ClickModel | None = None,
     prior: str | PriorModel = "trees",
     seed: int = 0,
     **options: Any,

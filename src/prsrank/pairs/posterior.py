@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.clicks.likelihood import ClickEvidence, ClickLikelihood
+from prsrank.clicks.cascade import CascadeCounts, fit_cascade
+from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning
 from prsrank.logs.click_log import ClickLog
@@ -27,18 +28,17 @@ from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
 from prsrank.propensity.tempering import temper_counts
 from prsrank.relevance.beta_posterior import beta_posterior
-from prsrank.relevance.cascade import CascadeCounts, fit_cascade
 from prsrank.relevance.dependence import dependence_of_clicks
-from prsrank.relevance.prior import Prior, PriorModel, cross_fitted_prior
+from prsrank.relevance.prior import Prior, PriorModel, cross_fitted_prior, cross_fitting
 from prsrank.relevance.priors import find_prior
 from prsrank.relevance.workers import ALONE, Workers
-from prsrank.types import Floats, SumOver
+from prsrank.types import ClickModel, Floats, SumOver
 from prsrank.weighting import find_weighting
 
 if TYPE_CHECKING:
     from prsrank.pairs.log_on_lists import PropensitySource
 
-Clicking = ClickLikelihood | Literal["cascade"] | None
+Clicking = ClickModel | Literal["cascade"] | None
 """A click model whose clicks are independent, a cascade, or None: what the clicks show."""
 
 
@@ -202,7 +202,7 @@ def posterior(
             and docs must be among the lists.
         lists: the data set.
         propensities: a curve, one value per slot of the log, or None for the log's own.
-        model: the click model, such as `PositionClicks()`; "cascade": users read from the top;
+        model: the click model, such as `PositionBasedModel()`; "cascade": users read from the top;
             default: the one of these two that the clicks show.
         prior: "trees", "linear" or a PriorModel.
         context: a context column of the log, whose value the curve is asked with.
@@ -281,25 +281,24 @@ def _explained(
     options: Mapping[str, Any],
 ) -> tuple[ClickEvidence, Prior, ClickChoice | None]:
     """Return the clicks as evidence by a click model, with its prior, and why this model."""
-    sums = options["workers"].sums
-    if model == "cascade":
-        only = fit_cascade(clicks.reading(), lists, prior, **options)
-        return only.evidence, only.prior, None
-    evidence = clicks.counted.evidence(model, power=power)
-    fitted = cross_fitted_prior(lists, evidence, prior, **options)
-    if model is not None:
-        return evidence, fitted, None
-    choice = clicks_may_be_a_cascade(
-        clicks.dependence, clicks.sessions.sum(), clicks.with_click, sums=sums
-    )
-    if not choice.cascade:
-        return evidence, fitted, choice
+    sums, choice = options["workers"].sums, None
+    if model != "cascade":
+        evidence = clicks.counted.evidence(model, power=power)
+        fitted = cross_fitted_prior(lists, evidence, prior, **options)
+        if model is not None:
+            return evidence, fitted, None
+        sessions = clicks.sessions.sum()
+        choice = clicks_may_be_a_cascade(clicks.dependence, sessions, clicks.with_click, sums=sums)
+        if not choice.cascade:
+            return evidence, fitted, choice
     reading = clicks.reading()
-    cascade = fit_cascade(reading, lists, prior, **options)
-    p = slot_propensities(reading, clicks.counted, power=power)
-    choice = compared(choice, cascade, reading, lists, (fitted, p), sums=sums)
-    if not choice.cascade:
-        return evidence, fitted, choice
+    fit = cross_fitting(lists, float(reading.with_clicks.sum()), prior, **options)
+    cascade = fit_cascade(reading, lists.docs, fit, sums=sums)
+    if choice is not None:
+        p = slot_propensities(reading, clicks.counted, power=power)
+        choice = compared(choice, cascade, reading, lists, (fitted, p), sums=sums)
+        if not choice.cascade:
+            return evidence, fitted, choice
     return cascade.evidence, cascade.prior, choice
 
 

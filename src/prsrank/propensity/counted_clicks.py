@@ -7,14 +7,15 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.clicks.likelihood import ClickEvidence, ClickLikelihood, PositionClicks
+from prsrank.clicks.evidence import ClickEvidence
+from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.cells import Cells
 from prsrank.propensity.cells_on_lists import cells_of, count_columns
 from prsrank.propensity.curve import PropensityCurve
-from prsrank.types import Floats, Longs
+from prsrank.types import ClickModel, Floats, Longs
 from prsrank.weighting import check_propensities
 
 Columns = tuple[Longs, Longs, Floats, Floats, Floats]
@@ -74,11 +75,9 @@ class CountedClicks:
         )
         return cls(cells_of(dataset, every, positions, shown, clicked), positions, propensity)
 
-    def evidence(
-        self, model: ClickLikelihood | None = None, *, power: float = 1.0
-    ) -> ClickEvidence:
+    def evidence(self, model: ClickModel | None = None, *, power: float = 1.0) -> ClickEvidence:
         """Return the clicks as evidence about each doc, with propensities p^power."""
-        affine = (model or PositionClicks()).affine(self.positions, self.propensity**power)
+        affine = (model or PositionBasedModel()).affine(self.positions, self.propensity**power)
         cells = self.cells
         return ClickEvidence.of(
             cells.offsets,

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.clicks.likelihood import ClickLikelihood
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import LogOrFrame, as_click_log
 from prsrank.notebook import Chart, Columns, Shown
@@ -31,7 +30,7 @@ from prsrank.relevance.prior import PriorModel, cross_fitting, sampled_queries
 from prsrank.relevance.priors import find_prior
 from prsrank.relevance.tree_prior import TreePrior
 from prsrank.threads import one_blas_thread
-from prsrank.types import Floats, Marks
+from prsrank.types import ClickModel, Floats, Marks
 
 # Powers are tried that make the curve about as steep as (1/k)^eta for these eta.
 ETAS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
@@ -162,7 +161,7 @@ def temper(
     lists: RankingDataset,
     propensities: PropensityCurve | npt.ArrayLike | None = None,
     *,
-    model: ClickLikelihood | None = None,
+    model: ClickModel | None = None,
     prior: str | PriorModel = JUDGE,
     context: str | None = None,
     seed: int = 0,
@@ -178,7 +177,7 @@ def temper_counts(
     counted: CountedClicks,
     lists: RankingDataset,
     *,
-    model: ClickLikelihood | None = None,
+    model: ClickModel | None = None,
     prior: str | PriorModel = JUDGE,
     seed: int = 0,
     threads: int | None = None,

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from prsrank.clicks.likelihood import ClickEvidence
+from prsrank.clicks.evidence import ClickEvidence
 from prsrank.errors import InputError
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Longs, SumOver

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prsrank.clicks.likelihood import ClickEvidence
+from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError

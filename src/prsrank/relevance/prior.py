@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from prsrank.clicks.likelihood import ClickEvidence
+from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.relevance.workers import ALONE, Workers

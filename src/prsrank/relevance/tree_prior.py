@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prsrank.clicks.likelihood import ClickEvidence
+from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.binned import binned
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError

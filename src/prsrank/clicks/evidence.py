@@ -15,12 +15,10 @@ were seen for certain. With B the probability of a click further down, if this o
 
 $$P(\text{click} \mid \text{a click here or below}) = \frac{P_k}{P_k + (1 - P_k) B}$$
 
-and B = 1 for impressions that are counted in every session (see `prsrank.relevance.cascade`).
+and B = 1 for impressions that are counted in every session (see `prsrank.clicks.cascade`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,79 +33,6 @@ from prsrank.types import Floats, Longs, Marks, SumOver
 _LEAST = 1e-12
 # the base rate settles by about a half at each turn
 _TURNS = 20
-
-
-class AffineClicks(NamedTuple):
-    """P(click) = floor + gain theta, one entry per position asked for."""
-
-    gain: Floats
-    floor: Floats
-
-
-class ClickLikelihood(Protocol):
-    """A click model whose likelihood is a function of counts per (doc, position)."""
-
-    def affine(self, positions: Longs, propensity: Floats) -> AffineClicks:
-        """Return gain and floor at positions whose propensities are given."""
-        ...
-
-
-@dataclass(frozen=True)
-class PositionClicks:
-    r"""The position-based model: $P(click) = p_k \theta$.
-
-    A propensity above 1, which an estimate can be, counts as 1.
-
-    >>> PositionClicks().affine(np.array([1, 2]), np.array([1.0, 0.5])).gain.tolist()
-    [1.0, 0.5]
-    """
-
-    def affine(self, positions: Longs, propensity: Floats) -> AffineClicks:
-        """Return p and 0."""
-        p = np.minimum(propensity, 1.0)
-        return AffineClicks(p, np.zeros(len(p)))
-
-
-@dataclass(frozen=True)
-class TrustClicks:
-    r"""Trust bias: $P(click) = p_k (\epsilon^+_k \theta + \epsilon^-_k (1 - \theta))$.
-
-    Here theta is the probability that the doc is relevant.
-
-    Args:
-        eps_relevant: $\epsilon^+_k$ for k = 1, 2, ...; the last goes on for ever.
-        eps_irrelevant: $\epsilon^-_k$, likewise; below $\epsilon^+_k$.
-
-    >>> model = TrustClicks([1.0, 0.9], [0.5, 0.1])
-    >>> [part.round(3).tolist() for part in model.affine(np.array([1, 3]), np.array([1.0, 0.5]))]
-    [[0.5, 0.4], [0.5, 0.05]]
-    """
-
-    eps_relevant: Sequence[float]
-    eps_irrelevant: Sequence[float]
-
-    def __post_init__(self) -> None:
-        for name in ("eps_relevant", "eps_irrelevant"):
-            values = np.asarray(getattr(self, name), np.float64)
-            if not values.size or not np.all((values >= 0) & (values <= 1)):
-                raise InputError(f"{name} must be probabilities, at least one")
-            object.__setattr__(self, name, tuple(values.tolist()))
-
-    def affine(self, positions: Longs, propensity: Floats) -> AffineClicks:
-        """Return p (eps+ - eps-) and p eps-."""
-        p = np.minimum(propensity, 1.0)
-        upper, lower = (
-            _extended(self.eps_relevant, positions),
-            _extended(self.eps_irrelevant, positions),
-        )
-        if np.any(upper <= lower):
-            raise InputError("eps_relevant must be above eps_irrelevant at every position")
-        return AffineClicks(p * (upper - lower), p * lower)
-
-
-def _extended(values: Sequence[float], positions: Longs) -> Floats:
-    known: Floats = np.asarray(values, np.float64)
-    return np.asarray(known[np.minimum(positions, len(values)) - 1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,8 +122,8 @@ class ClickEvidence:
         below, clicks = self.below[chosen], self.clicked[chosen].sum()
         rate, weight = 0.0, np.ones(len(shown))
         for _ in range(_TURNS if sums((below < 1).sum()) else 1):
-            known = weight * shown
-            exposure, wanted = sums([(known * gain).sum(), clicks - (known * floor).sum()]).tolist()
+            seen = weight * shown
+            exposure, wanted = sums([(seen * gain).sum(), clicks - (seen * floor).sum()]).tolist()
             rate = min(max(wanted / exposure if exposure else 0.0, 1e-3), 0.9)
             p = floor + gain * rate
             weight = 1 / np.maximum(p + (1 - p) * below, _LEAST)

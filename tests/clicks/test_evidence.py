@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from prsrank.clicks.likelihood import ClickEvidence, PositionClicks, TrustClicks
+from prsrank.clicks.cascade import CascadeModel
+from prsrank.clicks.evidence import ClickEvidence
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.trust import TrustBiasModel
 from prsrank.errors import InputError
@@ -35,9 +36,10 @@ def evidence_of(model: object, *, docs: int = 40, seed: int = 0) -> ClickEvidenc
     )
 
 
-BELOW = PositionClicks()
+BELOW = PositionBasedModel()
 """Stands for impressions that are counted only in sessions with a click at or below them."""
-MODELS = [PositionClicks(), TrustClicks([1.0, 0.95, 0.9], [0.5, 0.3, 0.1]), BELOW]
+TRUST = TrustBiasModel(eps_relevant=[1.0, 0.95, 0.9], eps_irrelevant=[0.5, 0.3, 0.1])
+MODELS = [PositionBasedModel(), TRUST, BELOW]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -107,17 +109,29 @@ def test_models_give_the_click_probabilities_of_the_simulator() -> None:
     curve = 1.0 / positions
     relevance = np.array([1, 0, 1, 0, 1])
     position = PositionBasedModel(eta=1, mu=0.1)
-    affine = PositionClicks().affine(positions, curve)
+    affine = PositionBasedModel().affine(positions, curve)
     theta = np.where(relevance > 0, 0.9, 0.1)
     np.testing.assert_allclose(
         affine.floor + affine.gain * theta, position.click_probabilities(relevance, positions)
     )
-    trust = TrustBiasModel(eta=1, mu=0.1, trust=0.5)
-    t = 0.5 / positions
-    affine = TrustClicks(0.9 + t * 0.1, 0.1 + t * 0.9).affine(positions, curve)
-    np.testing.assert_allclose(
-        affine.floor + affine.gain * relevance, trust.click_probabilities(relevance, positions)
-    )
+    trust, t = TrustBiasModel(eta=1, mu=0.1, trust=0.5), 0.5 / positions
+    by_noise = TrustBiasModel(eps_relevant=0.9 + t * 0.1, eps_irrelevant=0.1 + t * 0.9)
+    for model in (trust, by_noise):
+        affine = model.affine(positions, curve)
+        np.testing.assert_allclose(
+            affine.floor + affine.gain * relevance, trust.click_probabilities(relevance, positions)
+        )
+
+
+def test_the_noise_of_the_last_position_goes_on() -> None:
+    affine = TRUST.affine(np.array([3, 9]), np.array([0.5, 0.5]))
+    np.testing.assert_allclose(affine.floor, [0.05, 0.05])
+    np.testing.assert_allclose(affine.gain, [0.4, 0.4])
+
+
+def test_dependent_clicks_have_no_likelihood_by_counts_of_positions() -> None:
+    with pytest.raises(InputError, match="depend on the clicks above"):
+        CascadeModel().affine(np.array([1]), np.array([1.0]))
 
 
 def test_a_click_where_nothing_is_seen_is_refused() -> None:
@@ -127,7 +141,9 @@ def test_a_click_where_nothing_is_seen_is_refused() -> None:
 
 def test_noise_the_wrong_way_round_is_refused() -> None:
     with pytest.raises(InputError, match="above"):
-        TrustClicks([0.1], [0.5]).affine(np.array([1]), np.array([1.0]))
+        TrustBiasModel(eps_relevant=[0.1], eps_irrelevant=[0.5]).affine(
+            np.array([1]), np.array([1.0])
+        )
 
 
 def test_threads_change_nothing() -> None:
@@ -138,7 +154,10 @@ def test_threads_change_nothing() -> None:
 
 
 def test_without_docs_is_as_if_they_had_never_been_shown() -> None:
-    evidence, logit = evidence_of(TrustClicks([1.0], [0.2])), np.linspace(-2, 2, 40)
+    evidence, logit = (
+        evidence_of(TrustBiasModel(eps_relevant=[1.0], eps_irrelevant=[0.2])),
+        np.linspace(-2, 2, 40),
+    )
     left_out = np.arange(40) % 3 == 0
     _, first, second = click_evidence_definition(evidence, logit)
     found = evidence.without(left_out).gradient(logit)

@@ -5,12 +5,18 @@ import itertools
 import numpy as np
 import pytest
 
-from prsrank.clicks.cascade import CascadeModel
+from prsrank.clicks.cascade import (
+    CascadeCounts,
+    CascadeModel,
+    clicks_below,
+    fit_cascade,
+    reading_on,
+)
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
-from prsrank.relevance.cascade import CascadeCounts, clicks_below, fit_cascade, reading_on
 from prsrank.relevance.linear_prior import LinearPrior
+from prsrank.relevance.prior import cross_fitting
 
 THETA, SATISFIED, GO_ON = np.array([0.3, 0.8, 0.15, 0.5]), np.array([0.2, 0.9, 0.4, 0.6]), 0.85
 
@@ -119,6 +125,7 @@ def test_theta_and_reading_on_are_found_from_clicks(lists: RankingDataset) -> No
         chosen = p == relevant
         spread = np.sqrt(expected[chosen].sum())
         assert abs(evidence.clicked[chosen].sum() - expected[chosen].sum()) < 4 * spread
-    found = fit_cascade(counts, lists, LinearPrior(l2=(10.0,)))
+    clicks = float(counts.with_clicks.sum())
+    found = fit_cascade(counts, lists.docs, cross_fitting(lists, clicks, LinearPrior(l2=(10.0,))))
     assert found.go_on == pytest.approx(0.9, abs=0.03)
     assert found.prior.q[truth > 0.5].mean() > found.prior.q[truth < 0.5].mean() + 0.15
