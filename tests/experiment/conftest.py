@@ -25,7 +25,7 @@ def spec_values():
             {"name": "labels"},
         ],
         "rankers": {"linear": {"grid": {"l2": [0.01, 1.0]}}},
-        "test": [{"better": "prs", "than": "naive"}],
+        "test": [{"better": "prs", "than": ["naive"]}],
     }
 
 

@@ -3,10 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from prsrank.experiment.jobs import Cell, Source, canonical, seed_of
-from prsrank.experiment.planning import Planner
+from prsrank.experiment.jobs import Cell, Planner, Source, canonical, configurations, seed_of
 from prsrank.experiment.spec_files import load_spec, parse_spec
-from prsrank.experiment.tuning import configurations
 
 
 def planner(spec):

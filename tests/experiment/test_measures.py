@@ -4,9 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prsrank.experiment.jobs import Cell
+from prsrank.experiment.jobs import Cell, Planner
 from prsrank.experiment.measures import compute
-from prsrank.experiment.planning import Planner
 from prsrank.experiment.reproduction import small
 from prsrank.experiment.shared_inputs import SharedInputs, lengthened, read_source
 from prsrank.experiment.spec_files import load_spec

@@ -7,9 +7,8 @@ import pytest
 
 from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.experiment import methods
-from prsrank.experiment.jobs import Cell
+from prsrank.experiment.jobs import Cell, Planner
 from prsrank.experiment.methods import click_quality, label_quality, make_ranker, trained, tuned
-from prsrank.experiment.planning import Planner
 from prsrank.experiment.reproduction import small
 from prsrank.experiment.shared_inputs import SharedInputs, read_source, run_seed, simulated
 from prsrank.experiment.spec_files import load_spec

@@ -1,5 +1,4 @@
 import copy
-import json
 import os
 import random
 import signal
@@ -14,12 +13,12 @@ import pytest
 
 from prsrank.errors import InputError
 from prsrank.experiment import runner
-from prsrank.experiment.journal import Finished, Journal, decoded, encoded, locked
-from prsrank.experiment.results import Results
+from prsrank.experiment.jobs import Cell, Planner
+from prsrank.experiment.journal import Finished, decoded, encoded, open_journal
+from prsrank.experiment.results import TABLE
 from prsrank.experiment.runner import run_experiments
 from prsrank.experiment.spec_files import load_spec, parse_spec
-from prsrank.experiment.tidy_table import TABLE
-from prsrank.experiment.workers import Workers
+from prsrank.experiment.workers import compute_units
 
 DATA = "synthetic:mq2007:40"
 
@@ -89,8 +88,6 @@ def test_values_are_what_the_pipeline_gives_step_by_step(finished_run):
     from prsrank.clicks.production import logging_part, production_scores
     from prsrank.clicks.simulate import simulate_clicks
     from prsrank.data.collections import open_collection
-    from prsrank.experiment.jobs import Cell
-    from prsrank.experiment.planning import Planner
     from prsrank.experiment.shared_inputs import read_source, run_seed
     from prsrank.metrics.ranking import ndcg
     from prsrank.propensity.curve import PowerLaw
@@ -126,7 +123,8 @@ def test_values_are_what_the_pipeline_gives_step_by_step(finished_run):
 
 def test_tuning_takes_the_best_on_the_validation_part(finished_run):
     _, folder, _ = finished_run
-    searches = [f for f in Journal(folder).finished.values() if f.kind == "tuning"]
+    with open_journal(folder) as journal:
+        searches = [f for f in journal.finished.values() if f.kind == "tuning"]
     assert len(searches) == 2 * 3  # folds x methods that are trained
     for search in searches:
         details = search.details
@@ -210,8 +208,12 @@ def test_without_pytorch_its_methods_are_left_out_with_a_note(monkeypatch):
 
 def test_results_are_read_again_from_the_folder(finished_run):
     spec, folder, run = finished_run
-    plan = json.loads((folder / "plan.json").read_text())["experiments"][spec.id]
-    read = Results.of_plan(plan, Journal(folder).finished)
+    again = run_experiments([spec], DATA, folder, processes=0, resume=True)
+    read = again.results[spec.id]
+    assert (read.chosen, read.details) == (
+        run.results[spec.id].chosen,
+        run.results[spec.id].details,
+    )
     assert list(read.axis_points) == [1000, 4000]
     assert read.methods("linear") == ["production", "naive", "prs", "labels"]
     for key, values in run.results["fig3"].arrays.items():
@@ -219,26 +221,26 @@ def test_results_are_read_again_from_the_folder(finished_run):
 
 
 def test_a_torn_last_line_is_dropped(tmp_path):
-    journal = Journal(tmp_path)
     entry = Finished("a", "ranking", {"map": np.array([0.5, np.nan])}, {"x": 1}, 1.0, 0.5)
-    with journal.writing():
+    with open_journal(tmp_path) as journal:
         journal.add(entry, {})
-    whole = journal.path.read_bytes()
+    path = tmp_path / "jobs.jsonl"
+    whole = path.read_bytes()
     for cut in range(1, len(whole)):
-        journal.path.write_bytes(whole + whole[:cut].rstrip(b"\n"))
-        again = Journal(tmp_path)
-        assert list(again.finished) == ["a"]
-    with again.writing():
+        path.write_bytes(whole + whole[:cut].rstrip(b"\n"))
+        with open_journal(tmp_path) as again:
+            assert list(again.finished) == ["a"]
+    with open_journal(tmp_path) as again:
         again.add(replace(entry, id="b"), {})
-    read = Journal(tmp_path)
-    assert list(read.finished) == ["a", "b"]
+    with open_journal(tmp_path) as read:
+        assert list(read.finished) == ["a", "b"]
     np.testing.assert_array_equal(read.finished["b"].values["map"], [0.5, np.nan])
 
 
 def test_a_damaged_line_is_an_input_error(tmp_path):
     (tmp_path / "jobs.jsonl").write_text("{}\n")
-    with pytest.raises(InputError, match="a line is damaged"):
-        Journal(tmp_path)
+    with pytest.raises(InputError, match="a line is damaged"), open_journal(tmp_path):
+        pass
 
 
 def test_values_keep_every_bit_in_the_journal():
@@ -247,26 +249,28 @@ def test_values_keep_every_bit_in_the_journal():
 
 
 def test_two_runs_cannot_share_a_folder_and_a_lock_ends_with_its_process(tmp_path):
-    with locked(tmp_path), pytest.raises(InputError, match="another run"), locked(tmp_path):
+    with (
+        open_journal(tmp_path),
+        pytest.raises(InputError, match="another run"),
+        open_journal(tmp_path),
+    ):
         pass
-    with locked(tmp_path):
+    with open_journal(tmp_path):
         pass
 
 
 def test_an_error_of_a_job_reaches_the_parent(finished_run):
-    from prsrank.experiment.jobs import Cell
-    from prsrank.experiment.planning import Planner
     from prsrank.experiment.shared_inputs import read_source
 
     spec, *_ = finished_run
     job = Planner(spec, read_source(DATA, 2), "1").job(Cell("linear", "prs", 4000, 1, 0), None)
     for broken, kind in (
         ({"ranker": "no such"}, InputError),
-        ({"clicks": {"clicks": 10}}, RuntimeError),
+        ({"clicks": {"clicks": 10}}, KeyError),
     ):
         wrong = replace(job, identity={**job.identity, **broken})
-        with Workers(1) as workers, pytest.raises(kind):
-            list(workers.compute([[wrong]]))
+        with pytest.raises(kind):
+            list(compute_units([[wrong]], 1))
 
 
 def _killed_run(folder, spec, kills):

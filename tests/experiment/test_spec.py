@@ -20,11 +20,11 @@ def test_every_experiment_of_the_paper_has_a_spec_with_claim_and_test():
 
 
 def test_the_paper_s_numbers_are_in_the_tables():
-    table1 = {(n["method"], n["metric"]): n["value"] for n in load_spec("table1").paper}
+    table1 = {(n.method, n.metric): n.value for n in load_spec("table1").paper}
     assert table1["svm", "map"] == 0.5720
     assert table1["prs", "ndcg@10"] == 0.6264
     assert len(table1) == 12
-    table2 = {(n["panel"], n["method"], n["metric"]): n["value"] for n in load_spec("table2").paper}
+    table2 = {(n.panel, n.method, n.metric): n.value for n in load_spec("table2").paper}
     assert table2["linear", "ips", "wmrr top"] == -0.19
     assert table2["dnn", "prs", "wmrr others"] == 0.96
     assert len(table2) == 18
@@ -71,8 +71,8 @@ WRONG = {
     ),
     "propensity": (lambda v: v.update(propensity={"source": "random"}), "'randomised'"),
     "tuning": (lambda v: v.update(tuning={"on": "label"}), "did you mean 'labels'"),
-    "test method": (lambda v: v.update(test=[{"better": "pr", "than": "naive"}]), "'prs'"),
-    "test key": (lambda v: v.update(test=[{"betterr": "prs", "than": "naive"}]), "'better'"),
+    "test method": (lambda v: v.update(test=[{"better": "pr", "than": ["naive"]}]), "'prs'"),
+    "test key": (lambda v: v.update(test=[{"betterr": "prs", "than": ["naive"]}]), "'better'"),
     "paper": (
         lambda v: v.update(paper=[{"method": "prs", "metric": "mpa", "value": 1.0}]),
         "no metric 'mpa': did you mean 'map'",
@@ -111,7 +111,7 @@ def test_a_spec_of_one_s_own_is_read_from_a_file(tmp_path):
     with pytest.raises(InputError, match=r"own.toml: is not valid TOML"):
         read_spec(own)
     own.write_text(source.read_text() + "\n[more]\n")
-    with pytest.raises(InputError, match=r"own.toml: no key 'more'"):
+    with pytest.raises(InputError, match=r"own.toml: .*no key 'more'"):
         read_spec(own)
 
 
@@ -119,4 +119,4 @@ def test_other_points_drop_the_comparisons_that_are_gone():
     spec = load_spec("gamma")
     kept = spec.with_points((1.0, 5.0))
     assert kept.axis.points == (1.0, 5.0)
-    assert [(entry["at"], entry["points"]) for entry in kept.test] == [(1.0, [5.0])]
+    assert [(claim.at, claim.points) for claim in kept.test] == [(1.0, (5.0,))]

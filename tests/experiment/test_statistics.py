@@ -98,7 +98,7 @@ def test_margin_shifts_the_null_hypothesis_towards_worse(lower):
     differences = first.mean(axis=0) - second.mean(axis=0)
     null = 0.03 if lower else -0.03
     theirs = scipy.stats.ttest_1samp(differences, null).pvalue
-    ours = compare(first, second, margin=0.03, lower_is_better=lower)
+    ours = compare(first, second, margin=-0.03 if lower else 0.03)
     assert ours.p_value == pytest.approx(theirs)
     plain = compare(first, second)
     assert (ours.difference, ours.low, ours.effect_size) == (

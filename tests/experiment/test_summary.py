@@ -11,11 +11,17 @@ import pytest
 import scipy.stats
 
 from prsrank.errors import InputError
-from prsrank.experiment.report_tables import markdown, write_tables
 from prsrank.experiment.results import Results
-from prsrank.experiment.spec import Axis, Method, Panel, Spec
+from prsrank.experiment.spec import (
+    Axis,
+    Claim,
+    Method,
+    Panel,
+    PaperValue,
+    Spec,
+)
 from prsrank.experiment.summary import report_of, summarise
-from prsrank.experiment.tables import BETTER, STATISTICS, WORSE
+from prsrank.experiment.tables import BETTER, STATISTICS, WORSE, markdown, write_tables
 from prsrank.report.parts import page
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
@@ -38,7 +44,7 @@ def make_spec(**changes):
             for name, title in (("prs", "PRS"), ("ips", "IPS"), ("labels", "full information"))
         ),
         "metrics": ("ndcg@10", "arp"),
-        "test": ({"better": "prs", "than": "ips"},),
+        "test": (Claim(better="prs", than=("ips",), metric=("ndcg@10",)),),
         "folds": 2,
         "runs": 3,
         "seed": 1,
@@ -202,8 +208,7 @@ def table1():
         panels=(Panel("", "", "lambdamart"),),
         methods=tuple(Method(n, n.upper(), panels=("",)) for n in ("prs", "ips", "labels")),
         paper=tuple(
-            {"panel": "", "method": m, "metric": "ndcg@10", "value": v}
-            for m, v in (("prs", 0.9), ("ips", 0.8), ("labels", 0.1))
+            PaperValue(m, "ndcg@10", v) for m, v in (("prs", 0.9), ("ips", 0.8), ("labels", 0.1))
         ),
     )
     return summarise(spec, make_results(spec))
@@ -232,8 +237,8 @@ def test_values_relative_to_a_method_of_another_panel():
         axis=Axis("none", "", "ordinal", ("",)),
         metrics=("wmrr",),
         relative_to=("linear", "ips"),
-        test=({"better": "prs", "than": "ips", "metric": "wmrr"},),
-        paper=({"panel": "linear", "method": "prs", "metric": "wmrr", "value": 0.39},),
+        test=(Claim(better="prs", than=("ips",), metric=("wmrr",)),),
+        paper=(PaperValue("prs", "wmrr", 0.39, panel="linear"),),
     )
     results = make_results(spec)
     section = summarise(spec, results)
@@ -257,7 +262,7 @@ def test_marks_of_one_point_against_the_others():
     spec = make_spec(
         axis=Axis("gamma", "gamma", "log", POINTS),
         methods=(Method("prs", "PRS", panels=("linear", "lambdamart")),),
-        test=({"better": "prs", "at": 100.0, "margin": 0.01},),
+        test=(Claim(better="prs", at=100.0, metric=("ndcg@10",), margin=0.01),),
     )
     section = summarise(spec, make_results(spec))
     table = section["tables"][0]

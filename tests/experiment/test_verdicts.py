@@ -1,22 +1,36 @@
 """Verdicts on made-up results with a known truth."""
 
 import math
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.stats
 
 from prsrank.errors import InputError
-from prsrank.experiment.claims import check_test, read_test
+from prsrank.experiment.evidence import evidence
 from prsrank.experiment.results import Results
-from prsrank.experiment.verdicts import judge
+from prsrank.experiment.spec import Claim
+from prsrank.experiment.spec_files import parse_spec
+from prsrank.experiment.verdicts import judge as verdict_of
 
 
-@dataclass
-class FakeSpec:
-    test: list
-    metrics: tuple = ("ndcg@10", "arp")
+def judge(entries, results, *, titles=None):
+    """The verdict on the entries of a spec's `test`, with its evidence in words."""
+    claims = [
+        Claim(
+            **{
+                "metric": ("ndcg@10",),
+                **{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()},
+            }
+        )
+        for entry in entries
+    ]
+    verdict = verdict_of(SimpleNamespace(test=claims), results)
+    if verdict is None:
+        return None
+    words = evidence(verdict.comparisons, titles or {})
+    return SimpleNamespace(label=verdict.label, comparisons=verdict.comparisons, evidence=words)
 
 
 def results_of(table):
@@ -36,11 +50,11 @@ def over_points(methods, points=(1.0, 2.0, 3.0), metric="ndcg@10", panel="linear
     return {(panel, m, p, metric): mean for m, mean in methods.items() for p in points}
 
 
-BETTER = [{"better": "prs", "than": "ips"}]
+BETTER = [{"better": "prs", "than": ["ips"]}]
 
 
 def test_a_clear_difference_is_confirmed():
-    verdict = judge(FakeSpec(BETTER), results(over_points({"prs": 0.7, "ips": 0.5})))
+    verdict = judge(BETTER, results(over_points({"prs": 0.7, "ips": 0.5})))
     assert verdict.label == "confirmed"
     assert [one.outcome for one in verdict.comparisons] == ["supports"] * 3
     assert "at 3 of 3 points, significantly at 3" in verdict.evidence
@@ -49,7 +63,7 @@ def test_a_clear_difference_is_confirmed():
 def test_a_difference_the_other_way_contradicts_even_at_one_point():
     means = over_points({"prs": 0.7, "ips": 0.5})
     means["linear", "prs", 2.0, "ndcg@10"] = 0.3
-    verdict = judge(FakeSpec(BETTER), results(means))
+    verdict = judge(BETTER, results(means))
     assert verdict.label == "contradicted"
     assert "the other way at linear 2 (-0.19" in verdict.evidence
 
@@ -57,14 +71,14 @@ def test_a_difference_the_other_way_contradicts_even_at_one_point():
 def test_one_point_that_is_not_significant_is_not_confirmed():
     means = over_points({"prs": 0.7, "ips": 0.5})
     means["linear", "prs", 2.0, "ndcg@10"] = 0.501
-    verdict = judge(FakeSpec(BETTER), results(means, seed=3))
+    verdict = judge(BETTER, results(means, seed=3))
     assert verdict.label == "not confirmed"
     assert "significantly at 2" in verdict.evidence
 
 
 def test_p_values_are_corrected_over_the_whole_claim():
     made = results(over_points({"prs": 0.51, "ips": 0.5, "naive": 0.49}), seed=1)
-    verdict = judge(FakeSpec([{"better": "prs", "than": ["ips", "naive"]}]), made)
+    verdict = judge([{"better": "prs", "than": ["ips", "naive"]}], made)
     raw = {}
     for rival in ("ips", "naive"):
         for point in list(made.axis_points):
@@ -83,28 +97,28 @@ def test_p_values_are_corrected_over_the_whole_claim():
 
 def test_arp_is_better_when_lower():
     means = over_points({"prs": 3.0, "ips": 4.0}, metric="arp")
-    better = [{"better": "prs", "than": "ips", "metric": "arp"}]
-    verdict = judge(FakeSpec(better), results(means))
+    better = [{"better": "prs", "than": ["ips"], "metric": ["arp"]}]
+    verdict = judge(better, results(means))
     assert verdict.label == "confirmed"
     assert verdict.evidence.startswith("prs below ips in ARP at 3 of 3 points")
-    turned = judge(FakeSpec([{"better": "ips", "than": "prs", "metric": "arp"}]), results(means))
+    turned = judge([{"better": "ips", "than": ["prs"], "metric": ["arp"]}], results(means))
     assert turned.label == "contradicted"
-    above = [{"above": "ips", "than": "prs", "metric": "arp"}]
-    assert judge(FakeSpec(above), results(means)).label == "confirmed"
+    above = [{"above": "ips", "than": ["prs"], "metric": ["arp"]}]
+    assert judge(above, results(means)).label == "confirmed"
 
 
 @pytest.mark.parametrize(("prs", "label"), [(0.5, "confirmed"), (0.3, "contradicted")])
 def test_not_worse_within_a_margin(prs, label):
-    spec = FakeSpec([{"better": "prs", "than": "ips", "margin": 0.1}])
+    spec = [{"better": "prs", "than": ["ips"], "margin": 0.1}]
     made = results(over_points({"prs": prs, "ips": 0.5}), noise=0.05)
     assert judge(spec, made).label == label
 
 
 def test_margin_of_a_lower_is_better_metric():
     means = over_points({"prs": 4.05, "ips": 4.0}, metric="arp")
-    spec = FakeSpec([{"better": "prs", "than": "ips", "metric": "arp", "margin": 0.2}])
+    spec = [{"better": "prs", "than": ["ips"], "metric": ["arp"], "margin": 0.2}]
     assert judge(spec, results(means)).label == "confirmed"
-    spec = FakeSpec([{"better": "ips", "than": "prs", "metric": "arp", "margin": 0.001}])
+    spec = [{"better": "ips", "than": ["prs"], "metric": ["arp"], "margin": 0.001}]
     assert judge(spec, results(means, noise=0.01)).label == "confirmed"
 
 
@@ -113,17 +127,17 @@ def test_who_loses_less_wins_relative_to_a_point():
         **{("linear", "prs", p, "ndcg@10"): 0.5 - 0.05 * (p - 1) for p in (1.0, 2.0, 3.0)},
         **{("linear", "ips", p, "ndcg@10"): 0.9 - 0.20 * (p - 1) for p in (1.0, 2.0, 3.0)},
     }
-    spec = FakeSpec([{"better": "prs", "than": "ips", "relative_to": 1.0}])
+    spec = [{"better": "prs", "than": ["ips"], "relative_to": 1.0}]
     verdict = judge(spec, results(means))
     assert verdict.label == "confirmed"
     assert [one.point for one in verdict.comparisons] == [2.0, 3.0]
-    assert verdict.comparisons[0].comparison.difference == pytest.approx(0.15, abs=0.05)
-    assert judge(FakeSpec(BETTER), results(means)).label == "contradicted"
+    assert verdict.comparisons[0].paired.difference == pytest.approx(0.15, abs=0.05)
+    assert judge(BETTER, results(means)).label == "contradicted"
 
 
 def test_one_point_against_the_others_of_the_same_method():
     means = {("linear", "prs", g, "ndcg@10"): m for g, m in ((0.5, 0.4), (1.0, 0.7), (3.0, 0.2))}
-    verdict = judge(FakeSpec([{"better": "prs", "at": 1.0}]), results(means))
+    verdict = judge([{"better": "prs", "at": 1.0}], results(means))
     assert verdict.label == "confirmed"
     assert [one.point for one in verdict.comparisons] == [0.5, 3.0]
     assert verdict.evidence.startswith("prs at 1 above that at other points")
@@ -136,11 +150,11 @@ def test_values_without_queries_and_constants():
             ("clicks", "relevant unobserved", 1.0, "share"): np.linspace(0.1, 0.2, 5)[None],
         }
     )
-    all_clicked = {"above": "relevant observed", "than": 1, "margin": 1e-6, "metric": "share"}
-    some_hidden = {"above": "relevant unobserved", "than": 0.0, "metric": "share"}
-    assert judge(FakeSpec([all_clicked, some_hidden]), shares).label == "confirmed"
-    too_many = {"below": "relevant unobserved", "than": 0.05, "metric": "share"}
-    assert judge(FakeSpec([too_many]), shares).label == "contradicted"
+    all_clicked = {"above": "relevant observed", "than": [1], "margin": 1e-6, "metric": ["share"]}
+    some_hidden = {"above": "relevant unobserved", "than": [0.0], "metric": ["share"]}
+    assert judge([all_clicked, some_hidden], shares).label == "confirmed"
+    too_many = {"below": "relevant unobserved", "than": [0.05], "metric": ["share"]}
+    assert judge([too_many], shares).label == "contradicted"
 
 
 def test_a_rival_in_another_panel():
@@ -148,7 +162,7 @@ def test_a_rival_in_another_panel():
         **over_points({"prs": 0.7}, panel="lambdamart"),
         **over_points({"naive": 0.5}, panel="linear"),
     }
-    spec = FakeSpec([{"better": "prs", "than": "naive", "than_panel": "linear"}])
+    spec = [{"better": "prs", "than": ["naive"], "than_panel": "linear"}]
     verdict = judge(spec, results(means))
     assert verdict.label == "confirmed"
     assert {one.panel for one in verdict.comparisons} == {"lambdamart"}
@@ -156,28 +170,28 @@ def test_a_rival_in_another_panel():
 
 def test_panels_without_the_rival_are_left_out_unless_named():
     means = {**over_points({"prs": 0.7, "ips": 0.5}), ("dnn", "prs", 1.0, "ndcg@10"): 0.7}
-    assert judge(FakeSpec(BETTER), results(means)).label == "confirmed"
+    assert judge(BETTER, results(means)).label == "confirmed"
     named = [{**BETTER[0], "panels": ["linear", "dnn"], "points": [1.0]}]
-    verdict = judge(FakeSpec(named), results(means))
+    verdict = judge(named, results(means))
     assert verdict.label == "not confirmed"
     assert "1 of 2 comparisons not run" in verdict.evidence
 
 
 def test_what_was_not_run_is_not_confirmed():
     made = results(over_points({"prs": 0.7, "ips": 0.5}))
-    verdict = judge(FakeSpec([{**BETTER[0], "points": [9.0]}]), made)
+    verdict = judge([{**BETTER[0], "points": [9.0]}], made)
     assert verdict.label == "not confirmed"
     assert "none of 1 comparisons was run" in verdict.evidence
-    nothing = judge(FakeSpec([{"better": "prs", "than": "svm"}]), made)
+    nothing = judge([{"better": "prs", "than": ["svm"]}], made)
     assert nothing.label == "not confirmed"
     assert nothing.evidence == "nothing was measured that the claim could be held against."
-    assert judge(FakeSpec([]), made) is None
+    assert judge([], made) is None
 
 
 def test_one_query_is_not_confirmed_and_says_why():
     values = {"prs": np.array([[0.9, np.nan]]), "ips": np.array([[0.1, np.nan]])}
     made = results_of({("", m, "", "ndcg@10"): v for m, v in values.items()})
-    verdict = judge(FakeSpec(BETTER), made)
+    verdict = judge(BETTER, made)
     assert verdict.label == "not confirmed"
     assert math.isnan(verdict.comparisons[0].corrected)
     assert "no test (1 of 2 queries can be compared; a test needs 2)" in verdict.evidence
@@ -188,9 +202,9 @@ def test_queries_without_a_relevant_doc_change_nothing():
     with_holes = results_of(
         {k: np.insert(v, [0, 30], np.nan, axis=1) for k, v in made.arrays.items()}
     )
-    ours, expected = (judge(FakeSpec(BETTER), r) for r in (with_holes, made))
+    ours, expected = (judge(BETTER, r) for r in (with_holes, made))
     assert ours.evidence == expected.evidence
-    assert {one.comparison.skipped for one in ours.comparisons} == {2}
+    assert {one.paired.skipped for one in ours.comparisons} == {2}
 
 
 def test_chance_alone_decides_at_most_one_claim_in_twenty():
@@ -198,7 +212,7 @@ def test_chance_alone_decides_at_most_one_claim_in_twenty():
     for seed in range(trials):
         means = over_points({"prs": 0.5, "ips": 0.5, "naive": 0.5}, points=(1.0, 2.0))
         made = results(means, runs=2, queries=30, seed=seed)
-        spec = FakeSpec([{"better": "prs", "than": ["ips", "naive"]}])
+        spec = [{"better": "prs", "than": ["ips", "naive"]}]
         decided[judge(spec, made).label] += 1
     slack = 3 * math.sqrt(0.05 * 0.95 / trials)
     assert (decided["confirmed"] + decided["contradicted"]) / trials <= 0.05 + slack
@@ -208,13 +222,13 @@ def test_a_real_difference_is_found():
     found = 0
     for seed in range(50):
         made = results(over_points({"prs": 0.55, "ips": 0.5}), runs=3, queries=100, seed=seed)
-        found += judge(FakeSpec(BETTER), made).label == "confirmed"
+        found += judge(BETTER, made).label == "confirmed"
     assert found >= 45
 
 
 def test_evidence_holds_the_figures():
     made = results(over_points({"prs": 0.54, "ips": 0.5}, points=(1.0,)), queries=200)
-    verdict = judge(FakeSpec(BETTER), made)
+    verdict = judge(BETTER, made)
     sides = [made.arrays["linear", m, 1.0, "ndcg@10"].mean(axis=0) for m in ("prs", "ips")]
     theirs = scipy.stats.ttest_rel(*sides)
     low, high = theirs.confidence_interval(0.95)
@@ -235,7 +249,7 @@ def test_mean_difference_is_that_of_all_points():
         for m in ("prs", "ips")
     ]
     low, high = scipy.stats.ttest_rel(*sides).confidence_interval(0.95)
-    assert f"(95 % {low:+.4f} to {high:+.4f})" in judge(FakeSpec(BETTER), made).evidence
+    assert f"(95 % {low:+.4f} to {high:+.4f})" in judge(BETTER, made).evidence
 
 
 def test_further_metrics_are_counted():
@@ -243,8 +257,8 @@ def test_further_metrics_are_counted():
         **over_points({"prs": 0.7, "ips": 0.5}),
         **over_points({"prs": 4.0, "ips": 3.0}, metric="arp"),
     }
-    entry = {"better": "prs", "than": "ips", "metric": ["ndcg@10", "arp"]}
-    verdict = judge(FakeSpec([entry]), results(means), titles={"prs": "PRS"})
+    entry = {"better": "prs", "than": ["ips"], "metric": ["ndcg@10", "arp"]}
+    verdict = judge([entry], results(means), titles={"prs": "PRS"})
     assert verdict.label == "contradicted"
     assert verdict.evidence.startswith("PRS above ips in NDCG@10 at 3 of 3 points")
     assert verdict.evidence.endswith(
@@ -254,45 +268,48 @@ def test_further_metrics_are_counted():
 
 def test_a_single_comparison_that_fails_is_put_the_other_way():
     made = results(over_points({"prs": 0.4, "ips": 0.5}, points=(1.0,)))
-    assert judge(FakeSpec(BETTER), made).evidence.startswith("prs not above ips in NDCG@10, diff")
+    assert judge(BETTER, made).evidence.startswith("prs not above ips in NDCG@10, diff")
     margin = [{**BETTER[0], "margin": 0.01}]
-    text = judge(FakeSpec(margin), made).evidence
+    text = judge(margin, made).evidence
     assert text.startswith("prs below ips by more than 0.01 in NDCG@10, difference -0.")
 
 
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"beter": "prs", "than": "ips"}, "no key 'beter': did you mean 'better'"),
-        ({"than": "ips"}, "one of better, above, below, not 0"),
-        ({"better": "prs", "above": "prs", "than": "ips"}, "not 2"),
+        ({"beter": "prs", "than": ["ips"]}, "no key 'test.*beter': did you mean 'better'"),
+        ({"than": ["ips"]}, "one of better, above, below, not 0"),
+        ({"better": "prs", "above": "prs", "than": ["ips"]}, "not 2"),
         ({"better": "prs"}, "needs than"),
-        ({"better": "prs", "than": "ipz"}, "no method 'ipz': did you mean 'ips'"),
-        ({"better": "prs", "than": "ips", "metric": "ndgc@10"}, "ndgc@10"),
-        ({"above": "prs", "than": "ips", "metric": "ndgc@10"}, "did you mean 'ndcg@10'"),
-        ({"better": "prs", "than": 0.5, "metric": "spread"}, "write above or below"),
-        ({"better": "prs", "than": "ips", "points": 3}, "points must be a list"),
-        ({"better": "prs", "than": "ips", "points": []}, "points must be a list"),
-        ({"better": "prs", "than": "ips", "points": [5]}, "no point 5 on the axis"),
-        ({"better": "prs", "than": "ips", "panels": ["lin"]}, "did you mean 'linear'"),
-        ({"better": "prs", "than": True}, "a method or a number"),
-        ({"better": "prs", "than": "ips", "margin": -1}, "margin"),
-        ({"better": "prs", "than": "ips", "margin": float("nan")}, "margin"),
-        ({"better": ["prs"], "than": "ips"}, "must be a name"),
+        ({"better": "prs", "than": ["ipz"]}, "no method 'ipz': did you mean 'ips'"),
+        ({"better": "prs", "than": "ips"}, "than must be a list, not 'ips'"),
+        ({"better": "prs", "than": ["ips"], "metric": ["ndgc@10"]}, "ndgc@10"),
+        ({"above": "prs", "than": ["ips"], "metric": ["ndgc@10"]}, "did you mean 'ndcg@10'"),
+        ({"better": "prs", "than": [0.5], "metric": ["spread"]}, "write above or below"),
+        ({"better": "prs", "than": ["ips"], "points": 3}, "points must be a list"),
+        ({"better": "prs", "than": ["ips"], "points": [5]}, "no point 5 on the axis"),
+        ({"better": "prs", "than": ["ips"], "panels": ["lin"]}, "did you mean 'linear'"),
+        ({"better": "prs", "than": [True]}, "a text or a finite number"),
+        ({"better": "prs", "than": ["ips"], "margin": -1}, "margin"),
+        ({"better": "prs", "than": ["ips"], "margin": float("nan")}, "margin"),
+        ({"better": ["prs"], "than": ["ips"]}, "must be a text"),
     ],
 )
-def test_bad_entries_are_named(entry, message):
+def test_bad_entries_are_named(entry, message, spec_values):
+    metrics = ["ndcg@10", "spread"]
+    kind = {}
+    if "spread" in entry.get("metric", []):
+        metrics, kind = ["bound", "spread"], {"kind": "bounds"}
+    values = spec_values | kind | {"metrics": metrics if kind else ["ndcg@10", "arp"]}
+    values["methods"] = [{"name": "prs"}, {"name": "ips"}]
     with pytest.raises(InputError, match=message):
-        check_test(
-            [entry],
-            methods=["prs", "ips"],
-            metrics=["ndcg@10", "spread"],
-            panels=["linear"],
-            points=[1.0, 2.0],
-        )
+        parse_spec(values | {"test": [entry]})
 
 
-def test_good_entries_pass_and_numbers_match_by_value():
-    entry = {"better": "prs", "at": 1, "points": [2], "metric": ["ndcg@10", "map"]}
-    check_test([entry], methods=["prs"], metrics=["ndcg@10", "map"], points=[1.0, 2.0])
-    assert read_test(entry, metrics=["x"]).rivals == ("prs",)
+def test_good_entries_pass_and_numbers_match_by_value(spec_values):
+    entry = {"better": "prs", "at": 100.0, "points": [400.0], "metric": ["ndcg@10", "map"]}
+    spec = parse_spec(spec_values | {"test": [entry]})
+    assert spec.test[0].rivals == ("prs",)
+    assert parse_spec(spec_values | {"test": [{"better": "prs", "at": 100}]}).test[0].metric == (
+        "ndcg@10",
+    )

@@ -1,4 +1,4 @@
-"""The figures that a verdict rests on, in words."""
+"""The comparisons that a verdict rests on, in words."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,125 +6,110 @@ from itertools import groupby
 
 import numpy as np
 
-from prsrank.experiment.comparisons import AGAINST, SUPPORTS, Group, Judged
-from prsrank.experiment.metric_names import metric_title
-from prsrank.experiment.number_texts import p_text, signed_text
 from prsrank.experiment.statistics import compare_queries
+from prsrank.experiment.verdicts import AGAINST, SUPPORTS, Comparison
+from prsrank.experiment.words import metric_title, p_text, signed_text
 from prsrank.report.numbers import point_text
 
+_MOST_LISTED = 3
 
-def evidence(groups: Sequence[Group], *, titles: Mapping[str, str] | None = None) -> str:
+
+def evidence(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> str:
     """Return the figures of all comparisons in a sentence.
 
     Of a claim about several metrics, the first is told in full and the others are counted.
 
     Args:
-        groups: the comparisons.
+        comparisons: what a verdict rests on.
         titles: how methods are called, where not by their name.
     """
-    return f"{'; '.join(_parts(groups, titles or {}))}."
+    return f"{'; '.join(_parts(comparisons, titles))}."
 
 
-def _parts(groups: Sequence[Group], titles: Mapping[str, str]) -> Iterator[str]:
-    told = [group for group in groups if group.members]
-    if not told:
+def _parts(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> Iterator[str]:
+    if not comparisons:
         yield "nothing was measured that the claim could be held against"
-    for _, same in groupby(told, key=lambda g: (id(g.members[0].claim), g.members[0].rival)):
-        first, *others = same
-        yield _in_full(first, titles)
-        if others:
-            yield _counted(others)
+    for _, of_rival in groupby(comparisons, key=lambda one: (one.claim, one.rival)):
+        by_metric = [list(group) for _, group in groupby(of_rival, key=lambda one: one.metric)]
+        yield _in_full(by_metric[0], titles)
+        if by_metric[1:]:
+            yield _counted(by_metric[1:])
 
 
-def _in_full(group: Group, titles: Mapping[str, str]) -> str:
-    run = [one for one in group.members if one.comparison is not None]
+def _in_full(members: Sequence[Comparison], titles: Mapping[str, str]) -> str:
+    run = [one for one in members if one.paired is not None]
     if not run:
-        words = _wording(group.members[0], titles, holds=True)
-        return f"{words}: none of {len(group.members)} comparisons was run"
-    words = _wording(run[0], titles, holds=len(run) > 1 or run[0].claimed_way)
+        words = _wording(members[0], titles, holds=True)
+        return f"{words}: none of {len(members)} comparisons was run"
+    text = _wording(run[0], titles, holds=len(run) > 1 or run[0].claimed_way)
     if len(run) > 1:
-        words += f" {_count(run)}"
-    text = f"{words}, {_average(group)}, {_largest_p(run)}"
+        panels = len({one.panel for one in run})
+        text += f" at {_share(run)} points{f' ({panels} panels)' if panels > 1 else ''}"
+        text += f", significantly at {_count(run, SUPPORTS)}"
+    text += f", {_average(run)}, {_largest_p(run)}"
     against = [one for one in run if one.outcome == AGAINST]
     if against and len(run) > 1:
         text += f"; significantly the other way {_listed(against)}"
-    if len(run) < len(group.members):
-        text += f"; {len(group.members) - len(run)} of {len(group.members)} comparisons not run"
+    if len(run) < len(members):
+        text += f"; {len(members) - len(run)} of {len(members)} comparisons not run"
     return text
 
 
-def _counted(groups: Sequence[Group]) -> str:
-    metrics = " and ".join(metric_title(group.members[0].metric) for group in groups)
-    members = [one for group in groups for one in group.members]
-    right = sum(one.claimed_way for one in members)
-    significant = sum(one.outcome == SUPPORTS for one in members)
-    against = sum(one.outcome == AGAINST for one in members)
+def _counted(groups: Sequence[Sequence[Comparison]]) -> str:
+    metrics = " and ".join(metric_title(members[0].metric) for members in groups)
+    every = [one for members in groups for one in members]
+    against = _count(every, AGAINST)
     other = f", {against} significantly the other way" if against else ""
-    return f"in {metrics} {right} of {len(members)} so, {significant} significantly{other}"
+    return f"in {metrics} {_share(every)} so, {_count(every, SUPPORTS)} significantly{other}"
 
 
-def _wording(one: Judged, titles: Mapping[str, str], *, holds: bool) -> str:
+def _share(members: Sequence[Comparison]) -> str:
+    return f"{sum(one.claimed_way for one in members)} of {len(members)}"
+
+
+def _count(members: Sequence[Comparison], outcome: str) -> int:
+    return sum(one.outcome == outcome for one in members)
+
+
+def _wording(comparison: Comparison, titles: Mapping[str, str], *, holds: bool) -> str:
     """Say what is claimed, or its contrary if it does not hold."""
-    claim = one.claim
-    winner, rival = sides(one, titles)
-    if claim.at is not None and claim.winner == one.rival:
+    claim = comparison.claim
+    winner, rival = comparison.names(titles)
+    if claim.at is not None and claim.winner == comparison.rival:
         rival = "that at other points"
-    if claim.than_panel is not None:
+    if claim.than_panel:
         rival = f"{rival} ({claim.than_panel})"
-    worse, better = ("above", "below") if claim.lower_wins(one.metric) else ("below", "above")
+    worse, better = ("above", "below") if comparison.lower_wins else ("below", "above")
     if claim.margin:
         way = f"{'not ' if holds else ''}{worse} {rival} by more than {claim.margin:g}"
     else:
         way = f"{better if holds else f'not {better}'} {rival}"
     since = "" if claim.relative_to is None else f" (change since {point_text(claim.relative_to)})"
-    return f"{winner} {way} in {metric_title(one.metric)}{since}"
+    return f"{winner} {way} in {metric_title(comparison.metric)}{since}"
 
 
-def sides(one: Judged, titles: Mapping[str, str]) -> tuple[str, str]:
-    """Return what is compared with what, as text calls them."""
-    claim = one.claim
-    winner = titles.get(claim.winner, claim.winner)
-    rival = titles.get(one.rival, one.rival) if isinstance(one.rival, str) else f"{one.rival:g}"
-    return winner if claim.at is None else f"{winner} at {point_text(claim.at)}", rival
+def _average(run: Sequence[Comparison]) -> str:
+    whole = compare_queries(*np.mean([one.sides for one in run if one.sides], axis=0))
+    text = f"{'mean ' if len(run) > 1 else ''}difference {signed_text(whole.difference)}"
+    if math.isnan(whole.low):
+        return text
+    effect = f", d {whole.effect_size:.2f}" if math.isfinite(whole.effect_size) else ""
+    return f"{text} (95 % {signed_text(whole.low)} to {signed_text(whole.high)}){effect}"
 
 
-def _count(run: Sequence[Judged]) -> str:
-    right = sum(one.claimed_way for one in run)
-    significant = sum(one.outcome == SUPPORTS for one in run)
-    panels = len({one.panel for one in run})
-    what = "points" if panels == 1 else f"points ({panels} panels)"
-    return f"at {right} of {len(run)} {what}, significantly at {significant}"
-
-
-def _largest_p(run: Sequence[Judged]) -> str:
+def _largest_p(run: Sequence[Comparison]) -> str:
     tested = [one.corrected for one in run if not math.isnan(one.corrected)]
     if tested:
-        name = "corrected" if len(run) == 1 else "largest corrected"
-        return f"{name} p {p_text(max(tested))}"
-    reason = next(one.comparison.reason for one in run if one.comparison is not None)
-    return f"no test ({reason})"
+        return f"{'largest ' if len(run) > 1 else ''}corrected p {p_text(max(tested))}"
+    return f"no test ({next(one.paired.reason for one in run if one.paired)})"
 
 
-def _average(group: Group) -> str:
-    shapes = {side.shape for sides in group.sides for side in sides}
-    if len(shapes) > 1:
-        differences = [one.comparison.difference for one in group.members if one.comparison]
-        return f"mean difference {signed_text(float(np.mean(differences)))}"
-    whole = compare_queries(*np.mean(group.sides, axis=0))
-    name = "difference" if len(group.sides) == 1 else "mean difference"
-    if math.isnan(whole.low):
-        return f"{name} {signed_text(whole.difference)}"
-    interval = f"(95 % {signed_text(whole.low)} to {signed_text(whole.high)})"
-    effect = f", d {whole.effect_size:.2f}" if math.isfinite(whole.effect_size) else ""
-    return f"{name} {signed_text(whole.difference)} {interval}{effect}"
-
-
-def _listed(against: Sequence[Judged], most: int = 3) -> str:
+def _listed(against: Sequence[Comparison]) -> str:
     listed = [
         f"{' '.join(filter(None, (one.panel, point_text(one.point)))) or 'here'} "
-        f"({signed_text(one.comparison.difference)}, p {p_text(one.corrected)})"
-        for one in against[:most]
-        if one.comparison is not None
+        f"({signed_text(one.paired.difference)}, p {p_text(one.corrected)})"
+        for one in against[:_MOST_LISTED]
+        if one.paired is not None
     ]
-    more = f" and {len(against) - most} more" if len(against) > most else ""
-    return f"at {', '.join(listed)}{more}"
+    more = len(against) - _MOST_LISTED
+    return f"at {', '.join(listed)}{f' and {more} more' if more > 0 else ''}"

@@ -1,63 +1,54 @@
-"""The figures of an experiment as plain dicts: means over runs with their deviations."""
+"""The figures of an experiment as plain dicts, and what they show in sentences."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
-from prsrank.experiment.metric_names import has_direction, lower_is_better, metric_title
 from prsrank.experiment.shown_results import ShownResults
-from prsrank.experiment.statistics import run_mean
-from prsrank.report.numbers import plain_number
+from prsrank.experiment.spec import Point
+from prsrank.experiment.words import decimal_text, direction, metric_title, percent_text
+from prsrank.report.numbers import plain_number, point_text
 from prsrank.report.parts import Part, series
 
 
 def metric_figure(shown: ShownResults, metric: str) -> Part:
     """Draw one metric: a panel for each ranker, a series for each method.
 
-    Args:
-        shown: the experiment and its values.
-        metric: the metric drawn.
-
     Returns:
         Lines over the axis, or one interval for each method where there is no axis.
     """
     spec, title = shown.spec, metric_title(metric)
-    panels = shown.panels()
-    relative = spec.relative_to is not None
+    over, scale = (spec.axis.title, spec.axis.scale) if shown.has_axis else ("method", "ordinal")
     return {
         "id": identifier(spec.id, metric),
         "title": f"{spec.title}: {title}" if len(spec.metrics) > 1 else spec.title,
         "caption": _caption(shown, metric),
         "alt": _alt(shown, title),
-        "x": {
-            "title": spec.axis.title if shown.has_axis else "method",
-            "scale": spec.axis.scale if shown.has_axis else "ordinal",
+        "x": {"title": over, "scale": scale},
+        "y": {
+            "title": f"{title}, change in %" if spec.relative_to else title,
+            "zero": metric == "share",
         },
-        "y": {"title": f"{title}, change in %" if relative else title, "zero": metric == "share"},
         "kind": "lines" if shown.has_axis else "intervals",
         "panels": [
             {
                 "title": panel_title,
                 "series": [
-                    _series(shown, panel, method, name, metric)
-                    for method, name in shown.methods(panel).items()
+                    _series(shown, panel, method, metric) for method in shown.methods(panel)
                 ],
             }
-            for panel, panel_title in panels.items()
+            for panel, panel_title in shown.panels.items()
         ],
     }
 
 
-def propensity_figure(name: str, curves: Mapping[str, Mapping[str, Any]]) -> Part:
-    """Draw propensity curves.
-
-    Args:
-        name: id of the experiment.
-        curves: `positions` and `values` of each, by name.
-    """
+def curves_figure(name: str, curves: Mapping[str, Mapping[str, Any]]) -> Part:
+    """Draw propensity curves: `positions` and `values` of each, by name."""
     drawn = [
-        series(name, curve["positions"], map(plain_number, curve["values"]))
-        for name, curve in curves.items()
+        series(curve_name, curve["positions"], map(plain_number, curve["values"]))
+        for curve_name, curve in curves.items()
     ]
     return {
         "id": identifier(name, "propensities"),
@@ -81,45 +72,112 @@ def identifier(*names: str) -> str:
     return "-".join("".join(c if c.isalnum() else " " for c in text).split())
 
 
-def _series(shown: ShownResults, panel: str, method: str, name: str, metric: str) -> Part:
+def _series(shown: ShownResults, panel: str, method: str, metric: str) -> Part:
     """Return what was measured of a method: by point, or where there is no axis by its name."""
-    found = [(p, *shown.value((panel, method, p, metric))) for p in shown.results.axis_points]
-    kept = [one for one in found if not math.isnan(one[1])]
-    x, y, low, high = (list(column) for column in zip(*kept, strict=True)) if kept else [[]] * 4
-    spread = bool(kept) and not any(math.isnan(value) for value in low)
-    points = x if shown.has_axis else [name] * len(x)
-    return series(name, points, y, *((low, high) if spread else ()))
-
-
-def _runs(shown: ShownResults, metric: str) -> str:
-    """Return how many runs the means are over, in words."""
-    tables = [
-        values
-        for key in shown.results.arrays
-        if key[3] == metric and (values := shown.results.measured(*key)) is not None
-    ]
-    runs = max((run_mean(values).runs for values in tables), default=0)
-    return f"{runs} runs" if runs > 1 else ""
+    name, points = shown.titles[method], shown.results.axis_points
+    rows = [(p, *shown.values[panel, method, p, metric].interval) for p in points]
+    rows = [row for row in rows if not math.isnan(row[1])]
+    x, y, low, high = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [])
+    spread = rows and not any(map(math.isnan, low))
+    return series(
+        name, x if shown.has_axis else [name] * len(x), y, *((low, high) if spread else ())
+    )
 
 
 def _caption(shown: ShownResults, metric: str) -> str:
-    runs, relative_to = _runs(shown, metric), shown.spec.relative_to
-    better = ""
-    if has_direction(metric):
-        better = f" {'Less' if lower_is_better(metric) else 'More'} is better."
-    if relative_to is not None:
-        base = " ".join(filter(None, reversed(relative_to)))
+    better = {1: " More is better.", -1: " Less is better.", 0: ""}[direction(metric)]
+    if shown.spec.relative_to:
+        base = " ".join(filter(None, reversed(shown.spec.relative_to)))
         return f"Change against {base} in per cent; 95 % intervals over queries.{better}"
-    if not runs:
+    runs = max((v.mean.runs for key, v in shown.values.items() if key[3] == metric), default=0)
+    if runs < 2:
         return f"One run: no deviation is known.{better}"
     around = "shaded" if shown.has_axis else "interval"
-    return f"Mean over {runs}; {around}: one standard deviation over them.{better}"
+    return f"Mean over {runs} runs; {around}: one standard deviation over them.{better}"
 
 
 def _alt(shown: ShownResults, title: str) -> str:
-    panels = shown.panels()
-    names = (name for panel in shown.results.panels() for name in shown.methods(panel).values())
-    over = f" over {shown.spec.axis.title}" if shown.has_axis else " by method"
-    where = f" for {', '.join(filter(None, panels.values()))}" if any(panels.values()) else ""
-    kind = "Line chart" if shown.has_axis else "Chart"
-    return f"{kind} of {title}{over}{where}: {', '.join(dict.fromkeys(names))}."
+    names = dict.fromkeys(name for panel in shown.panels for name in shown.methods(panel).values())
+    panels = ", ".join(filter(None, shown.panels.values()))
+    chart = f"Line chart of {title} over {shown.spec.axis.title}"
+    chart = chart if shown.has_axis else f"Chart of {title} by method"
+    return f"{chart}{f' for {panels}' if panels else ''}: {', '.join(names)}."
+
+
+def reading(shown: ShownResults) -> list[str]:
+    """Say what the figures show, in sentences made of numbers.
+
+    For each panel the order of the methods and who leads where, by the main metric; then the
+    order of the methods beside the paper's, for each metric of which the paper has numbers.
+    """
+    lines = []
+    for panel, title in shown.panels.items():
+        sentences = [*filter(None, _panel_reading(shown, panel))]
+        if sentences:
+            lines.append(f"{title}{': ' if title else ''}{'. '.join(sentences)}.")
+    return [*lines, *filter(None, (_order_reading(shown, m) for m in shown.spec.metrics))]
+
+
+def _panel_reading(shown: ShownResults, panel: str) -> list[str]:
+    points, metric = shown.results.axis_points, shown.spec.metrics[0]
+    means = {point: _means(shown, panel, point, metric) for point in points}
+    if len(shown.methods(panel)) == 1 and len(points) > 1:
+        return [_course(shown, metric, means)]
+    ends = dict.fromkeys([points[0], points[-1]])
+    sentences = [_standing(shown, metric, point, means[point]) for point in ends]
+    if len(points) > 2 and direction(metric):
+        leaders = Counter(_best_first(metric, values)[0] for values in means.values() if values)
+        counts = ", ".join(f"{name} {count}" for name, count in leaders.most_common())
+        sentences.append(f"Best mean at {leaders.total()} points: {counts}")
+    return sentences
+
+
+def _course(shown: ShownResults, metric: str, means: Mapping[Point, Mapping[str, float]]) -> str:
+    """Follow the one method of a panel from point to point."""
+    values = [(p, name, value) for p, of in means.items() for name, value in of.items()]
+    if not values:
+        return ""
+    listed = "; ".join(f"{decimal_text(v)} at {point_text(p)}" for p, _, v in values)
+    return f"{metric_title(metric)} of {values[0][1]} by {shown.spec.axis.title}: {listed}"
+
+
+def _standing(shown: ShownResults, metric: str, point: Point, means: Mapping[str, float]) -> str:
+    form = percent_text if shown.spec.relative_to else decimal_text
+    listed = "; ".join(f"{name} {form(means[name])}" for name in _best_first(metric, means))
+    where = f" at {shown.spec.axis.title} {point_text(point)}" if shown.has_axis else ""
+    return f"{metric_title(metric)}{where}: {listed}" if listed else ""
+
+
+def _order_reading(shown: ShownResults, metric: str) -> str:
+    """Hold the order of the methods against the paper's."""
+    ours: dict[str, float] = {}
+    theirs: dict[str, float] = {}
+    for panel, title in shown.panels.items():
+        means = _means(shown, panel, "", metric) if not shown.has_axis else {}
+        for method, name in shown.methods(panel).items():
+            value = shown.published(panel, method, metric)
+            if value is not None and name in means:
+                label = name if title in name else f"{name} ({title})"
+                ours[label], theirs[label] = means[name], value
+    if len(theirs) < 2:
+        return ""
+    pairs = list(combinations(theirs, 2))
+    same = sum((ours[a] - ours[b]) * (theirs[a] - theirs[b]) > 0 for a, b in pairs)
+    paper, here = ("; ".join(_best_first(metric, values)) for values in (theirs, ours))
+    return (
+        f"{metric_title(metric)}, best first: in the paper {paper}. Here {here} "
+        f"({same} of {len(pairs)} pairs in the paper's order)."
+    )
+
+
+def _means(shown: ShownResults, panel: str, point: Point, metric: str) -> dict[str, float]:
+    """Return what the figure shows for each method, by its title."""
+    means = {
+        name: shown.values[panel, method, point, metric].interval[0]
+        for method, name in shown.methods(panel).items()
+    }
+    return {name: value for name, value in means.items() if not math.isnan(value)}
+
+
+def _best_first(metric: str, values: Mapping[str, float]) -> list[str]:
+    return sorted(values, key=lambda name: values[name], reverse=direction(metric) >= 0)

@@ -8,17 +8,32 @@ assumed.
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
-from prsrank.experiment.spec import Point
+import numpy as np
+
+from prsrank.experiment.spec import AXES, Method, Panel, Point, RankerSettings, Spec
+from prsrank.rankers.base import ranker_class
+from prsrank.weighting import WEIGHTINGS
 
 Identity = Mapping[str, Any]
+Setting = dict[str, dict[str, Any]]
+"""The `settings` of a ranker and the `parameters` of its weighting."""
 
 RESULTS_VERSION = 1
 """Raised when the same identity would give other results than before."""
+
+_ESTIMATE_VERSION = 3
+"""Raised when the same randomised sessions would give other propensities than before."""
+
+_POSTERIOR_VERSION = 2
+"""Raised when the same clicks would give other posterior pairs than before."""
+
+_SETTINGS_OF_CLICKS = ("clicks", "model", "eta", "mu", "one_click")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +55,7 @@ class Job:
         """The SHA-256 of the identity."""
         return hashlib.sha256(canonical(self.identity).encode()).hexdigest()
 
-    @property
+    @cached_property
     def group(self) -> str:
         """What jobs that share a click log have in common."""
         keys = ("data", "fold", "production", "clicks")
@@ -56,6 +71,11 @@ class Cell:
     point: Point
     fold: int
     run: int
+
+    @property
+    def name(self) -> str:
+        """The panel and the method."""
+        return " ".join(filter(None, (self.panel, self.method)))
 
 
 @dataclass(frozen=True)
@@ -80,10 +100,207 @@ class Source:
     note: str = ""
     relevant_from: float | None = None
 
-    @property
-    def folds(self) -> int:
-        """Number of folds."""
-        return len(self.fingerprints)
+
+@dataclass(frozen=True)
+class Planner:
+    """Turns an experiment into jobs.
+
+    Attributes:
+        spec: the experiment.
+        source: its data.
+        code: version of the code, part of every identity.
+    """
+
+    spec: Spec
+    source: Source
+    code: str
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield every cell of the experiment's table, in order."""
+        folds = range(1, min(self.spec.folds, len(self.source.fingerprints)) + 1)
+        for panel in self.spec.panels:
+            for method in self.spec.methods_of(panel.name):
+                for place in product(self.spec.axis.points, folds, range(self.spec.runs)):
+                    yield Cell(panel.name, method.name, *place)
+
+    def tuning_job(self, cell: Cell) -> Job | None:
+        """Return the job that chooses the hyper-parameters for a cell; None: none to choose."""
+        panel, method = self._named(cell)
+        if self.spec.kind not in ("ranking", "clicks") or method.name == "production":
+            return None
+        tried = configurations(self.spec, panel, method)
+        if len(tried) == 1:
+            return None
+        point = "" if self.spec.tuning.at == "default" else cell.point
+        identity = self._trained(replace(cell, run=0, point=point), tried[0])
+        del identity["settings"], identity["parameters"]
+        return self._job(
+            identity,
+            kind="tuning",
+            tried=tried,
+            tune_on="labels" if method.weighting == "labels" else self.spec.tuning.on,
+            metric=self.spec.metrics[0],
+        )
+
+    def job(self, cell: Cell, chosen: Setting | None) -> Job:
+        """Return the job of a cell.
+
+        Args:
+            cell: where the result belongs.
+            chosen: the chosen settings and parameters; None where there was nothing to choose.
+        """
+        if self.spec.kind in ("observations", "bounds"):
+            identity = self._untrained(cell)
+        elif cell.method == "production":
+            made_by = {"ranker": "production", "production": self._production(cell)}
+            identity = self._common(cell) | made_by
+        else:
+            identity = self._trained(cell, chosen)
+        if self.spec.kind == "clicks":
+            identity |= {
+                "production": self._production(cell),
+                "test_clicks": self._clicks(cell),
+                "test_propensity": self._propensity(cell),
+            }
+        return self._job(identity, kind=self.spec.kind, metrics=sorted(self.spec.metrics))
+
+    def _job(self, identity: dict[str, Any], **more: Any) -> Job:
+        return Job(identity | more, self.source.name, self.source.relevant_from)
+
+    def _named(self, cell: Cell) -> tuple[Panel, Method]:
+        methods = self.spec.methods_of(cell.panel)
+        return self.spec.panel(cell.panel), next(m for m in methods if m.name == cell.method)
+
+    def _common(self, cell: Cell) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "data": self.source.fingerprints[cell.fold - 1],
+            "fold": cell.fold,
+            "seed": self.spec.seed,
+            "production": None,
+            "clicks": None,
+        }
+
+    def _trained(self, cell: Cell, chosen: Setting | None) -> dict[str, Any]:
+        panel, method = self._named(cell)
+        ranker, on = method.ranker or panel.ranker, self.spec.tuning.on
+        kind = ranker_class(ranker)
+        setting = chosen or configurations(self.spec, panel, method)[0]
+        on_labels = method.weighting == "labels"
+        identity = self._common(cell) | {
+            "ranker": ranker,
+            "settings": setting["settings"],
+            "weighting": method.weighting,
+            "parameters": self._parameters(setting["parameters"], cell, method),
+            "stop_on": "" if not kind.stops_early else "labels" if on_labels else on,
+            "propensity": None,
+        }
+        if method.weighting == "posterior":
+            identity["version"] = _POSTERIOR_VERSION
+        # without clicks a seed may depend on nothing of the run: the model is one for all runs
+        if not on_labels:
+            identity["production"] = self._production(cell)
+            identity["clicks"] = self._clicks(cell)
+            weighted = bool(method.weighting) and WEIGHTINGS[method.weighting].needs_propensities
+            if (weighted and kind.takes_propensities) or on == "clicks":
+                identity["propensity"] = self._propensity(cell)
+        return identity
+
+    def _untrained(self, cell: Cell) -> dict[str, Any]:
+        """Return the identity of a job that trains nothing."""
+        clicks = self._clicks(cell)
+        identity = self._common(cell) | {"production": self._production(cell), "clicks": clicks}
+        if self.spec.kind == "observations":
+            return identity | {"panel": cell.panel, "method": cell.method, "part": "test"}
+        _, method = self._named(cell)
+        return identity | {
+            "clicks": {"eta": clicks["eta"], "sessions": self.spec.clicks["sessions"]},
+            "weighting": method.weighting,
+            "parameters": self._parameters(method.parameters, cell, method),
+        }
+
+    def _parameters(
+        self, parameters: Mapping[str, Any], cell: Cell, method: Method
+    ) -> dict[str, Any]:
+        moved = self._moved("parameters", cell) if method.weighting else {}
+        return {**parameters, **{key: float(value) for key, value in moved.items()}}
+
+    def _production(self, cell: Cell) -> dict[str, Any]:
+        settings = self._settings(cell)
+        keys = ("production_share", "production_ranker")
+        return {"run": cell.run} | {key: settings[key] for key in keys}
+
+    def _clicks(self, cell: Cell) -> dict[str, Any]:
+        settings = self._settings(cell)
+        return {key: settings[key] for key in _SETTINGS_OF_CLICKS}
+
+    def _propensity(self, cell: Cell) -> dict[str, Any]:
+        settings = {**self.spec.propensity, **self._moved("propensity", cell)}
+        source = settings["source"]
+        if source == "randomised":
+            return {"source": source, "clicks": settings["clicks"], "version": _ESTIMATE_VERSION}
+        eta = settings["eta"]
+        return {"source": source, "eta": float(self._settings(cell)["eta"] if eta is None else eta)}
+
+    def _settings(self, cell: Cell) -> dict[str, Any]:
+        own: dict[str, Any] = {**self.spec.clicks, **self.spec.panel(cell.panel).clicks}
+        settings = own | self._moved("clicks", cell)
+        clicks, density = int(settings["clicks"]), settings["clicks_per_query"]
+        if density is not None:
+            clicks = max(round(float(density) * self.source.lists[cell.fold - 1]), 1)
+        numbers = {key: float(settings[key]) for key in ("eta", "mu", "production_share")}
+        return settings | {"clicks": clicks} | numbers
+
+    def _moved(self, group: str, cell: Cell) -> dict[str, Any]:
+        """Return the setting that the axis changes at a cell, if it is one of the group."""
+        of, key = AXES[self.spec.axis.name]
+        return {key: cell.point} if of == group and cell.point != "" else {}
+
+
+def configurations(spec: Spec, panel: Panel, method: Method) -> list[Setting]:
+    """Return the settings that are tried for a method: the product of its grids.
+
+    Every method has the same budget. A larger product is cut down to the budget by a random
+    choice that depends on the names alone.
+
+    Returns:
+        For each the ranker's `settings` and the weighting's `parameters`; the first is what
+        is used where nothing is tuned.
+    """
+    name = method.ranker or panel.ranker
+    ranker = spec.rankers.get(name, RankerSettings())
+    grid: Mapping[str, Any] = {**ranker.grid, **method.grid}
+    of_weighting = WEIGHTINGS[method.weighting].parameters if method.weighting else {}
+    tried = []
+    for values in product(*grid.values()):
+        settings = dict(zip(grid, values, strict=True))
+        parameters = {key: settings.pop(key) for key in grid if key in of_weighting}
+        tried.append(
+            {
+                "settings": {**ranker.settings, **settings},
+                "parameters": {**method.parameters, **parameters},
+            }
+        )
+    if len(tried) <= spec.tuning.budget:
+        return tried
+    rng = np.random.default_rng(seed_of(spec.seed, method.weighting, name))
+    kept = np.sort(rng.choice(len(tried), spec.tuning.budget, replace=False))
+    return [tried[i] for i in kept]
+
+
+def varied(chosen: Setting, tried: list[Setting]) -> dict[str, Any]:
+    """Return only the values of a setting that were there to choose.
+
+    >>> tried = [{"settings": {"l2": 1, "t": 9}, "parameters": {}}, {"settings": {"l2": 2, "t": 9}, "parameters": {}}]
+    >>> varied(tried[1], tried)
+    {'l2': 2}
+    """
+    return {
+        name: value
+        for part in ("parameters", "settings")
+        for name, value in chosen[part].items()
+        if any(other[part].get(name) != value for other in tried)
+    }
 
 
 def canonical(value: Any) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from prsrank.errors import InputError
 from prsrank.types import Floats
 
 JOURNAL = "jobs.jsonl"
-_LOCK = ".lock"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,33 +45,23 @@ class Finished:
 
 
 class Journal:
-    """The finished jobs in a folder.
+    """The finished jobs of a folder; see `open_journal`.
 
     Args:
-        folder: where `jobs.jsonl` is, or is to be.
+        file: the journal, open for reading and writing.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / JOURNAL
+    def __init__(self, file: BinaryIO) -> None:
         self.finished: dict[str, Finished] = {}
-        self._length = 0
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):  # else torn by the end of a run
-                    entry = _read(line)
-                    self.finished[entry.id] = entry
-                    self._length += len(line)
-
-    @contextmanager
-    def writing(self) -> Iterator["Journal"]:
-        """Open for appending, after the last whole line."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
-            file.truncate(self._length)
-            self._file = file
-            yield self
+        self._file = file
+        length = 0
+        for line in file:
+            if line.endswith(b"\n"):  # else torn by the end of a run
+                entry = _read(line)
+                self.finished[entry.id] = entry
+                length += len(line)
+        file.truncate(length)
+        file.seek(length)
 
     def add(self, entry: Finished, identity: Mapping[str, Any]) -> None:
         """Append a finished job; it is on disk when this returns."""
@@ -83,12 +72,27 @@ class Journal:
             "cpu_seconds": round(entry.cpu_seconds, 4),
             "identity": identity,
         }
-        line = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
-        self._file.write(line)
+        self._file.write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._length += len(line)
         self.finished[entry.id] = entry
+
+
+@contextmanager
+def open_journal(folder: Path) -> Iterator[Journal]:
+    """Open the journal of a folder, which nobody else may then do.
+
+    The lock ends with the process, however it ends.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    # a link is not followed: it may lead to anybody's file
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(folder / JOURNAL, flags, 0o644), "r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{folder}: another run is writing to this folder") from None
+        yield Journal(file)
 
 
 def encoded(values: Floats) -> str:
@@ -103,20 +107,6 @@ def encoded(values: Floats) -> str:
 def decoded(text: str) -> Floats:
     """Return the values that `encoded` wrote."""
     return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<f8").astype(np.float64)
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other runners out of a folder; the lock ends with the process, however it ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    # neither truncated nor followed: a link of this name may lead to anybody's file
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(folder / _LOCK, flags, 0o644), "r+b") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{folder}: another run is writing to this folder") from None
-        yield
 
 
 def _read(line: bytes) -> Finished:

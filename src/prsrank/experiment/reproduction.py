@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from prsrank.errors import InputError
-from prsrank.experiment.report_tables import markdown, write_tables
 from prsrank.experiment.runner import Progress, Run, run_experiments
 from prsrank.experiment.spec import Point, RankerSettings, Spec
 from prsrank.experiment.spec_files import load_specs
 from prsrank.experiment.summary import report_of, summarise
+from prsrank.experiment.tables import markdown, write_tables
 from prsrank.files import atomic_output, write_json
 from prsrank.rankers.base import ranker_class
 from prsrank.rankers.cards import library_versions
@@ -19,10 +19,10 @@ from prsrank.report.charts import write_figures
 from prsrank.report.html import write_report
 
 REPORT = "report.html"
+TRIAL = "A trial in tiny sizes: the numbers and verdicts mean nothing."
 
 _SMOKE_SETTINGS = {"trees": 10, "patience": 5, "epochs": 2, "hidden": [8], "max_iterations": 50}
 _SMOKE_VALUES = 2
-TRIAL = "A trial in tiny sizes: the numbers and verdicts mean nothing."
 _SMOKE_CLICKS = 2000
 _SMOKE_LISTS = 60
 
@@ -51,47 +51,37 @@ class Changes:
 
     def applied(self, spec: Spec) -> Spec:
         """Return the experiment with the changes."""
-        changed = spec
         if self.points is not None:
             if spec.axis.name == "none":
                 raise InputError(f"{spec.id} has no axis: it takes no points")
-            changed = spec.with_points(self.points)
+            spec = spec.with_points(self.points)
         if self.smoke:
-            changed = small(changed)
+            spec = small(spec)
         if self.tune_on is not None:
             if self.tune_on not in ("labels", "clicks"):
                 raise InputError(f"tuning is on labels or on clicks, not on '{self.tune_on}'")
-            changed = replace(changed, tuning=replace(changed.tuning, on=self.tune_on))
-        return replace(
-            changed,
-            folds=self.folds or changed.folds,
-            runs=self.runs or changed.runs,
-            seed=changed.seed if self.seed is None else self.seed,
-        )
+            spec = replace(spec, tuning=replace(spec.tuning, on=self.tune_on))
+        own = {name: getattr(self, name) for name in ("folds", "runs", "seed")}
+        return replace(spec, **{name: value for name, value in own.items() if value is not None})
 
 
 def small(spec: Spec) -> Spec:
     """Return the experiment in tiny: 1 fold, 2 runs, 2 points, few clicks, small grids."""
-    named = [entry[key] for entry in spec.test for key in ("at", "relative_to") if key in entry]
     points = spec.axis.points
-    kept = tuple(p for p in points if p in ((named or points)[0], points[-1]))
-    rankers = {name: _small_ranker(name, one) for name, one in spec.rankers.items()}
-    methods = tuple(
-        replace(m, grid={k: v[:_SMOKE_VALUES] for k, v in m.grid.items()}) for m in spec.methods
-    )
-    clicks = {
-        **spec.clicks,
-        "clicks": min(spec.clicks["clicks"], _SMOKE_CLICKS),
-        "sessions": min(spec.clicks["sessions"], 50),
-    }
+    first = next((point for claim in spec.test for point in claim.fixed_points), points[0])
+    clicks, propensity = spec.clicks, spec.propensity
     return replace(
-        spec.with_points(kept),
+        spec.with_points(tuple(point for point in points if point in (first, points[-1]))),
         folds=1,
         runs=2,
-        clicks=clicks,
-        propensity={**spec.propensity, "clicks": min(spec.propensity["clicks"], _SMOKE_CLICKS)},
-        rankers=rankers,
-        methods=methods,
+        clicks={
+            **clicks,
+            "clicks": min(clicks["clicks"], _SMOKE_CLICKS),
+            "sessions": min(clicks["sessions"], 50),
+        },
+        propensity={**propensity, "clicks": min(propensity["clicks"], _SMOKE_CLICKS)},
+        rankers={name: _small_ranker(name, ranker) for name, ranker in spec.rankers.items()},
+        methods=tuple(replace(method, grid=_few(method.grid)) for method in spec.methods),
         tuning=replace(spec.tuning, budget=_SMOKE_VALUES),
         data=re.sub(r"^(synthetic:\w+):\d+", rf"\1:{_SMOKE_LISTS}", spec.data),
         notes=(*spec.notes, TRIAL),
@@ -99,9 +89,12 @@ def small(spec: Spec) -> Spec:
 
 
 def _small_ranker(name: str, ranker: RankerSettings) -> RankerSettings:
-    given = ranker_class(name).accepted(**_SMOKE_SETTINGS)
-    grid = {key: values[:_SMOKE_VALUES] for key, values in ranker.grid.items()}
-    return RankerSettings({**ranker.settings, **given}, grid)
+    tiny = ranker_class(name).accepted(**_SMOKE_SETTINGS)
+    return RankerSettings({**ranker.settings, **tiny}, _few(ranker.grid))
+
+
+def _few(grid: Any) -> dict[str, list[Any]]:
+    return {key: values[:_SMOKE_VALUES] for key, values in grid.items()}
 
 
 def parse_points(text: str) -> tuple[Point, ...]:
@@ -148,10 +141,10 @@ def reproduce(
         The report, as `prsrank.experiment.summary.report_of` makes it.
     """
     specs = load_specs(name)
-    wanted = changes or Changes()
-    if wanted.points is not None and len(specs) > 1:
+    changes, progress = changes or Changes(), progress or (lambda *_: None)
+    if changes.points is not None and len(specs) > 1:
         raise InputError("points can be given for one experiment, not for all")
-    specs = [wanted.applied(spec) for spec in specs]
+    specs = [changes.applied(spec) for spec in specs]
     run = run_experiments(
         specs,
         data,
@@ -159,13 +152,12 @@ def reproduce(
         resume=resume,
         processes=processes,
         progress=progress,
-        relevant_from=wanted.relevant_from,
+        relevant_from=changes.relevant_from,
     )
-    if progress is not None:
-        progress("writing the report", 0, 1)
+    progress("writing the report", 0, 1)
     sections = [summarise(spec, run.results[spec.id]) for spec in run.specs]
     title = next((s.title for s in run.sources.values() if s.name == data), data)
-    lead = [TRIAL] if wanted.smoke else []
+    lead = [TRIAL] if changes.smoke else []
     report = report_of(sections, data=title, about=_about(run, specs, command), lead=lead)
     write_json(out / "report.json", report)
     write_tables(report, out / "tables")
@@ -173,8 +165,7 @@ def reproduce(
     write_report(report, out / REPORT)
     with atomic_output(out / "report.md") as draft:
         draft.write_text(markdown(report), encoding="utf-8")
-    if progress is not None:
-        progress("writing the report", 1, 1)
+    progress("writing the report", 1, 1)
     return report
 
 

@@ -2,26 +2,20 @@
 
 import importlib.util
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from prsrank import __version__
 from prsrank.errors import InputError
-from prsrank.experiment.claims import read_test
-from prsrank.experiment.jobs import RESULTS_VERSION, Cell, Job, Source
-from prsrank.experiment.journal import Finished, Journal, locked
+from prsrank.experiment.jobs import RESULTS_VERSION, Cell, Job, Planner, Source, varied
+from prsrank.experiment.journal import Journal, open_journal
 from prsrank.experiment.methods import uses_torch
-from prsrank.experiment.planning import Planner
-from prsrank.experiment.results import PLAN, Results
+from prsrank.experiment.results import PlannedJobs, Results, write_table, write_timings
 from prsrank.experiment.shared_inputs import read_source
 from prsrank.experiment.spec import Spec
-from prsrank.experiment.tidy_table import write_table, write_timings
-from prsrank.experiment.tuning import short_form
-from prsrank.experiment.workers import Workers
-from prsrank.files import write_json
-from prsrank.rankers.base import RANKERS
+from prsrank.experiment.workers import compute_units
 from prsrank.threads import thread_count
 
 Progress = Callable[[str, int, int], object]
@@ -79,50 +73,55 @@ def run_experiments(
             is writing to it.
     """
     started = time.perf_counter()
-    with locked(out):
-        journal = Journal(out)
-        if journal.finished and not resume:
-            raise InputError(
-                f"{out}: holds {len(journal.finished)} results; --resume goes on there"
-            )
-        planners = _planners(specs, data, relevant_from)
-        before = len(journal.finished)
+    with open_journal(out) as journal:
+        finished = journal.finished
+        before = len(finished)
+        if before and not resume:
+            raise InputError(f"{out}: holds {before} results; --resume goes on there")
         count = thread_count(processes) if processes != 0 else 0
-        tell = progress or (lambda *_: None)
-        with journal.writing(), Workers(count) as workers:
-            plans, wanted = _everything(planners, journal, workers, tell)
-        plan = {
-            "experiments": plans,
-            "queries": {p.source.name: [list(q) for q in p.source.queries] for p in planners},
-        }
-        write_json(out / PLAN, plan)
-        write_table(plan, journal.finished, out)
-        write_timings(plan, journal.finished, out)
-    computed = len(journal.finished) - before
+
+        def finish(what: str, jobs: Iterable[Job | None]) -> set[str]:
+            """Compute those of the jobs that are not finished, those of one log together."""
+            wanted = {job.id: job for job in jobs if job is not None}
+            _finish(what, wanted, journal, count, progress or (lambda *_: None))
+            return set(wanted)
+
+        planners = _planners(specs, data, relevant_from)
+        searches = [{cell: p.tuning_job(cell) for cell in p.cells()} for p in planners]
+        ids = finish("tuning", (job for each in searches for job in each.values()))
+        experiments = [
+            _planned(planner, search, journal)
+            for planner, search in zip(planners, searches, strict=True)
+        ]
+        ids |= finish("measuring", (job for each in experiments for job in each.jobs.values()))
+        write_table(experiments, finished, out)
+        write_timings(experiments, finished, out)
     return Run(
-        [planner.spec for planner in planners],
-        {name: Results.of_plan(part, journal.finished) for name, part in plans.items()},
-        computed=computed,
-        reused=len(wanted) - computed,
+        [planned.spec for planned in experiments],
+        {planned.spec.id: Results.of_jobs(planned, finished) for planned in experiments},
+        computed=len(finished) - before,
+        reused=len(ids) - len(finished) + before,
         seconds=time.perf_counter() - started,
-        cpu_seconds=sum(journal.finished[job].cpu_seconds for job in wanted),
-        sources={planner.spec.id: planner.source for planner in planners},
+        cpu_seconds=sum(finished[job].cpu_seconds for job in ids),
+        sources={planned.spec.id: planned.source for planned in experiments},
     )
 
 
 def _planners(specs: Sequence[Spec], data: str, relevant_from: float | None) -> list[Planner]:
-    code = f"{__version__}/{RESULTS_VERSION}"
-    names = [spec.data or data for spec in specs]
-    # a data set that a spec names is the spec's to judge
-    given = {spec.data or data: None if spec.data else relevant_from for spec in specs}
-    sources = {}
-    for name in dict.fromkeys(names):
-        folds = max(spec.folds for spec, its in zip(specs, names, strict=True) if its == name)
-        sources[name] = read_source(name, folds, given[name])
-    return [
-        Planner(possible(_with_note(spec, sources[name])), sources[name], code)
-        for spec, name in zip(specs, names, strict=True)
-    ]
+    sources: dict[str, Source] = {}
+    for spec in sorted(specs, key=lambda spec: -spec.folds):
+        # a data set that a spec names is the spec's to judge
+        name, least = spec.data or data, None if spec.data else relevant_from
+        if name not in sources:
+            sources[name] = read_source(name, spec.folds, least)
+    planners = []
+    for spec in specs:
+        source = sources[spec.data or data]
+        folds = min(spec.folds, len(source.fingerprints))
+        notes = (*spec.notes, *filter(None, [source.note]))
+        changed = possible(replace(spec, notes=notes, folds=folds))
+        planners.append(Planner(changed, source, f"{__version__}/{RESULTS_VERSION}"))
+    return planners
 
 
 def possible(spec: Spec) -> Spec:
@@ -140,99 +139,51 @@ def possible(spec: Spec) -> Spec:
     kept = tuple(method for method in methods if method.panels)
     names = {method.name for method in kept}
     panels = {panel for method in kept for panel in method.panels}
-    claims = [read_test(entry, metrics=spec.metrics) for entry in spec.test]
     return replace(
         spec,
         methods=kept,
         panels=tuple(panel for panel in spec.panels if panel.name in panels),
         test=tuple(
-            entry
-            for entry, claim in zip(spec.test, claims, strict=True)
-            if names >= claim.methods and (claim.panels is None or panels & set(claim.panels))
+            claim
+            for claim in spec.test
+            if names >= claim.methods and (not claim.panels or panels & set(claim.panels))
         ),
         notes=(*spec.notes, note),
     )
 
 
-def _with_note(spec: Spec, source: Source) -> Spec:
-    notes = (*spec.notes, source.note) if source.note else spec.notes
-    return replace(spec, notes=notes, folds=min(spec.folds, source.folds))
-
-
-def _everything(
-    planners: Sequence[Planner], journal: Journal, workers: Workers, progress: Progress
-) -> tuple[dict[str, dict[str, Any]], set[str]]:
-    """Tune, then measure; return the plan of each experiment and the ids of all its jobs."""
-    tuning = [{cell: planner.tuning_job(cell) for cell in planner.cells()} for planner in planners]
-    searches = [job for found in tuning for job in found.values() if job is not None]
-    _finish("tuning", searches, journal, workers, progress)
-    finished = journal.finished
-    jobs = [
-        {
-            cell: planner.job(cell, None if job is None else finished[job.id].details["chosen"])
-            for cell, job in found.items()
-        }
-        for planner, found in zip(planners, tuning, strict=True)
-    ]
-    measures = [job for found in jobs for job in found.values()]
-    _finish("measuring", measures, journal, workers, progress)
-    plans = {
-        planner.spec.id: _plan(planner, found, _chosen(searched, finished))
-        for planner, found, searched in zip(planners, jobs, tuning, strict=True)
-    }
-    return plans, {job.id for job in (*searches, *measures)}
-
-
 def _finish(
-    what: str, jobs: Sequence[Job], journal: Journal, workers: Workers, progress: Progress
+    what: str, wanted: Mapping[str, Job], journal: Journal, processes: int, progress: Progress
 ) -> None:
-    """Compute those of the jobs that are not finished, the jobs of one log together."""
-    wanted = {job.id: job for job in jobs}
-    missing = [job for job in wanted.values() if job.id not in journal.finished]
     units: dict[str, list[Job]] = {}
-    for job in missing:
-        units.setdefault(f"{job.identity['fold']:03} {job.group}", []).append(job)
-    done = len(wanted) - len(missing)
+    for job in wanted.values():
+        if job.id not in journal.finished:
+            units.setdefault(f"{job.identity['fold']:03} {job.group}", []).append(job)
+    done = len(wanted) - sum(map(len, units.values()))
     progress(what, done, len(wanted))
-    for job, finished in workers.compute([units[key] for key in sorted(units)]):
+    for job, finished in compute_units([units[key] for key in sorted(units)], processes):
         journal.add(finished, job.identity)
         done += 1
         progress(what, done, len(wanted))
 
 
-def _plan(planner: Planner, jobs: Mapping[Cell, Job], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    spec = planner.spec
-    return {
-        "data": planner.source.name,
-        "metrics": list(spec.metrics),
-        "points": list(spec.axis.points),
-        "axis": spec.axis.title,
-        "source": spec.propensity.get("source", "known"),
-        "learning": [m.name for m in spec.methods if _learns(m.ranker)],
-        "chosen": chosen,
-        "rows": [[*astuple(cell), job.id] for cell, job in jobs.items()],
-    }
-
-
-def _learns(ranker: str) -> bool:
-    return ranker in RANKERS and not RANKERS[ranker].takes_propensities
-
-
-def _chosen(
-    tuning: Mapping[Cell, Job | None], finished: Mapping[str, Finished]
-) -> dict[str, dict[str, Any]]:
-    """Return the chosen values by "panel method": a list over folds where they differ."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    for cell, job in tuning.items():
-        if job is not None:
-            details = finished[job.id].details
-            name = " ".join(filter(None, (cell.panel, cell.method)))
-            values = short_form(details["chosen"], details["tried"])
-            found.setdefault(name, {})[job.id] = values
-    result: dict[str, dict[str, Any]] = {name: {} for name in found}
-    for name, by_job in found.items():
-        rows = list(by_job.values())
-        for key, first in rows[0].items():
-            every = [row[key] for row in rows]
-            result[name][key] = first if all(one == first for one in every) else every
-    return result
+def _planned(planner: Planner, search: Mapping[Cell, Job | None], journal: Journal) -> PlannedJobs:
+    """Plan the jobs with the hyper-parameters that were chosen: listed where folds differ."""
+    jobs: dict[Cell, Job] = {}
+    by_search: dict[str, dict[str, dict[str, Any]]] = {}
+    for cell, job in search.items():
+        details = None if job is None else journal.finished[job.id].details
+        jobs[cell] = planner.job(cell, None if details is None else details["chosen"])
+        if job is not None and details is not None:
+            values = varied(details["chosen"], details["tried"])
+            by_search.setdefault(cell.name, {})[job.id] = values
+    chosen: dict[str, dict[str, Any]] = {}
+    for name, found in by_search.items():
+        columns = {
+            key: [values[key] for values in found.values()] for key in next(iter(found.values()))
+        }
+        chosen[name] = {
+            key: every[0] if all(value == every[0] for value in every) else every
+            for key, every in columns.items()
+        }
+    return PlannedJobs(planner.spec, planner.source, jobs, chosen)

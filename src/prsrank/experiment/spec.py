@@ -1,8 +1,8 @@
-"""What an experiment is: data, clicks, methods, axis, and the claim that it tests."""
+"""What an experiment is: data, clicks, methods, axis, and the claims that it tests."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict
 
 Point = float | str
 Values = Mapping[str, Any]
@@ -19,28 +19,51 @@ AXES = {
 }
 """What an axis may change: name -> (group of settings, key)."""
 
-CLICKS: Values = {
-    "clicks": 128_000,
-    "clicks_per_query": None,
-    "model": "position-based",
-    "eta": 1.0,
-    "mu": 0.1,
-    "one_click": False,
-    "production_share": 0.01,
-    "production_ranker": "linear",
-    "sessions": 1000,
-}
-"""Settings of the clicks and what they are unless said otherwise.
 
-`clicks_per_query`, if given, sets the number of clicks by the training lists of the fold;
-`model` is a name of `CLICK_MODELS`, of which eta and mu are set where it has them;
-`one_click` keeps sessions of exactly one click; `sessions` is the number of sessions that
-are simulated on each list where an experiment is about single lists (bounds)."""
+class ClickSettings(TypedDict, total=False):
+    """Settings of the clicks.
 
-PROPENSITY: Values = {"source": "known", "eta": None, "clicks": 12_800}
-"""Where the propensities come from: "known" is (1/k)^eta, by default that of the clicks;
-"randomised" is estimated from a further log of so many clicks, its rankings shuffled."""
+    `clicks_per_query`, if given, sets the number of clicks by the training lists of the fold;
+    `model` is a name of `CLICK_MODELS`, of which eta and mu are set where it has them;
+    `one_click` keeps sessions of exactly one click; `sessions` is the number of sessions that
+    are simulated on each list where an experiment is about single lists (bounds).
+    """
 
+    clicks: int
+    clicks_per_query: float | None
+    model: str
+    eta: float
+    mu: float
+    one_click: bool
+    production_share: float
+    production_ranker: str
+    sessions: int
+
+
+class PropensitySettings(TypedDict, total=False):
+    """Where the propensities come from.
+
+    `source` "known" is (1/k)^eta, by default that of the clicks; "randomised" is estimated from
+    a further log of `clicks` clicks, its rankings shuffled.
+    """
+
+    source: str
+    eta: float | None
+    clicks: int
+
+
+CLICKS = ClickSettings(
+    clicks=128_000,
+    clicks_per_query=None,
+    model="position-based",
+    eta=1.0,
+    mu=0.1,
+    one_click=False,
+    production_share=0.01,
+    production_ranker="linear",
+    sessions=1000,
+)
+PROPENSITY = PropensitySettings(source="known", eta=None, clicks=12_800)
 SOURCES = ("known", "randomised")
 
 KINDS: Mapping[str, tuple[str, ...]] = {
@@ -59,6 +82,8 @@ test part, shares of "observations", or "bounds"; and the metrics of each (none:
 SHARES = tuple(f"{a} {b}" for a in ("relevant", "irrelevant") for b in ("observed", "unobserved"))
 """The methods of kind "observations"; its panels are "clicks" and "non-clicks"."""
 
+VERBS = ("better", "above", "below")
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -72,10 +97,10 @@ class Axis:
         points: the values.
     """
 
-    name: str
-    title: str
-    scale: str
-    points: tuple[Point, ...]
+    name: str = "none"
+    title: str = ""
+    scale: str = "linear"
+    points: tuple[Point, ...] = ("",)
 
 
 @dataclass(frozen=True)
@@ -92,7 +117,7 @@ class Panel:
     name: str = ""
     title: str = ""
     ranker: str = ""
-    clicks: Values = field(default_factory=dict)
+    clicks: ClickSettings = field(default_factory=ClickSettings)
 
 
 @dataclass(frozen=True)
@@ -103,20 +128,20 @@ class Method:
         name: as in the results.
         title: how the figure names it.
         weighting: a name of `WEIGHTINGS`; "" for a ranker that takes none, and for the
-            production ranker itself.
+            production ranker itself. A file may leave it out where it is the name.
         ranker: a name of `RANKERS`; "" is the panel's.
         parameters: fixed parameters of the weighting.
         grid: values to try of the weighting's and the ranker's parameters, beside the
             ranker's own grid.
-        panels: names of the panels it is in.
+        panels: names of the panels it is in; a file may leave it out for all.
     """
 
     name: str
-    title: str
+    title: str = ""
     weighting: str = ""
     ranker: str = ""
     parameters: Values = field(default_factory=dict)
-    grid: Values = field(default_factory=dict)
+    grid: Mapping[str, list[Any]] = field(default_factory=dict)
     panels: tuple[str, ...] = ()
 
 
@@ -125,7 +150,7 @@ class RankerSettings:
     """Fixed parameters of a ranker and the grid that is tried for each method."""
 
     settings: Values = field(default_factory=dict)
-    grid: Values = field(default_factory=dict)
+    grid: Mapping[str, list[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -144,6 +169,85 @@ class Tuning:
 
 
 @dataclass(frozen=True)
+class Claim:
+    r"""Which values are claimed to win over which: one entry of an experiment's `test`.
+
+    Exactly one of the three verbs names the winner, a method.
+
+    Attributes:
+        better: its value is claimed to be larger, or smaller if less of the metric is better.
+        above: its value is claimed to be larger.
+        below: its value is claimed to be smaller.
+        than: rivals, each a method or a number; by default the winner itself, at other points.
+        metric: metrics compared; by default the experiment's first.
+        panels: panels compared; by default every one that has winner and rival.
+        points: points compared; by default all but `at` and `relative_to`.
+        at: the winner's point, where it is another than the rival's.
+        than_panel: the rival's panel, where it is another than the winner's.
+        relative_to: a point: compared is value(point) - value(relative_to), so that who loses
+            less wins.
+        margin: the winner may be worse by this much: "not worse", "at most", "at least".
+
+    >>> claim = Claim(below="prs", than=("ips", 0.5), metric=("bound",))
+    >>> claim.verb, claim.winner, sorted(claim.methods)
+    ('below', 'prs', ['ips', 'prs'])
+    """
+
+    better: str = ""
+    above: str = ""
+    below: str = ""
+    than: tuple[str | float, ...] = ()
+    metric: tuple[str, ...] = ()
+    panels: tuple[str, ...] = ()
+    points: tuple[Point, ...] = ()
+    at: Point | None = None
+    relative_to: Point | None = None
+    than_panel: str = ""
+    margin: float = 0.0
+
+    @property
+    def verb(self) -> str:
+        """The verb that names the winner."""
+        return next(verb for verb in VERBS if getattr(self, verb))
+
+    @property
+    def winner(self) -> str:
+        """The method that is claimed to win."""
+        return self.better or self.above or self.below
+
+    @property
+    def rivals(self) -> tuple[str | float, ...]:
+        """The methods and numbers that it is compared with."""
+        return self.than or (self.winner,)
+
+    @property
+    def methods(self) -> set[str]:
+        """The methods compared."""
+        return {self.winner, *(rival for rival in self.rivals if isinstance(rival, str))}
+
+    @property
+    def fixed_points(self) -> list[Point]:
+        """The points that the claim cannot do without."""
+        return [point for point in (self.at, self.relative_to) if point is not None]
+
+    def within(self, points: Iterable[Point]) -> "Claim | None":
+        """Return the claim at some of the axis' points; None if it says nothing about them."""
+        left = tuple(point for point in self.points if point in points)
+        lost = any(point not in points for point in self.fixed_points)
+        return None if lost or (self.points and not left) else replace(self, points=left)
+
+
+@dataclass(frozen=True)
+class PaperValue:
+    """A number that the paper gives."""
+
+    method: str
+    metric: str
+    value: float
+    panel: str = ""
+
+
+@dataclass(frozen=True)
 class Spec:
     """One experiment, as its TOML file says.
 
@@ -152,11 +256,11 @@ class Spec:
         title: one line.
         claim: what the paper says, in one sentence.
         axis: the axis of the figure.
-        panels: its plots, in order.
         methods: in order.
         metrics: the first is the main one.
+        panels: the figure's plots, in order.
         kind: what is measured; a key of `KINDS`.
-        test: the claim in machine form; `prsrank.experiment.claims` says how.
+        test: the claim in machine form.
         folds: folds of the collection at most.
         runs: repetitions, each with its own production ranker and clicks.
         seed: base of all seeds.
@@ -166,9 +270,9 @@ class Spec:
         propensity: where the propensities in training come from.
         rankers: settings and grid of each ranker.
         tuning: how hyper-parameters are chosen.
-        paper: numbers that the paper gives, each with panel, method, metric and value.
+        paper: numbers that the paper gives.
         paper_note: what they were measured on.
-        relative_to: (panel, method) that values are given relative to, in percent; or None.
+        relative_to: panel and method that values are given relative to, in percent; or nothing.
         notes: further remarks for the reader.
     """
 
@@ -176,29 +280,24 @@ class Spec:
     title: str
     claim: str
     axis: Axis
-    panels: tuple[Panel, ...]
     methods: tuple[Method, ...]
     metrics: tuple[str, ...]
+    panels: tuple[Panel, ...] = (Panel(),)
     kind: str = "ranking"
-    test: tuple[Values, ...] = ()
+    test: tuple[Claim, ...] = ()
     folds: int = 5
     runs: int = 5
     seed: int = 0
     data: str = ""
     data_note: str = ""
-    clicks: Values = field(default_factory=dict)
-    propensity: Values = field(default_factory=dict)
+    clicks: ClickSettings = field(default_factory=ClickSettings)
+    propensity: PropensitySettings = field(default_factory=PropensitySettings)
     rankers: Mapping[str, RankerSettings] = field(default_factory=dict)
     tuning: Tuning = Tuning()
-    paper: tuple[Values, ...] = ()
+    paper: tuple[PaperValue, ...] = ()
     paper_note: str = ""
-    relative_to: tuple[str, str] | None = None
+    relative_to: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def main_metric(self) -> str:
-        """The metric that the experiment is judged and tuned by."""
-        return self.metrics[0]
 
     def methods_of(self, panel: str) -> list[Method]:
         """Return the methods of a panel, in order."""
@@ -212,15 +311,5 @@ class Spec:
         """Return the experiment at other points; comparisons at points left out are dropped."""
         if self.axis.name == "none":
             return self
-        test = tuple(kept for entry in self.test if (kept := _at_points(entry, points)))
+        test = tuple(left for claim in self.test if (left := claim.within(points)))
         return replace(self, axis=replace(self.axis, points=points), test=test)
-
-
-def _at_points(entry: Values, points: tuple[Point, ...]) -> Values | None:
-    named = [entry[key] for key in ("at", "relative_to") if key in entry]
-    if any(point not in points for point in named):
-        return None
-    if not isinstance(entry.get("points"), list | tuple):
-        return entry
-    at = [point for point in entry["points"] if point in points]
-    return {**entry, "points": at} if at else None

@@ -1,16 +1,15 @@
 """Specs on disk: TOML files, checked strictly, with the nearest valid name in every error."""
 
 import importlib.resources
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from prsrank.clicks.models import CLICK_MODELS
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import PRODUCTION_RANKERS
-from prsrank.errors import InputError
-from prsrank.experiment.claims import check_test
+from prsrank.errors import InputError, nearest_name
 from prsrank.experiment.spec import (
     AXES,
     CLICKS,
@@ -18,51 +17,45 @@ from prsrank.experiment.spec import (
     PROPENSITY,
     SHARES,
     SOURCES,
+    VERBS,
     Axis,
+    Claim,
     Method,
     Panel,
     RankerSettings,
     Spec,
-    Tuning,
 )
-from prsrank.experiment.spec_checks import (
-    check_keys,
-    check_like,
-    check_types,
-    is_number,
-    one_of,
-    whole_number,
-)
+from prsrank.experiment.words import direction
 from prsrank.files import existing_file, read_toml
+from prsrank.files.schema import check, keys_of
 from prsrank.metrics.ranking import metric
 from prsrank.rankers.base import RANKERS, ranker_class
 from prsrank.weighting import WEIGHTINGS
 
 _ORDER = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "gamma", "table1", "table2", "bounds")
-_SCALES = ("linear", "log", "ordinal")
 
 
 def spec_names() -> list[str]:
     """Return the names of the experiments that come with the library, the paper's order."""
-    found = {path.stem for path in _folder().iterdir() if path.suffix == ".toml"}
-    return [name for name in _ORDER if name in found] + sorted(found - set(_ORDER))
+    names = {path.stem for path in _folder().iterdir() if path.suffix == ".toml"}
+    return [name for name in _ORDER if name in names] + sorted(names - set(_ORDER))
 
 
 def load_spec(name: str) -> Spec:
     """Read an experiment by its name, or from a TOML file of one's own.
 
-    >>> load_spec("fig3").main_metric
+    >>> load_spec("fig3").metrics[0]
     'ndcg@10'
     """
     if name.endswith(".toml"):
         return read_spec(existing_file(name))
-    return read_spec(_folder() / f"{one_of(name, spec_names(), 'experiment')}.toml")
+    _check_name(name, spec_names(), "experiment")
+    return read_spec(_folder() / f"{name}.toml")
 
 
 def load_specs(name: str) -> list[Spec]:
     """Read one experiment, or all of the paper: "all"."""
-    names = [one for one in spec_names() if one in _ORDER] if name == "all" else [name]
-    return [load_spec(one) for one in names]
+    return [load_spec(each) for each in (_ORDER if name == "all" else (name,))]
 
 
 def read_spec(path: Path) -> Spec:
@@ -80,55 +73,132 @@ def read_spec(path: Path) -> Spec:
 
 def parse_spec(values: Mapping[str, Any]) -> Spec:
     """Make a spec of what a TOML file holds; an InputError for anything that is not known."""
-    check_keys(values, _keys(Spec), "key")
-    for key in ("id", "title", "claim", "metrics", "methods", "axis"):
-        if key not in values:
-            raise InputError(f"the key '{key}' is missing")
-    check_types(values, Spec, "the experiment")
-    for key, least in (("folds", 1), ("runs", 1), ("seed", 0)):
-        whole_number(values, key, least=least)
-    kind = one_of(values.get("kind", "ranking"), KINDS, "kind")
-    panels = tuple(_panel(entry) for entry in values.get("panels", [{}]))
-    names = [panel.name for panel in panels]
-    read = {
-        "axis": _axis(values["axis"]),
-        "panels": panels,
-        "methods": tuple(_method(entry, names, kind) for entry in values["methods"]),
-        "metrics": _metrics(values["metrics"], kind),
-        "clicks": {**CLICKS, **_clicks(values.get("clicks", {}))},
-        "propensity": {**PROPENSITY, **_propensity(values.get("propensity", {}))},
-        "rankers": {name: _ranker(name, one) for name, one in values.get("rankers", {}).items()},
-        "tuning": _tuning(values.get("tuning", {})),
-        "paper": tuple(_paper(entry) for entry in values.get("paper", ())),
-        "relative_to": _relative_to(values.get("relative_to")),
-        "test": tuple(values.get("test", ())),
-        "notes": tuple(values.get("notes", ())),
-    }
-    spec = Spec(**{**values, **read})
-    _check_whole(spec)
+    check(values, Spec, "the experiment")
+    spec: Spec = _made(Spec, values)
+    panels = tuple(panel.name for panel in spec.panels)
+    axis = spec.axis
+    spec = replace(
+        spec,
+        axis=replace(axis, title=axis.title or axis.name),
+        clicks={**CLICKS, **spec.clicks},
+        propensity={**PROPENSITY, **spec.propensity},
+        methods=tuple(_completed(method, panels, spec.kind) for method in spec.methods),
+        test=tuple(replace(claim, metric=claim.metric or spec.metrics[:1]) for claim in spec.test),
+    )
+    _check_names(spec)
+    _check_numbers(spec)
+    for panel in spec.panels:
+        methods = spec.methods_of(panel.name)
+        if len({method.name for method in methods}) < len(methods):
+            raise InputError(f"panel '{panel.name}' has a method twice")
+        for method in methods:
+            if spec.kind in ("ranking", "clicks") and method.name != "production":
+                _check_grid(spec, panel, method)
+    for claim in spec.test:
+        check_claim(claim, spec)
     return spec
 
 
-def _check_whole(spec: Spec) -> None:
-    """Check what concerns several parts of a spec at once."""
-    names = [method.name for method in spec.methods]
+def check_claim(claim: Claim, spec: Spec) -> None:
+    """Check one entry of an experiment's `test` against the experiment's own names."""
+    verbs = [verb for verb in VERBS if getattr(claim, verb)]
+    if len(verbs) != 1:
+        raise InputError(f"test: give one of {', '.join(VERBS)}, not {len(verbs)} of them")
+    if not claim.than and claim.at is None:
+        raise InputError(f"test: {verbs[0]} = '{claim.winner}' needs than = [methods or numbers]")
+    if claim.margin < 0:
+        raise InputError(f"test: margin must be a number of 0 or more, not {claim.margin!r}")
+    _check_all(sorted(claim.methods), (method.name for method in spec.methods), "method")
+    _check_all(claim.metric, spec.metrics, "metric")
     panels = [panel.name for panel in spec.panels]
-    for panel in spec.panels:
-        inside = spec.methods_of(panel.name)
-        if len({method.name for method in inside}) < len(inside):
-            raise InputError(f"panel '{panel.name}' has a method twice")
-        for method in inside:
-            if spec.kind in ("ranking", "clicks") and method.name != "production":
-                _check_grid(spec, panel, method)
-    if spec.relative_to is not None:
-        one_of(spec.relative_to[0], panels, "panel")
-        one_of(spec.relative_to[1], names, "method")
-    for entry in spec.paper:
-        one_of(entry["method"], names, "method")
-        one_of(entry["metric"], spec.metrics, "metric")
-    check_test(
-        spec.test, methods=names, metrics=spec.metrics, panels=panels, points=spec.axis.points
-    )
+    _check_all([*claim.panels, *filter(None, [claim.than_panel])], panels, "panel")
+    for point in (*claim.points, *claim.fixed_points):
+        if point not in spec.axis.points:
+            points = ", ".join(map(str, spec.axis.points))
+            raise InputError(f"test: no point {point} on the axis; there are {points}")
+    for name in claim.metric:
+        if claim.better and not direction(name):
+            raise InputError(
+                f"test: whether more or less of '{name}' is better is not known: "
+                "write above or below"
+            )
+
+
+def _made(kind: Any, value: Any) -> Any:
+    """Make what a type says of a value that has its form: dataclasses and tuples inside, too."""
+    if is_dataclass(kind) and isinstance(kind, type):
+        types = keys_of(kind)[0]
+        return kind(**{key: _made(types[key], part) for key, part in value.items()})
+    if get_origin(kind) is tuple:
+        return tuple(_made(get_args(kind)[0], part) for part in value)
+    if get_origin(kind) is Mapping:
+        return {key: _made(get_args(kind)[1], part) for key, part in value.items()}
+    return value
+
+
+def _completed(method: Method, panels: tuple[str, ...], kind: str) -> Method:
+    """Return a method with what its file leaves out: all panels, and its name as weighting."""
+    weighting = method.weighting
+    if method.name == "production" or kind == "observations":
+        weighting = ""
+    elif not weighting and not method.ranker:
+        weighting = method.name
+    return replace(method, weighting=weighting, panels=method.panels or panels)
+
+
+def _check_names(spec: Spec) -> None:
+    _check_name(spec.kind, KINDS, "kind")
+    _check_name(spec.axis.name, AXES, "axis")
+    _check_name(spec.axis.scale, ("linear", "log", "ordinal"), "scale")
+    _check_name(spec.propensity["source"], SOURCES, "source of propensities")
+    _check_name(spec.tuning.on, ("labels", "clicks"), "tuning.on")
+    _check_name(spec.tuning.at, ("default", "point"), "tuning.at")
+    panels = [panel.name for panel in spec.panels]
+    methods = [method.name for method in spec.methods]
+    own = [spec.clicks, *(panel.clicks for panel in spec.panels)]
+    _check_all([c.get("model", "cascade") for c in own], CLICK_MODELS, "click model")
+    rankers = [clicks.get("production_ranker", "linear") for clicks in own]
+    _check_all(rankers, PRODUCTION_RANKERS, "production ranker")
+    named = [*(panel.ranker for panel in spec.panels), *(m.ranker for m in spec.methods)]
+    _check_all([*filter(None, named), *spec.rankers], RANKERS, "ranker")
+    for method in spec.methods:
+        _check_all(filter(None, [method.weighting]), WEIGHTINGS, "weighting")
+        _check_all(method.panels, panels, "panel")
+    if spec.kind == "observations":
+        _check_all(methods, SHARES, "method")
+    for name in spec.metrics:
+        if KINDS[spec.kind]:
+            _check_name(name, KINDS[spec.kind], "metric")
+        else:
+            metric(name)
+    _check_all([number.method for number in spec.paper], methods, "method")
+    _check_all([number.metric for number in spec.paper], spec.metrics, "metric")
+    _check_all(spec.relative_to[:1], panels, "panel")
+    _check_all(spec.relative_to[1:], methods, "method")
+
+
+def _check_numbers(spec: Spec) -> None:
+    if not spec.metrics:
+        raise InputError("metrics must be a list of names")
+    if len(spec.relative_to) not in (0, 2):
+        raise InputError(f"relative_to must be a panel and a method, not {spec.relative_to!r}")
+    least = {"folds": 1, "runs": 1, "seed": 0}
+    numbers = {name: (getattr(spec, name), low) for name, low in least.items()}
+    for name, (value, low) in {**numbers, "tuning.budget": (spec.tuning.budget, 1)}.items():
+        if value < low:
+            raise InputError(f"{name} must be a whole number of at least {low}, not {value}")
+    for clicks in (spec.clicks, *(panel.clicks for panel in spec.panels)):
+        PositionBasedModel(eta=clicks.get("eta", 1.0), mu=clicks.get("mu", 0.1))
+    _check_points(spec.axis)
+
+
+def _check_points(axis: Axis) -> None:
+    if axis.name == "none" and axis.points != ("",):
+        raise InputError("an axis 'none' has no points")
+    if axis.name != "none" and any(isinstance(point, str) for point in axis.points):
+        raise InputError("axis: points must be numbers")
+    if not axis.points or len(set(axis.points)) < len(axis.points):
+        raise InputError("axis: points must be a list of different values")
 
 
 def _check_grid(spec: Spec, panel: Panel, method: Method) -> None:
@@ -137,129 +207,27 @@ def _check_grid(spec: Spec, panel: Panel, method: Method) -> None:
         raise InputError(f"method '{method.name}' has no ranker, nor has panel '{panel.name}'")
     taken = ranker_class(ranker)().get_params()
     chosen = spec.rankers.get(ranker, RankerSettings())
-    check_keys({**chosen.settings, **chosen.grid}, taken, f"parameter of {ranker}")
+    _check_all([*chosen.settings, *chosen.grid], taken, f"parameter of {ranker}")
     weights = WEIGHTINGS[method.weighting].parameters if method.weighting else ()
-    check_keys(method.parameters, weights, f"parameter of {method.weighting or method.name}")
-    check_keys(method.grid, [*weights, *taken], f"parameter of {method.name}")
-    for name, tried in {**chosen.grid, **method.grid}.items():
-        if not isinstance(tried, list) or not tried:
-            raise InputError(f"grid: {name} must be a list of values, not {tried!r}")
+    _check_all(method.parameters, weights, f"parameter of {method.weighting or method.name}")
+    _check_all(method.grid, [*weights, *taken], f"parameter of {method.name}")
+    for name, values in {**chosen.grid, **method.grid}.items():
+        if not values:
+            raise InputError(f"grid: {name} must be a list of values, not {values!r}")
     if spec.axis.name == "gamma" and method.weighting and "gamma" not in weights:
         raise InputError(f"the axis is gamma, which weighting '{method.weighting}' does not have")
 
 
-def _axis(values: Mapping[str, Any]) -> Axis:
-    check_keys(values, _keys(Axis), "key of axis")
-    check_types(values, Axis, "axis")
-    name = one_of(values.get("name", "none"), AXES, "axis")
-    flat = name == "none"
-    scale = one_of(values.get("scale", "ordinal" if flat else "linear"), _SCALES, "scale")
-    points = tuple(values.get("points", [""] if flat else []))
-    if flat and points != ("",):
-        raise InputError("an axis 'none' has no points")
-    if not points or len(set(points)) < len(points):
-        raise InputError("axis: points must be a list of different values")
-    if not flat and not all(is_number(point) for point in points):
-        raise InputError("axis: points must be numbers")
-    return Axis(name, values.get("title", name), scale, points)
+def _check_all(names: Iterable[str], valid: Iterable[str], what: str) -> None:
+    known = list(valid)
+    for name in names:
+        _check_name(name, known, what)
 
 
-def _panel(values: Mapping[str, Any]) -> Panel:
-    check_keys(values, _keys(Panel), "key of a panel")
-    check_types(values, Panel, "panel")
-    if values.get("ranker"):
-        one_of(values["ranker"], RANKERS, "ranker")
-    _clicks(values.get("clicks", {}))
-    return Panel(**{"title": values.get("name", ""), **values})
-
-
-def _method(values: Mapping[str, Any], panels: Sequence[str], kind: str) -> Method:
-    check_keys(values, _keys(Method), "key of a method")
-    check_types(values, Method, "method")
-    name = values.get("name", "")
-    if not name or not isinstance(name, str):
-        raise InputError("a method has no name")
-    weighting, ranker = values.get("weighting"), values.get("ranker", "")
-    if kind == "observations":
-        one_of(name, SHARES, "method")
-    elif name == "production":
-        weighting = ""
-    elif weighting is None and not ranker:
-        weighting = one_of(name, [*WEIGHTINGS, "production"], "method")
-    if weighting:
-        one_of(weighting, WEIGHTINGS, "weighting")
-    if ranker:
-        one_of(ranker, RANKERS, "ranker")
-    inside = tuple(values.get("panels", panels))
-    for panel in inside:
-        one_of(panel, panels, "panel")
-    return Method(**{"title": name, **values, "weighting": weighting or "", "panels": inside})
-
-
-def _metrics(values: Any, kind: str) -> tuple[str, ...]:
-    if not isinstance(values, list) or not values:
-        raise InputError("metrics must be a list of names")
-    for name in values:
-        if KINDS[kind]:
-            one_of(name, KINDS[kind], "metric")
-        else:
-            metric(name)
-    return tuple(values)
-
-
-def _clicks(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    check_keys(values, CLICKS, "key of clicks")
-    check_like(values, CLICKS, "clicks")
-    PositionBasedModel(eta=values.get("eta", 1.0), mu=values.get("mu", 0.1))
-    one_of(values.get("model", "position-based"), CLICK_MODELS, "click model")
-    one_of(values.get("production_ranker", "linear"), PRODUCTION_RANKERS, "production ranker")
-    return values
-
-
-def _propensity(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    check_keys(values, PROPENSITY, "key of propensity")
-    check_like(values, PROPENSITY, "propensity")
-    one_of(values.get("source", "known"), SOURCES, "source of propensities")
-    return values
-
-
-def _ranker(name: str, values: Mapping[str, Any]) -> RankerSettings:
-    one_of(name, RANKERS, "ranker")
-    check_keys(values, _keys(RankerSettings), f"key of rankers.{name}")
-    check_types(values, RankerSettings, f"rankers.{name}")
-    return RankerSettings(**values)
-
-
-def _tuning(values: Mapping[str, Any]) -> Tuning:
-    check_keys(values, _keys(Tuning), "key of tuning")
-    check_types(values, Tuning, "tuning")
-    whole_number(values, "budget")
-    tuning = Tuning(**values)
-    one_of(tuning.on, ("labels", "clicks"), "tuning.on")
-    one_of(tuning.at, ("default", "point"), "tuning.at")
-    return tuning
-
-
-def _paper(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    check_keys(values, ("panel", "method", "metric", "value"), "key of paper")
-    for key in ("method", "metric", "value"):
-        if key not in values:
-            raise InputError(f"a number of the paper has no '{key}'")
-    if not is_number(values["value"]):
-        raise InputError(f"a value of the paper must be a number, not {values['value']!r}")
-    return {"panel": "", **values}
-
-
-def _relative_to(value: Any) -> tuple[str, str] | None:
-    if value is None:
-        return None
-    if not isinstance(value, list) or len(value) != 2:
-        raise InputError(f"relative_to must be a panel and a method, not {value!r}")
-    return str(value[0]), str(value[1])
-
-
-def _keys(table: type[Any]) -> list[str]:
-    return [one.name for one in fields(table)]
+def _check_name(name: str, valid: Iterable[str], what: str) -> None:
+    known = list(valid)
+    if name not in known:
+        raise InputError(f"no {what} '{name}'{nearest_name(name, known)}")
 
 
 def _folder() -> Any:

@@ -64,22 +64,15 @@ def per_query(values: npt.ArrayLike) -> Floats:
     return average_runs(values)
 
 
-def compare_queries(
-    first: Floats,
-    second: Floats,
-    *,
-    lower_is_better: bool = False,
-    margin: float = 0.0,
-) -> PairedTest:
+def compare_queries(first: Floats, second: Floats, *, margin: float = 0.0) -> PairedTest:
     """Compare two methods over the same queries by Student's paired t-test.
 
     Args:
         first: one value per query, see `per_query`.
         second: the same of the other method, the queries in the same order.
-        lower_is_better: of the metric; matters to the margin only.
-        margin: the null hypothesis is that `first` is worse than `second` by just this much;
-            0 for no difference. Difference, interval and effect size are of first - second
-            whatever the margin.
+        margin: the null hypothesis is that `first` is below `second` by just this much; 0 for no
+            difference, below 0 for "above". Difference, interval and effect size are of
+            first - second whatever the margin.
 
     Returns:
         The comparison; without a test, and with the reason, where fewer than two queries have
@@ -95,12 +88,10 @@ def compare_queries(
         reason = f"{count} of {queries} queries can be compared; a test needs 2"
         nan = math.nan
         return PairedTest(mean, nan, nan, nan, nan, count, queries - count, reason)
-    found = paired_t_test(first, second)
-    # shifting the winner by the margin moves the null hypothesis to "worse by the margin"
-    allowance = -margin if lower_is_better else margin
+    test = paired_t_test(first, second)
     if margin:
-        return replace(found, p_value=paired_t_test(first + allowance, second).p_value)
-    return found
+        return replace(test, p_value=paired_t_test(first + margin, second).p_value)
+    return test
 
 
 @dataclass(frozen=True)
