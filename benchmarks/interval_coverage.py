@@ -28,9 +28,8 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.clicks.trust import TrustBiasModel
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
-from prsrank.evaluation.click_sums import sum_clicks
-from prsrank.evaluation.counterfactual import evaluation_of_sums
-from prsrank.evaluation.log_evaluation import evaluate_on_log
+from prsrank.evaluation.log_evaluation import evaluate_on_log, evaluation_of_sums
+from prsrank.evaluation.log_sums import sum_log
 from prsrank.evaluation.results import CounterfactualEvaluation
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import known_lists
@@ -130,7 +129,7 @@ def judged(
     held = known_lists(parts.held_out, lists)
     scores = {"new": new[_rows_of(lists, held)]}
     result = evaluate_on_log(parts.held_out, held, found, scores, metrics=[METRIC], samples=400)
-    sums = sum_clicks(parts.held_out, held, found, scores, metrics=[METRIC])
+    sums = sum_log(parts.held_out, held, found, scores, metrics=[METRIC], taus=[0.0])
     return result.evaluation, evaluation_of_sums(sums, samples=400)
 
 

@@ -65,7 +65,7 @@ n = 600
 scores = np.random.default_rng(0).normal(size=n).round(1)
 """
 EVALUATION = """
-from prsrank.evaluation.click_statistics import Pools, _expected_kernel
+from prsrank.evaluation.rank_values import Pools, _expected_kernel
 sums = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, n + 1))])
 found, every = np.empty(n), np.arange(n)
 ends = np.array([0, n])

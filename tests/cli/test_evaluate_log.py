@@ -12,8 +12,9 @@ from prsrank.cli import run
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.collections import open_collection
-from prsrank.evaluation.doc_sums import Regression, sum_docs
+from prsrank.evaluation.doc_sums import Regression
 from prsrank.evaluation.log_evaluation import evaluate_on_log
+from prsrank.evaluation.log_sums import sum_log
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.coverage import known_lists
@@ -78,7 +79,7 @@ def test_json_holds_the_library_s_estimates(prsrank, folder):
     lists = known_lists(log, data)
     scores = {n: load_ranker(folder / n).score(lists.features) for n in scores}
     regression = Regression.of_logs([log], lists, PowerLaw(1), tau=0.05)
-    docs = sum_docs(log, lists, PowerLaw(1), scores, regression, metrics=["dcg@10"]).parts[0]
+    docs = sum_log(log, lists, PowerLaw(1), scores, regression=regression).docs[0]
     robust = [
         e["value"]
         for e in found["estimates"]

@@ -1,7 +1,7 @@
 """Estimates of a log in one call."""
 
-from prsrank.evaluation.click_sums import sum_clicks
-from prsrank.evaluation.counterfactual import evaluation_of_sums
+from prsrank.evaluation.log_evaluation import evaluation_of_sums
+from prsrank.evaluation.log_sums import sum_log
 
 
 def evaluate_counterfactual(
@@ -13,8 +13,9 @@ def evaluate_counterfactual(
     metrics=("dcg@10", "wmrr", "arp"),
     tau=0.0,
     context=None,
-    by=None,
     **options,
 ):
-    summed = {"metrics": metrics, "tau": tau, "context": context, "by": by}
-    return evaluation_of_sums(sum_clicks(log, dataset, propensities, rankers, **summed), **options)
+    sums = sum_log(
+        log, dataset, propensities, rankers, metrics=metrics, taus=[tau], context=context
+    )
+    return evaluation_of_sums(sums, **options)

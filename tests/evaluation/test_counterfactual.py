@@ -327,7 +327,7 @@ def test_parts_by_context_are_those_of_the_selected_sessions():
     log = log_of(sessions, device=devices)
     scores = rng.random(len(log.doc_ids))
     result = evaluate_counterfactual(
-        log, None, PowerLaw(1), {"new": scores}, by="device", samples=100
+        log, None, PowerLaw(1), {"new": scores}, context="device", samples=100
     )
     context = log.contexts["device"]
     for code, value in enumerate(context.values):
@@ -339,7 +339,7 @@ def test_parts_by_context_are_those_of_the_selected_sessions():
             found = result.estimate("new", metric, part=f"device={value}")
             assert found.value == pytest.approx(alone)
     with pytest.raises(InputError, match="it has: device"):
-        evaluate_counterfactual(log, None, PowerLaw(1), {"new": scores}, by="country")
+        evaluate_counterfactual(log, None, PowerLaw(1), {"new": scores}, context="country")
 
 
 def _queries(log):

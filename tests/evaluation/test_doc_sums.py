@@ -10,8 +10,8 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
-from prsrank.evaluation.click_sums import sum_clicks
-from prsrank.evaluation.doc_sums import Regression, sum_docs
+from prsrank.evaluation.doc_sums import Regression
+from prsrank.evaluation.log_sums import sum_log
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.coverage import known_lists
 from prsrank.propensity.curve import PowerLaw, Propensities
@@ -92,9 +92,9 @@ def plain(log, data, p, scores, relevance, tau, metric):
 def test_sums_are_those_of_the_formula(data, log, relevance, metric, tau):
     scores = np.random.default_rng(2).normal(size=data.docs)
     regression = Regression(relevance, tau)
-    sums = sum_docs(log, data, PowerLaw(1), {"new": scores}, regression, metrics=[metric])
+    sums = sum_log(log, data, PowerLaw(1), {"new": scores}, metrics=[metric], regression=regression)
     (new, logged), weight = plain(log, data, power(1), scores, relevance, tau, metric)
-    part = sums.parts[0]
+    part = sums.docs[0]
     assert part.values[:, 0].sum(axis=0) == pytest.approx([logged, new])
     assert part.weights.sum() == pytest.approx(weight)
     assert part.sessions.sum() == sums.sessions == log.sessions
@@ -131,10 +131,11 @@ def test_the_expectation_over_all_clicks(tau, right):
     expected = 0.0
     for outcome in product([False, True], repeat=6):
         chance = np.where(outcome, chances, 1 - chances).prod()
-        sums = sum_docs(
-            tiny(outcome), lists, PowerLaw(1), {"new": scores}, Regression(mu, tau), metrics=["dcg"]
-        )
-        expected += chance * sums.parts[0].values[:, 0, 1].sum() / 2
+        sums = sum_log(
+            tiny(outcome), lists, PowerLaw(1), {"new": scores}, metrics=["dcg"],
+            regression=Regression(mu, tau),
+        )  # fmt: skip
+        expected += chance * sums.docs[0].values[:, 0, 1].sum() / 2
     value = 1 / np.log2(1 + np.array([3, 1, 2]))  # ranks of docs 0, 1, 2
     exposure = np.array([p[0] + p[1], p[1] + p[2], p[2] + p[0]])
     clipped = np.maximum(1 - exposure / np.maximum(2 * tau, 1e-9), 0)
@@ -151,8 +152,10 @@ def test_with_one_position_per_doc_it_is_ips(data, tau, share):
     log = simulate_clicks(data, data.labels, PositionBasedModel(), clicks=500, seed=1)
     scores = {"new": -data.labels}
     regression = Regression(np.full(data.docs, share), tau)
-    ours = sum_docs(log, data, PowerLaw(1), scores, regression, metrics=METRICS).parts[0]
-    ips = sum_clicks(log, data, PowerLaw(1), scores, metrics=METRICS, tau=tau).parts[0]
+    sums = sum_log(
+        log, data, PowerLaw(1), scores, metrics=METRICS, taus=[tau], regression=regression
+    )
+    ours, ips = sums.docs[0], sums.clicks[0][0]
     np.testing.assert_allclose(ours.values, ips.values, atol=1e-9)
     np.testing.assert_allclose(ours.weights, ips.weights, atol=1e-9)
 
@@ -160,9 +163,9 @@ def test_with_one_position_per_doc_it_is_ips(data, tau, share):
 def test_halves_of_a_log_make_the_whole(data, log, relevance):
     curve = uncertain(power(1))
     scores = -data.labels * 1.0
-    whole = sum_docs(
-        log, data, curve, {"new": scores}, Regression(relevance, 0.1),
-        metrics=METRICS, context="device",
+    whole = sum_log(
+        log, data, curve, {"new": scores},
+        metrics=METRICS, regression=Regression(relevance, 0.1), context="device",
     )  # fmt: skip
     query = log.query_ids[log.ranking_query[log.session_ranking]]
     middle = np.median(log.query_ids)
@@ -170,14 +173,15 @@ def test_halves_of_a_log_make_the_whole(data, log, relevance):
     for part in (log.select(query <= middle), log.select(query > middle)):
         lists = known_lists(part, data)
         rows = np.isin(np.repeat(data.query_ids, data.list_lengths), lists.query_ids)
-        regression = Regression(relevance[rows], 0.1)
-        new = {"new": scores[rows]}
         halves.append(
-            sum_docs(part, lists, curve, new, regression, metrics=METRICS, context="device")
-        )
+            sum_log(
+                part, lists, curve, {"new": scores[rows]},
+                metrics=METRICS, regression=Regression(relevance[rows], 0.1), context="device",
+            )
+        )  # fmt: skip
     both = halves[0] + halves[1]
-    assert [part.part for part in both.parts] == ["all", "device=desk", "device=phone"]
-    for one, other in zip(whole.parts, both.parts, strict=True):
+    assert [part.part for part in both.docs] == ["all", "device=desk", "device=phone"]
+    for one, other in zip(whole.docs, both.docs, strict=True):
         np.testing.assert_allclose(one.values, other.values, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(one.moves, other.moves, rtol=1e-9, atol=1e-9)
 
@@ -193,12 +197,11 @@ def test_moves_are_the_derivatives_by_the_log_of_each_propensity(
     scores = {"new": -data.labels * 1.0}
 
     def sums(curve):
-        if kind == "docs":
-            regression = Regression(relevance, tau)
-            made = sum_docs(log, data, curve, scores, regression, metrics=METRICS, context=context)
-        else:
-            made = sum_clicks(log, data, curve, scores, metrics=METRICS, tau=tau, context=context)
-        part = made.parts[0]
+        made = sum_log(
+            log, data, curve, scores,
+            metrics=METRICS, taus=[tau], regression=Regression(relevance, tau), context=context,
+        )  # fmt: skip
+        part = made.docs[0] if kind == "docs" else made.clicks[0][0]
         return np.append(part.values.sum(axis=0).ravel(), part.weights.sum()), part.moves
 
     _, moves = sums(curve)

@@ -214,11 +214,11 @@ def test_sessions_without_a_click_count_in_the_divisor(there):
     log = there.held_out
     quiet = log.sessions.select(lambda one: one.select(one.log.session_clicks == 0))
     sessions = quiet.total(lambda one: one.log.sessions)
-    [nothing], [sums] = (
-        replace(log, sessions=one)._click_sums(CURVE, {}, ("dcg@10",), (0.0,), None)
+    nothing, sums = (
+        replace(log, sessions=one)._sums(CURVE, {}, ("dcg@10",), (0.0,), None)
         for one in (quiet, log.sessions)
     )
-    assert nothing.parts[0].spread.clicks == 0 < sums.parts[0].spread.clicks
+    assert nothing.clicks[0][0].spread.clicks == 0 < sums.clicks[0][0].spread.clicks
     assert nothing.sessions == sessions > 0
     assert sums.sessions == log.extent().sessions > sessions
 

@@ -9,10 +9,9 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.evaluation.assumptions import Assumption
-from prsrank.evaluation.click_statistics import Pools
-from prsrank.evaluation.click_sums import QueryUnits
+from prsrank.evaluation.log_sums import QueryUnits
 from prsrank.evaluation.query_bootstrap import Sampling, ratio_intervals
-from prsrank.evaluation.rank_values import find_rank_value
+from prsrank.evaluation.rank_values import Pools, find_rank_value
 from prsrank.logs.click_log import ClickLog
 from prsrank.ragged import list_of_row, row_in_list
 

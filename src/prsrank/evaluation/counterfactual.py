@@ -29,8 +29,6 @@ Docs of equal score count by the expectation over all their orders.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -38,32 +36,11 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.evaluation.click_statistics import ClickStatistics
-from prsrank.evaluation.click_sums import ClickSums
-from prsrank.evaluation.curve_doubt import CurveDoubt
-from prsrank.evaluation.query_bootstrap import (
-    SAMPLING,
-    CurveMoves,
-    RatioIntervals,
-    Sampling,
-    ratio_intervals,
-)
-from prsrank.evaluation.rank_values import RankValue, find_rank_value
-from prsrank.evaluation.results import (
-    LOGGED,
-    CounterfactualEvaluation,
-    Difference,
-    Estimate,
-)
-from prsrank.evaluation.weight_diagnostics import diagnostics_of_sums
+from prsrank.evaluation.rank_values import find_rank_value
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.log_on_lists import PropensitySource
-from prsrank.threads import one_blas_thread
-from prsrank.types import Floats
 
 ESTIMATORS = ("ips", "snips")
-
-# Differences below this, relative to the values, are rounding.
-_ROUNDING = 1e-12
 
 
 class CounterfactualMetric:
@@ -107,8 +84,8 @@ class CounterfactualMetric:
         context: str | None = None,
     ) -> None:
         form = find_rank_value(metric)
-        _check_estimators([estimator])
-        _check_clicks(len(log.clicks), log.sessions)
+        check_estimators([estimator])
+        check_clicks(len(log.clicks), log.sessions)
         statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
         clicks, sessions = statistics.counts()
         pools, weights = statistics.pools, statistics.weights * clicks
@@ -139,156 +116,14 @@ class CounterfactualMetric:
         return float((self._weights * values).sum()), self._total
 
 
-@one_blas_thread()
-def evaluation_of_sums(
-    sums: ClickSums,
-    *,
-    against: str | Sequence[str] = LOGGED,
-    estimators: Sequence[str] = ESTIMATORS,
-    doubt: CurveDoubt | None = None,
-    **sampling: Unpack[Sampling],
-) -> CounterfactualEvaluation:
-    """Estimate metrics of new rankers and of the logged ranking, and compare them.
-
-    Parts: all clicks; those at position 1 ("clicked at top") and the others, which under
-    "ips" add up to all for dcg and arp; and the sessions of each value of a context column.
-    Intervals are bootstrapped over queries (see `prsrank.evaluation.query_bootstrap`).
-
-    Args:
-        sums: what `sum_clicks` made of held-out sessions, whoever summed up.
-        against: with which to compare each ranker: "logged", another's name, or several.
-        estimators: "ips", "snips" or both.
-        doubt: about the curve that the sums were weighed with; default: it is known.
-        sampling: how intervals are bootstrapped.
-
-    Raises:
-        InputError: if there are no clicks, or no such ranker or estimator.
-
-    >>> from prsrank.evaluation.click_sums import sum_clicks
-    >>> from prsrank.propensity.curve import PowerLaw
-    >>> log = ClickLog.from_frame({
-    ...     "query_id": np.repeat(np.arange(50), 2), "session_id": np.repeat(np.arange(50), 2),
-    ...     "doc_id": np.tile([3, 4], 50), "position": np.tile([1, 2], 50),
-    ...     "click": np.tile([False, True, True, False, False, True], 17)[:100]})
-    >>> rankers = {"new": np.tile([0, 1], 50)}
-    >>> result = evaluation_of_sums(sum_clicks(log, None, PowerLaw(1), rankers, metrics=["dcg"]))
-    >>> gain = result.difference("new", "dcg")
-    >>> round(gain.difference, 3), gain.p_value < 0.01  # (33 * 2 - 17) (1 - 1 / log2(3)) / 50
-    (0.362, True)
-    """
-    comparison = _Comparison.of(list(sums.rankers[1:]), against, sums.metrics, estimators)
-    _check_clicks(int(sums.position_clicks.sum()), sums.sessions)
-    settings: Sampling = {**SAMPLING, **sampling}
-    about = doubt or CurveDoubt()
-    drawn = about.draws(settings["samples"], settings["seed"])
-    estimates: list[Estimate] = []
-    differences: list[Difference] = []
-    for part in sums.parts:
-        # queries without a session in this part have no say in its intervals
-        there = part.sessions > 0
-        divisors = {"ips": part.sessions[there], "snips": part.weights[there]}
-        moved = {"ips": np.zeros(len(part.moves)), "snips": part.moves[:, -1]}
-        by_entry = part.moves[:, :-1].reshape(-1, *part.values.shape[1:])
-        for estimator, chosen in comparison.estimates().items():
-            columns, moves = (
-                np.stack(
-                    [c for m in chosen for c in comparison.columns(list(sums[:, m].T))], axis=1
-                )
-                for sums in (part.values[there], by_entry)
-            )
-            curve = CurveMoves(about, moves, moved[estimator], drawn)
-            found = ratio_intervals(columns, divisors[estimator], curve, **sampling)
-            more = comparison.results(part.part, estimator, chosen, found)
-            estimates += more[0]
-            differences += more[1]
-    return CounterfactualEvaluation(
-        tuple(estimates),
-        tuple(differences),
-        tuple(diagnostics_of_sums(part.part, part.spread) for part in sums.parts),
-        tau=sums.tau,
-        **settings,
-    )
-
-
-@dataclass(frozen=True)
-class _Comparison:
-    """Which rankers are measured by what, and which are compared."""
-
-    names: list[str]
-    pairs: list[tuple[str, str]]
-    forms: dict[str, RankValue]
-    estimators: list[str]
-
-    @classmethod
-    def of(
-        cls,
-        rankers: list[str],
-        against: str | Sequence[str],
-        metrics: Sequence[str],
-        estimators: Sequence[str],
-    ) -> "_Comparison":
-        if LOGGED in rankers:
-            raise InputError(f"'{LOGGED}' names the rankings as shown: call the ranker otherwise")
-        names = [LOGGED, *rankers]
-        others = [against] if isinstance(against, str) else list(against)
-        for name in others:
-            if name not in names:
-                raise InputError(
-                    f"no ranker '{name}' to compare with: there are {', '.join(names)}"
-                )
-        _check_estimators(estimators)
-        pairs = [(one, other) for other in others for one in rankers if one != other]
-        return cls(names, pairs, {m: find_rank_value(m) for m in metrics}, list(estimators))
-
-    def estimates(self) -> dict[str, list[int]]:
-        """Return the indices of the metrics that each estimator estimates."""
-        chosen: dict[str, list[int]] = {"ips": [], "snips": []}
-        for m, form in enumerate(self.forms.values()):
-            if "ips" in self.estimators and not form.self_normalised:
-                chosen["ips"].append(m)
-            if "snips" in self.estimators or form.self_normalised:
-                chosen["snips"].append(m)
-        return {estimator: found for estimator, found in chosen.items() if found}
-
-    def columns(self, sums: list[Floats]) -> list[Floats]:
-        """Return the sums of each ranker, then the difference of each pair."""
-        of_name = dict(zip(self.names, sums, strict=True))
-        return [*sums, *(_less(of_name[one], of_name[other]) for one, other in self.pairs)]
-
-    def results(
-        self, part: str, estimator: str, chosen: list[int], found: RatioIntervals
-    ) -> tuple[list[Estimate], list[Difference]]:
-        """Name what `columns` of the chosen metrics became."""
-        estimates, differences = [], []
-        table = np.stack([found.values, found.low, found.high, found.p_values], axis=1)
-        rows = iter(table.tolist())
-        for metric in (list(self.forms)[m] for m in chosen):
-            values = {}
-            for name in self.names:
-                values[name], low, high, _ = next(rows)
-                estimates.append(Estimate(part, metric, estimator, name, values[name], low, high))
-            for one, other in self.pairs:
-                gain, low, high, p = next(rows)
-                lift = gain / values[other] if values[other] else float("nan")
-                differences.append(
-                    Difference(part, metric, estimator, one, other, gain, low, high, p, lift)
-                )
-        return estimates, differences
-
-
-def _less(one: Floats, other: Floats) -> Floats:
-    difference = one - other
-    # two rankers that rank alike differ by rounding: no gain, and no significant one
-    difference[np.abs(difference) <= _ROUNDING * np.maximum(np.abs(one), np.abs(other))] = 0.0
-    return difference
-
-
-def _check_clicks(clicks: int, sessions: int) -> None:
+def check_clicks(clicks: int, sessions: int) -> None:
+    """Raise an InputError where there is nothing to estimate from."""
     if not clicks:
         raise InputError(f"the log has no clicks in {sessions} sessions to estimate from")
 
 
-def _check_estimators(estimators: Sequence[str]) -> None:
+def check_estimators(estimators: Sequence[str]) -> None:
+    """Raise an InputError for what is not in ESTIMATORS."""
     for name in estimators:
         if name not in ESTIMATORS:
             raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)}, not '{name}'")

@@ -1,4 +1,4 @@
-r"""Doubly robust sums: relevance from features, corrected by each doc's own clicks.
+r"""Doubly robust estimates: relevance from features, corrected by each doc's own clicks.
 
 A doc d of a query was shown in $n_d$ sessions of propensities that sum up to $E_d$, and its clicks
 weigh $C_d$ in all. If a model says that a click on it is worth $\mu_d$ once it is seen, then
@@ -16,21 +16,13 @@ is ips at tau = 0, for any mu, and clipped ips at mu = 0.
 mu is q(x) of posterior pairs, cross-fitted: no query's mu comes from its own clicks.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.evaluation.click_statistics import ClickStatistics
-from prsrank.evaluation.click_sums import ClickSums, PartSums, QueryUnits
-from prsrank.evaluation.curve_doubt import CurveLevels
-from prsrank.evaluation.rank_values import find_rank_value
-from prsrank.evaluation.results import ALL, LOGGED
-from prsrank.evaluation.shown_docs import ShownDocs
-from prsrank.evaluation.weight_diagnostics import WeightSums
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.log_on_lists import PropensitySource
 from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
@@ -38,7 +30,9 @@ from prsrank.propensity.curve import PropensityCurve
 from prsrank.relevance.prior import cross_fitted_prior
 from prsrank.relevance.priors import find_prior
 from prsrank.threads import one_blas_thread
-from prsrank.types import Floats, Marks
+from prsrank.types import Floats
+
+DEFAULT_TAU = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +45,7 @@ class Regression:
     """
 
     relevance: Floats
-    tau: float
+    tau: float = DEFAULT_TAU
 
     @classmethod
     @one_blas_thread()
@@ -61,7 +55,7 @@ class Regression:
         lists: RankingDataset,
         propensities: PropensitySource,
         *,
-        tau: float,
+        tau: float = DEFAULT_TAU,
         context: str | None = None,
     ) -> "Regression":
         """Learn mu from pieces of a log without a common query, each query's from others.
@@ -118,72 +112,3 @@ class Regression:
         theta = np.where(divisor > 0, mu + theta, 0.0)
         np.divide(np.where(clipped, mu, theta), divisor, out=slope, where=divisor > 0)
         return theta, slope
-
-
-@one_blas_thread()
-def sum_docs(
-    log: ClickLog,
-    dataset: RankingDataset,
-    propensities: PropensitySource,
-    rankers: Mapping[str, npt.ArrayLike],
-    regression: Regression,
-    *,
-    metrics: Sequence[str],
-    context: str | None = None,
-    threads: int | None = None,
-) -> ClickSums:
-    """Sum up the docs of a log by query, as `sum_clicks` does its clicks.
-
-    The parts are all sessions, and those of each value of the context: a part of the clicks
-    alone has no docs of its own.
-
-    Args:
-        log: held-out sessions.
-        dataset: the lists that rankers score.
-        propensities: where clicks were likely.
-        rankers: scores of each ranker, by name.
-        regression: relevance from features.
-        metrics: names of the table of `prsrank.evaluation.counterfactual`.
-        context: context column whose values have propensity curves of their own, and are parts.
-        threads: default: all cores. The sums do not depend on it.
-    """
-    tau = regression.tau
-    statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
-    docs = ShownDocs.of_log(log, dataset, propensities, context=context)
-    values = np.array(
-        [
-            docs.values(form, scores, threads=threads)
-            for form in map(find_rank_value, metrics)
-            for scores in (None, *rankers.values())
-        ]
-    )
-    units, levels = QueryUnits.of(log), CurveLevels.of_curve(propensities)
-    parts = []
-    for part, chosen in _parts(log, context):
-        clicks, sessions = statistics.counts(chosen)
-        clicked = np.bincount(statistics.row, statistics.actions * clicks, dataset.docs)
-        sums = docs.sums(regression, np.asarray(clicked, np.float64), chosen, values, levels)
-        parts.append(
-            PartSums.of(
-                part,
-                units,
-                docs.query,
-                list(sums.values),
-                sessions=sessions,
-                spread=WeightSums.of(statistics, clicks, sessions),
-                moves=sums.moves.T,
-                rankers=1 + len(rankers),
-            )
-        )
-    shown, position_clicks = log.position_counts()
-    return ClickSums(
-        tuple(metrics), (LOGGED, *rankers), tuple(parts), shown, position_clicks, float(tau)
-    )
-
-
-def _parts(log: ClickLog, context: str | None) -> Iterator[tuple[str, Marks]]:
-    yield ALL, np.ones(log.sessions, bool)
-    if context is not None:
-        column = log.contexts[context]
-        for code, value in enumerate(column.values):
-            yield f"{context}={value}", column.codes == code

@@ -1,32 +1,47 @@
 """Evaluations on held-out clicks: all estimators together, and whether to trust them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
+import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.evaluation.click_sums import ClickSums, sum_clicks
-from prsrank.evaluation.counterfactual import evaluation_of_sums
+from prsrank.errors import InputError
+from prsrank.evaluation.counterfactual import ESTIMATORS, check_clicks, check_estimators
 from prsrank.evaluation.curve_doubt import CurveDoubt
-from prsrank.evaluation.doc_sums import Regression, sum_docs
-from prsrank.evaluation.query_bootstrap import Sampling
+from prsrank.evaluation.doc_sums import DEFAULT_TAU as DEFAULT_TAU
+from prsrank.evaluation.doc_sums import Regression
+from prsrank.evaluation.log_sums import DEFAULT_METRICS as DEFAULT_METRICS
+from prsrank.evaluation.log_sums import LogSums, PartSums, sum_log
+from prsrank.evaluation.query_bootstrap import (
+    SAMPLING,
+    CurveMoves,
+    RatioIntervals,
+    Sampling,
+    ratio_intervals,
+)
+from prsrank.evaluation.rank_values import find_rank_value
 from prsrank.evaluation.results import (
     CLIPPED,
     DOUBLY_ROBUST,
     LOGGED,
     CounterfactualEvaluation,
+    Difference,
+    Estimate,
 )
 from prsrank.evaluation.warnings import estimate_warnings
+from prsrank.evaluation.weight_diagnostics import WeightDiagnostics, diagnostics_of_sums
 from prsrank.logs.click_log import LogOrFrame, as_click_log
 from prsrank.logs.coverage import covered_log
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.curve import PropensityCurve
+from prsrank.threads import one_blas_thread
+from prsrank.types import Floats
 
-DEFAULT_TAU = 0.05
-DEFAULT_METRICS = ("dcg@10", "wmrr", "arp")
+# Differences below this, relative to the values, are rounding.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,8 +91,8 @@ def evaluate_on_log(
 ) -> LogEvaluation:
     """Estimate metrics of rankers by all estimators, and say whether to trust them.
 
-    "ips" and "snips" as in `evaluation_of_sums`, without clip; "clipped" is "ips" (for
-    wmrr "snips") with propensities raised to at least `tau`: less variance, some bias. "dr",
+    "ips" and "snips" as in `prsrank.evaluation.counterfactual`, without clip; "clipped" is "ips"
+    (for wmrr "snips") with propensities raised to at least `tau`: less variance, some bias. "dr",
     doubly robust, fills in what the clip takes away by relevance from the features (see
     `prsrank.evaluation.doc_sums`). Intervals know how uncertain an estimated curve is.
     Sessions that show docs which the data set lacks are left out and counted.
@@ -88,7 +103,7 @@ def evaluate_on_log(
         propensities: a curve, or None for the propensities in the log.
         rankers: scores of each doc of the data set, by ranker.
         against: with which to compare each ranker: "logged", another's name, or several.
-        metrics: as for `sum_clicks`.
+        metrics: names of the table of `prsrank.evaluation.counterfactual`.
         tau: clip of the clipped and doubly robust estimates; 0 leaves the clipped ones out.
         context: context column: its values are parts, and may have curves of their own.
         trained_on: name of a ranker that was trained on this log, for the warning.
@@ -96,17 +111,19 @@ def evaluate_on_log(
     """
     log = as_click_log(log)
     used = covered_log(log, dataset)
-
-    summed = partial(sum_clicks, used, dataset, propensities, rankers)
-    sums = partial(summed, metrics=metrics, context=context, by=context)
-    regression = Regression.of_logs([used], dataset, propensities, tau=tau, context=context)
-    return evaluation_of(
-        sums(),
-        sums(tau=tau) if tau > 0 else None,
+    sums = sum_log(
+        used,
+        dataset,
         propensities,
-        docs=sum_docs(
-            used, dataset, propensities, rankers, regression, metrics=metrics, context=context
-        ),
+        rankers,
+        metrics=metrics,
+        taus=(0.0, tau) if tau > 0 else (0.0,),
+        regression=Regression.of_logs([used], dataset, propensities, tau=tau, context=context),
+        context=context,
+    )
+    return evaluation_of(
+        sums,
+        propensities,
         against=against,
         left_out=log.sessions - used.sessions,
         trained_on=trained_on,
@@ -115,50 +132,182 @@ def evaluate_on_log(
 
 
 def evaluation_of(
-    free: ClickSums,
-    clipped: ClickSums | None,
+    sums: LogSums,
     propensities: PropensityCurve | None,
     *,
-    docs: ClickSums | None = None,
     against: str | Sequence[str] = LOGGED,
     left_out: int = 0,
     trained_on: str | None = None,
     **sampling: Unpack[Sampling],
 ) -> LogEvaluation:
-    """Return what `evaluate_on_log` does, from sums without a clip and with one, and over docs."""
-    judged = partial(
-        evaluation_of_sums, against=against, doubt=CurveDoubt.of_curve(propensities), **sampling
-    )
-    found = judged(free)
-    if clipped is not None:
-        cut = judged(clipped, estimators=["ips"])
-        found = _with_clip(_joined(found, cut, CLIPPED), cut)
-    if docs is not None:
-        found = _joined(found, judged(docs, estimators=["ips"]), DOUBLY_ROBUST)
+    """Return what `evaluate_on_log` does, from sums over a log or over all pieces of one."""
+    doubt = CurveDoubt.of_curve(propensities)
+    evaluation = evaluation_of_sums(sums, against=against, doubt=doubt, **sampling)
     warnings = estimate_warnings(
-        found.diagnostics[0], free, propensities, left_out=left_out, trained_on=trained_on
+        evaluation.diagnostics[0], sums, propensities, left_out=left_out, trained_on=trained_on
     )
-    return LogEvaluation(found, warnings, left_out)
+    return LogEvaluation(evaluation, warnings, left_out)
 
 
-def _joined(
-    found: CounterfactualEvaluation, more: CounterfactualEvaluation, estimator: str
+@one_blas_thread()
+def evaluation_of_sums(
+    sums: LogSums,
+    *,
+    against: str | Sequence[str] = LOGGED,
+    estimators: Sequence[str] = ESTIMATORS,
+    doubt: CurveDoubt | None = None,
+    **sampling: Unpack[Sampling],
 ) -> CounterfactualEvaluation:
-    """Return the results of both, those of the second under the name of their estimator."""
-    return replace(
-        found,
-        estimates=found.estimates + tuple(replace(e, estimator=estimator) for e in more.estimates),
-        differences=found.differences
-        + tuple(replace(d, estimator=estimator) for d in more.differences),
+    """Estimate metrics of new rankers and of the logged ranking, and compare them.
+
+    Parts: all clicks; those at position 1 ("clicked at top") and the others, which under
+    "ips" add up to all for dcg and arp; and the sessions of each value of a context column.
+    Intervals are bootstrapped over queries (see `prsrank.evaluation.query_bootstrap`).
+
+    Args:
+        sums: what `sum_log` made of held-out sessions, whoever summed up. Estimates by the first
+            clip are called by their estimator, those by the second "clipped".
+        against: with which to compare each ranker: "logged", another's name, or several.
+        estimators: "ips", "snips" or both.
+        doubt: about the curve that the sums were weighed with; default: it is known.
+        sampling: how intervals are bootstrapped.
+
+    Raises:
+        InputError: if there are no clicks, or no such ranker or estimator.
+
+    >>> from prsrank.logs.click_log import ClickLog
+    >>> from prsrank.propensity.curve import PowerLaw
+    >>> log = ClickLog.from_frame({
+    ...     "query_id": np.repeat(np.arange(50), 2), "session_id": np.repeat(np.arange(50), 2),
+    ...     "doc_id": np.tile([3, 4], 50), "position": np.tile([1, 2], 50),
+    ...     "click": np.tile([False, True, True, False, False, True], 17)[:100]})
+    >>> rankers = {"new": np.tile([0, 1], 50)}
+    >>> result = evaluation_of_sums(sum_log(log, None, PowerLaw(1), rankers, metrics=["dcg"]))
+    >>> gain = result.difference("new", "dcg")
+    >>> round(gain.difference, 3), gain.p_value < 0.01  # (33 * 2 - 17) (1 - 1 / log2(3)) / 50
+    (0.362, True)
+    """
+    check_estimators(estimators)
+    pairs = _pairs(sums.rankers, against)
+    check_clicks(int(sums.positions[1].sum()), sums.sessions)
+    settings: Sampling = {**SAMPLING, **sampling}
+    about = doubt or CurveDoubt()
+    drawn = about.draws(settings["samples"], settings["seed"])
+    estimates: list[Estimate] = []
+    differences: list[Difference] = []
+    for part, estimator, divisor, metrics in _estimated(sums, estimators):
+        intervals = _intervals(part, divisor, _Columns(metrics, pairs), about, drawn, **settings)
+        table = np.stack([intervals.values, intervals.low, intervals.high, intervals.p_values], 1)
+        rows = iter(table.tolist())
+        for metric in metrics:
+            label = part.part, sums.metrics[metric], estimator
+            values = []
+            for name in sums.rankers:
+                value, low, high, _ = next(rows)
+                values.append(value)
+                estimates.append(Estimate(*label, name, value, low, high))
+            for ranker, other in pairs:
+                gain, low, high, p = next(rows)
+                lift = gain / values[other] if values[other] else float("nan")
+                names = sums.rankers[ranker], sums.rankers[other]
+                differences.append(Difference(*label, *names, gain, low, high, p, lift))
+    return CounterfactualEvaluation(
+        tuple(estimates), tuple(differences), _diagnostics(sums), tau=sums.taus[-1], **settings
     )
 
 
-def _with_clip(
-    found: CounterfactualEvaluation, clipped: CounterfactualEvaluation
-) -> CounterfactualEvaluation:
-    """Return diagnostics that say what the clip takes away."""
-    diagnostics = tuple(
+def _pairs(rankers: Sequence[str], against: str | Sequence[str]) -> list[tuple[int, int]]:
+    """Return which rankers are compared with which others, by their indices."""
+    if LOGGED in rankers[1:]:
+        raise InputError(f"'{LOGGED}' names the rankings as shown: call the ranker otherwise")
+    others = [against] if isinstance(against, str) else list(against)
+    for name in others:
+        if name not in rankers:
+            raise InputError(f"no ranker '{name}' to compare with: there are {', '.join(rankers)}")
+    return [
+        (ranker, rankers.index(name))
+        for name in others
+        for ranker in range(1, len(rankers))
+        if rankers[ranker] != name
+    ]
+
+
+def _estimated(
+    sums: LogSums, estimators: Sequence[str]
+) -> Iterator[tuple[PartSums, str, str, list[int]]]:
+    """Yield sums with the name of their estimator, that of its divisor, and the metrics it estimates."""
+    forms = [find_rank_value(metric) for metric in sums.metrics]
+    free, *clipped = sums.clicks
+    kinds = [("", free), *((CLIPPED, parts) for parts in clipped), (DOUBLY_ROBUST, sums.docs)]
+    for kind, parts in kinds:
+        asked = ["ips"] if kind else estimators
+        metrics = {
+            "ips": [
+                m for m, form in enumerate(forms) if "ips" in asked and not form.self_normalised
+            ],
+            "snips": [
+                m for m, form in enumerate(forms) if "snips" in asked or form.self_normalised
+            ],
+        }
+        for part in parts:
+            for divisor, chosen in metrics.items():
+                if chosen:
+                    yield part, kind or divisor, divisor, chosen
+
+
+class _Columns(NamedTuple):
+    """Columns of sums: of each chosen metric those of the rankers, then of the pairs compared."""
+
+    metrics: list[int]
+    pairs: list[tuple[int, int]]
+
+    def of(self, sums: Floats) -> Floats:
+        """Lay out sums (rows x metrics x rankers) as columns."""
+        columns = []
+        for metric in self.metrics:
+            by_ranker = sums[:, metric].T
+            columns += [*by_ranker, *(_less(by_ranker[a], by_ranker[b]) for a, b in self.pairs)]
+        return np.stack(columns, axis=1)
+
+
+def _less(values: Floats, others: Floats) -> Floats:
+    difference = values - others
+    # two rankers that rank alike differ by rounding: no gain, and no significant one
+    least = _ROUNDING * np.maximum(np.abs(values), np.abs(others))
+    difference[np.abs(difference) <= least] = 0.0
+    return difference
+
+
+def _intervals(
+    part: PartSums,
+    divisor: str,
+    columns: _Columns,
+    doubt: CurveDoubt,
+    drawn: Floats,
+    **sampling: Unpack[Sampling],
+) -> RatioIntervals:
+    """Return the ratio of each column to the sessions ("ips") or the weights ("snips")."""
+    by_sessions = divisor == "ips"
+    moves = CurveMoves(
+        doubt,
+        columns.of(part.moves[:, :-1].reshape(-1, *part.values.shape[1:])),
+        np.zeros(len(part.moves)) if by_sessions else part.moves[:, -1],
+        drawn,
+    )
+    # queries without a session in this part have no say in its intervals
+    there = part.sessions > 0
+    divisors = part.sessions if by_sessions else part.weights
+    return ratio_intervals(columns.of(part.values[there]), divisors[there], moves, **sampling)
+
+
+def _diagnostics(sums: LogSums) -> tuple[WeightDiagnostics, ...]:
+    """Describe the weights without a clip, and what the clip takes away."""
+    free, *clipped = (
+        [diagnostics_of_sums(part.part, part.spread) for part in parts] for parts in sums.clicks
+    )
+    if not clipped:
+        return tuple(free)
+    return tuple(
         replace(d, clipped_clicks=c.clipped_clicks, cut_weight=c.cut_weight)
-        for d, c in zip(found.diagnostics, clipped.diagnostics, strict=True)
+        for d, c in zip(free, clipped[-1], strict=True)
     )
-    return replace(found, diagnostics=diagnostics, tau=clipped.tau)

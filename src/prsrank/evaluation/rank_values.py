@@ -1,13 +1,77 @@
-"""What counterfactual metrics count: the value of a clicked doc's new rank."""
+"""What counterfactual metrics count: the value of a doc's new rank among the docs shown with it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from numba import njit
 
 from prsrank.errors import InputError, nearest_name
+from prsrank.logs.click_log import ClickLog
+from prsrank.ragged import ragged_rows
+from prsrank.sorting import longest_list, sort_with_index
+from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Longs
+
+# Up to this many clicked docs of a pool, counting the docs above each beats sorting the pool.
+_FEW_CLICKED = 256
+
+
+class Pools(NamedTuple):
+    """Sets of docs that were shown together, and those of them that count.
+
+    Kernels take it as it is.
+
+    Attributes:
+        docs: number of docs that a ranker scores.
+        offsets: where each pool's docs begin, and the end (pools + 1).
+        rows: row in the data set of each doc.
+        clicked_offsets: where each pool's clicked docs begin, and the end (pools + 1).
+        clicked: row in its pool of each clicked doc.
+    """
+
+    docs: int
+    offsets: Longs
+    rows: Longs
+    clicked_offsets: Longs
+    clicked: Longs
+
+    @property
+    def lengths(self) -> Longs:
+        """Number of docs of the pool of each clicked doc."""
+        return np.repeat(np.diff(self.offsets), np.diff(self.clicked_offsets))
+
+    @property
+    def longest(self) -> int:
+        """Number of docs of the largest pool."""
+        return int(np.diff(self.offsets).max(initial=0))
+
+    def expected_values(
+        self, rank_values: Floats, scores: npt.ArrayLike, *, threads: int | None = None
+    ) -> Floats:
+        r"""Return for each clicked doc the value of its rank under the scores.
+
+        A doc with a docs above it and t docs of its score, itself among them, has the value
+        $\frac{1}{t} \sum_{r=a+1}^{a+t} v_r$: the expectation over all orders of the tied.
+
+        Args:
+            rank_values: the value $v_r$ of rank r = 1, 2, ... (at least `longest`).
+            scores: score of each doc of the data set, flat.
+            threads: default: all cores.
+        """
+        values = _checked_scores(scores, self.docs)
+        # running sums: the mean value of any run of ranks is one difference
+        sums = np.concatenate([[0.0], np.cumsum(rank_values)])
+        out = np.empty(len(self.clicked))
+        for_each_piece(
+            lambda first, last: _expected_kernel(first, last, self, values, sums, out),
+            self.offsets,
+            threads=threads,
+        )
+        return out
 
 
 @dataclass(frozen=True)
@@ -40,6 +104,13 @@ class RankValue:
         """Return by what the values of docs shown among so many are divided."""
         return lengths if self.per_doc_shown else np.ones_like(lengths)
 
+    def of_pools(
+        self, pools: Pools, scores: npt.ArrayLike, *, threads: int | None = None
+    ) -> Floats:
+        """Return the value of each clicked doc's rank under the scores."""
+        expected = pools.expected_values(self.of_ranks(pools.longest), scores, threads=threads)
+        return np.asarray(expected / self.divisors(pools.lengths))
+
 
 COUNTERFACTUAL_METRICS: Mapping[str, RankValue] = MappingProxyType(
     {
@@ -61,11 +132,131 @@ def find_rank_value(metric: str) -> RankValue:
     if base not in COUNTERFACTUAL_METRICS:
         hint = nearest_name(base, COUNTERFACTUAL_METRICS)
         raise InputError(f"clicks give no estimate of '{metric}'{hint}")
-    found = COUNTERFACTUAL_METRICS[base]
+    form = COUNTERFACTUAL_METRICS[base]
     if not at:
-        return found
-    if not found.takes_cutoff:
+        return form
+    if not form.takes_cutoff:
         raise InputError(f"metric '{metric}': {base} takes no cut-off; write '{base}'")
     if not (cutoff.isdecimal() and int(cutoff) > 0):
         raise InputError(f"metric '{metric}': the cut-off must be a whole number above 0")
-    return replace(found, cutoff=int(cutoff))
+    return replace(form, cutoff=int(cutoff))
+
+
+def _checked_scores(scores: npt.ArrayLike, docs: int) -> Floats:
+    """Return scores as float64 after checking that there is a number for each doc."""
+    try:
+        values = np.ascontiguousarray(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("scores must be numbers in one flat array") from None
+    if values.shape != (docs,):
+        raise InputError(f"scores have shape {values.shape}, but there are {docs} docs")
+    if docs and np.isnan(values.min()):
+        raise InputError(f"the score of doc {int(np.isnan(values).argmax())} is NaN")
+    return values
+
+
+def pools_of(log: ClickLog, rows: Longs, clicked: Longs, docs: int) -> tuple[Pools, Longs]:
+    """Return the pools that hold clicked slots, and each clicked slot's clicked doc."""
+    # sorted by hash, rankings of the same docs are neighbours: one pass finds the pools
+    used = np.unique(np.searchsorted(log.ranking_offsets, clicked, side="right") - 1)
+    order = used[np.argsort(_set_hashes(rows, log.ranking_offsets, used), kind="stable")]
+    entries = np.full(len(rows), -1, np.int64)
+    starts, first_slots = _pool_kernel(log.ranking_offsets, rows, order, docs, entries)
+    marked = np.zeros(starts[-1], bool)
+    marked[entries[clicked]] = True
+    numbers = np.cumsum(marked) - 1
+    of_pool = np.searchsorted(starts, np.flatnonzero(marked), side="right") - 1
+    pools = Pools(
+        docs=docs,
+        offsets=starts,
+        rows=rows[first_slots],
+        clicked_offsets=np.searchsorted(of_pool, np.arange(len(starts))),
+        clicked=np.flatnonzero(marked) - starts[of_pool],
+    )
+    return pools, numbers[entries[clicked]]
+
+
+def _set_hashes(rows: Longs, offsets: Longs, rankings: Longs) -> npt.NDArray[np.uint64]:
+    """Return for each ranking a number that is the same whatever the order of its docs."""
+    slots, _ = ragged_rows(offsets, rankings)
+    mixed = (rows[slots].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(29)
+    # a sum has no order; mixed before, other docs hardly ever give the same
+    lengths = offsets[rankings + 1] - offsets[rankings]
+    return np.add.reduceat(mixed, np.cumsum(lengths) - lengths)
+
+
+@njit(cache=True, nogil=True)
+def _pool_kernel(offsets: Longs, rows: Longs, order: Longs, docs: int, entries: Longs):  # type: ignore[no-untyped-def]
+    """Join neighbours in `order` that show the same docs; number the docs of each pool.
+
+    Equal docs are checked, not only hashed. Returns where each pool begins, and the slot of
+    each of its docs.
+    """
+    pool_of_row, entry_of_row = np.full(docs, -1), np.empty(docs, np.int64)
+    total = 0
+    for ranking in order:
+        total += offsets[ranking + 1] - offsets[ranking]
+    starts, slots = np.zeros(len(order) + 1, np.int64), np.empty(total, np.int64)
+    pools = end = 0
+    for ranking in order:
+        first, last = offsets[ranking], offsets[ranking + 1]
+        same = pools > 0 and starts[pools] - starts[pools - 1] == last - first
+        for slot in range(first, last):
+            if not same:
+                break
+            same = pool_of_row[rows[slot]] == pools - 1
+        if not same:
+            for slot in range(first, last):
+                pool_of_row[rows[slot]], entry_of_row[rows[slot]] = pools, end
+                slots[end] = slot
+                end += 1
+            pools += 1
+            starts[pools] = end
+        for slot in range(first, last):
+            entries[slot] = entry_of_row[rows[slot]]
+    return starts[: pools + 1].copy(), slots[:end].copy()
+
+
+@njit(cache=True, nogil=True)
+def _number_below(ordered: Floats, value: float, or_equal: bool) -> int:
+    """Return what np.searchsorted does, which takes numba half a second to compile."""
+    low, high = 0, len(ordered)
+    while low < high:
+        middle = (low + high) >> 1
+        if ordered[middle] < value or (or_equal and ordered[middle] == value):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _expected_kernel(
+    first: int, last: int, pools: Pools, scores: Floats, sums: Floats, out: Floats
+) -> None:
+    _, offsets, rows, clicked_offsets, clicked = pools
+    local = np.empty(longest_list(first, last, offsets))
+    for pool in range(first, last):
+        start, length = offsets[pool], offsets[pool + 1] - offsets[pool]
+        begin, end = clicked_offsets[pool], clicked_offsets[pool + 1]
+        for j in range(length):
+            local[j] = scores[rows[start + j]]
+        ranked = local[:length]
+        # ties count by their expectation, so only the docs above and beside matter, not an order
+        if end - begin > _FEW_CLICKED:
+            ordered, _ = sort_with_index(ranked)
+            for i in range(begin, end):
+                score = local[clicked[i]]
+                above = length - _number_below(ordered, score, True)
+                below = _number_below(ordered, score, False)
+                out[i] = (sums[length - below] - sums[above]) / (length - below - above)
+            continue
+        for i in range(begin, end):
+            score = local[clicked[i]]
+            above = tied = 0
+            for j in range(length):
+                above += ranked[j] > score
+                tied += ranked[j] == score
+            out[i] = (sums[above + tied] - sums[above]) / tied

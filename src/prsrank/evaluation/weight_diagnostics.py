@@ -164,7 +164,7 @@ class WeightSums:
             clipped=float(clicks[weights < (1 - 1e-12) * free].sum()),
             shown=shown,
             listed=shown / statistics.shown_share,
-            unseen=statistics.unseen_share * len(log.ranking_docs),
+            unseen=float((statistics.propensities == 0).mean()) * len(log.ranking_docs),
             ranked=float(len(log.ranking_docs)),
             largest=float(weights[clicked].max(initial=0.0)),
             bins=bins,

@@ -16,15 +16,10 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.ids import joined_ids
 from prsrank.data.storage import EVERY_SPLIT, StoredCollection, write_stored
 from prsrank.errors import InputError
-from prsrank.evaluation.click_sums import ClickSums, sum_clicks
 from prsrank.evaluation.counterfactual import CounterfactualMetric
-from prsrank.evaluation.doc_sums import Regression, sum_docs
-from prsrank.evaluation.log_evaluation import (
-    DEFAULT_METRICS,
-    DEFAULT_TAU,
-    LogEvaluation,
-    evaluation_of,
-)
+from prsrank.evaluation.doc_sums import Regression
+from prsrank.evaluation.log_evaluation import LogEvaluation, evaluation_of
+from prsrank.evaluation.log_sums import sum_log
 from prsrank.files import FileName
 from prsrank.fit.engine import METRIC, Trained, Weighed
 from prsrank.fit.parts import HALF, HELD_OUT, TRAIN, VALIDATION, VALIDATION_SHARE, LogParts
@@ -36,7 +31,7 @@ from prsrank.logs.coverage import covered_sessions, marked_queries
 from prsrank.logs.features import lists_of_log, lists_of_table, split_lists
 from prsrank.logs.held_out import SessionMarks
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.pieces import Extent, LocalPieces, Sums
+from prsrank.logs.pieces import Extent, LocalPieces
 from prsrank.logs.reading import ready_log
 from prsrank.logs.sources import LogSource, open_events
 from prsrank.logs.split import RANDOMISED, Split
@@ -278,26 +273,13 @@ class LocalLog:
             for name, one in rankers.items()
         }
 
-        def sums(log: ClickLog, tau: float) -> ClickSums:
-            return sum_clicks(
-                log, self.lists, curve, scores,
-                metrics=DEFAULT_METRICS, tau=tau, context=context, by=context,
-            )  # fmt: skip
-
-        regression = Regression.of_logs(
-            self.pieces, self.lists, curve, tau=DEFAULT_TAU, context=context
+        regression = Regression.of_logs(self.pieces, self.lists, curve, context=context)
+        sums = self.pieces.total(
+            lambda log: sum_log(
+                log, self.lists, curve, scores, regression=regression, context=context
+            )
         )
-
-        def of_docs(log: ClickLog) -> ClickSums:
-            return sum_docs(
-                log, self.lists, curve, scores, regression,
-                metrics=DEFAULT_METRICS, context=context,
-            )  # fmt: skip
-
-        free, clipped, docs = self.pieces.total(
-            lambda log: Sums((sums(log, 0.0), sums(log, DEFAULT_TAU), of_docs(log)))
-        )
-        return evaluation_of(free, clipped, curve, docs=docs, against=against, seed=seed)
+        return evaluation_of(sums, curve, against=against, seed=seed)
 
     def counted(self, docs: int) -> SampledClicks:
         """Return about so many docs, whole lists of them, with the counts of their clicks."""

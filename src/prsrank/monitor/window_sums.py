@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.evaluation.click_sums import QueryUnits
+from prsrank.evaluation.log_sums import QueryUnits
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.units import UnitSums
 from prsrank.monitor.ratios import Ratio

@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prsrank.errors import InputError
-from prsrank.evaluation.click_sums import ClickSums, sum_clicks
-from prsrank.evaluation.doc_sums import Regression, sum_docs
-from prsrank.evaluation.log_evaluation import (
-    DEFAULT_METRICS,
-    DEFAULT_TAU,
-    LogEvaluation,
-    evaluation_of,
-)
+from prsrank.evaluation.doc_sums import DEFAULT_TAU, Regression
+from prsrank.evaluation.log_evaluation import LogEvaluation, evaluation_of
+from prsrank.evaluation.log_sums import DEFAULT_METRICS, LogSums, sum_log
 from prsrank.fit.engine import METRIC, Trained, Weighed
 from prsrank.fit.parts import HALF, HELD_OUT, PARTS, RANDOMISED, VALIDATION, LogParts, Split
 from prsrank.fit.parts import TRAIN as TRAINING
@@ -166,8 +161,8 @@ class SparkLog:
         if validation is None:
             return Trained((float("nan"),) * len(rankers))
         named = {str(number): ranker for number, ranker in enumerate(rankers)}
-        [sums] = validation._click_sums(how.curve, named, (METRIC,), (how.tau,), None)
-        whole = sums.parts[0]
+        sums = validation._sums(how.curve, named, (METRIC,), (how.tau,), None)
+        whole = sums.clicks[0][0]
         found = whole.values.sum(axis=0)[0] / whole.sessions.sum()
         return Trained(tuple(found[1:].tolist()))  # the first is the logged ranking's
 
@@ -184,14 +179,12 @@ class SparkLog:
 
         Doubly robust estimates are left out where they need relevance from the features.
         """
-        taus = (0.0, DEFAULT_TAU)
-        free, clipped, *docs = self._click_sums(
-            curve, rankers, DEFAULT_METRICS, taus, context, depth=self.extent().depth
+        sums = self._sums(
+            curve, rankers, DEFAULT_METRICS, (0.0, DEFAULT_TAU), context, depth=self.extent().depth
         )
-        robust = docs[0] if docs else None
-        return evaluation_of(free, clipped, curve, docs=robust, against=against, seed=seed)
+        return evaluation_of(sums, curve, against=against, seed=seed)
 
-    def _click_sums(
+    def _sums(
         self,
         curve: PropensityCurve | None,
         rankers: Mapping[str, Ranker | None],
@@ -199,31 +192,25 @@ class SparkLog:
         taus: tuple[float, ...],
         context: str | None,
         depth: int | None = None,
-    ) -> Sequence[ClickSums]:
+    ) -> LogSums:
         threads = self.engine.task_cores
         saved = {name: one and _saved(one, threads) for name, one in rankers.items()}
 
-        def sums(judged: Sessions) -> Sums:
-            log = judged.log if context is None else _both_halves(judged.log)
-            scores, lists = _scores(saved, judged.lists), judged.lists
-            found = [
-                sum_clicks(
-                    log, lists, curve, scores,
-                    metrics=metrics, tau=tau, context=context, by=context, threads=threads,
-                )
-                for tau in taus
-            ]  # fmt: skip
-            if depth is None:
-                return Sums(found)
-            plain = Regression.without_features(lists, curve, depth=depth, tau=DEFAULT_TAU)
-            if plain is not None:
-                found.append(
-                    sum_docs(
-                        log, lists, curve, scores, plain,
-                        metrics=metrics, context=context, threads=threads,
-                    )
-                )  # fmt: skip
-            return Sums(found)
+        def sums(judged: Sessions) -> LogSums:
+            lists = judged.lists
+            return sum_log(
+                judged.log if context is None else _both_halves(judged.log),
+                lists,
+                curve,
+                _scores(saved, lists),
+                metrics=metrics,
+                taus=taus,
+                regression=None
+                if depth is None
+                else Regression.without_features(lists, curve, depth=depth, tau=DEFAULT_TAU),
+                context=context,
+                threads=threads,
+            )
 
         return self.sessions.total(sums)
 

@@ -11,8 +11,8 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.evaluation.click_statistics import ClickStatistics
-from prsrank.evaluation.click_sums import sum_clicks
-from prsrank.evaluation.counterfactual import evaluation_of_sums
+from prsrank.evaluation.log_evaluation import evaluation_of_sums
+from prsrank.evaluation.log_sums import sum_log
 from prsrank.evaluation.weight_diagnostics import WeightSums, diagnostics_of_sums
 from prsrank.logs.coverage import known_lists
 from prsrank.propensity.curve import PowerLaw
@@ -46,7 +46,7 @@ def test_halves_of_a_log_make_the_whole(data, log, tau):
     for part in (log.select(query <= middle), log.select(query > middle)):
         lists = known_lists(part, data)
         scores = {"new": lists.labels * 1.0}
-        halves.append(sum_clicks(part, lists, PowerLaw(1), scores, metrics=METRICS, tau=tau))
+        halves.append(sum_log(part, lists, PowerLaw(1), scores, metrics=METRICS, taus=[tau]))
     found = evaluation_of_sums(halves[0] + halves[1], samples=200)
     for name in ("estimates", "differences", "diagnostics"):
         for one, other in zip(getattr(whole, name), getattr(found, name), strict=True):
@@ -77,10 +77,13 @@ def test_lists_of_one_query_are_one_unit(data, log):
     named = replace(log, query_ids=names)
     scores = {"new": data.labels * 1.0}
     apart, together = (
-        sum_clicks(one, lists_of, PowerLaw(1), scores, metrics=METRICS).parts[0]
+        sum_log(one, lists_of, PowerLaw(1), scores, metrics=METRICS).clicks[0][0]
         for one, lists_of in ((log, data), (named, lists))
     )
-    assert (len(apart.keys), len(together.keys)) == (log.queries, len(np.unique(numbers // 3)))
+    assert (len(apart.units.keys), len(together.units.keys)) == (
+        log.queries,
+        len(np.unique(numbers // 3)),
+    )
     np.testing.assert_allclose(together.values.sum(axis=0), apart.values.sum(axis=0))
     assert together.sessions.sum() == log.sessions
 
@@ -91,10 +94,10 @@ def test_pieces_of_unlike_depth_keep_every_position(data):
         simulate_clicks(data, data.labels, PositionBasedModel(cutoff=k), sessions=80)
         for k in (9, 2)
     )
-    sums = [sum_clicks(one, data, PowerLaw(1), {}, metrics=METRICS) for one in (deep, flat)]
+    sums = [sum_log(log, data, PowerLaw(1), {}, metrics=METRICS) for log in (deep, flat)]
     for pair in (sums, sums[::-1]):
         both = pair[0] + pair[1]
-        for name in ("position_shown", "position_clicks"):
-            counts = [getattr(one, name) for one in sums]
+        for kind in (0, 1):  # docs shown, docs clicked
+            counts = [log.position_counts()[kind] for log in (deep, flat)]
             expected = counts[0] + np.pad(counts[1], (0, len(counts[0]) - len(counts[1])))
-            np.testing.assert_array_equal(getattr(both, name), expected)
+            np.testing.assert_array_equal(both.position_counts()[kind], expected)
