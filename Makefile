@@ -4,29 +4,32 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV := $(VENV)/.dev
-SPARK := $(VENV)/.spark
-EXTRAS := dev,dnn
+ENGINES := $(VENV)/.engines
+EXTRAS := dev
 # pip would compile all 16,000 files of all libraries; Python compiles those that it imports
 PIP_OPTIONS := --quiet --disable-pip-version-check --no-compile -c constraints.txt
 # kept, else each process compiles what it imports anew, which takes it three seconds
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-slow golden size mutants kernels lint docs dist bench clean clean-kernels setup
+.PHONY: demo test test-engines test-slow golden size mutants kernels lint docs dist bench clean clean-kernels setup
 
 # what a user installs, and nothing else
 demo: EXTRAS :=
 demo: $(STAMP)
 	$(BIN)/prsrank demo --out demo
 
-# what needs Java or Chromium is skipped, with the reason, where there is none
-test: EXTRAS := dev,dnn,spark
-test: $(DEV) $(SPARK)
+test: $(DEV)
 	@$(MAKE) --no-print-directory -j2 lint kernels
-	$(BIN)/pytest -n auto -m "not slow and not gpu"
+	$(BIN)/pytest -n auto
+
+# what needs Java, Chromium or PyTorch; where there is no Java or Chromium its tests skip themselves, with the reason
+test-engines: $(ENGINES)
+	$(BIN)/mypy
+	$(BIN)/pytest -n auto -m "(spark or browser or neural) and not slow and not gpu"
 
 # then all kernels compiled anew with every index looked at: a cache would bring back those that look at none
-test-slow: $(DEV)
+test-slow: $(ENGINES)
 	$(BIN)/pytest -n auto -m slow
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(BIN)/pytest -n auto tests/clicks tests/data tests/evaluation tests/logs tests/losses tests/metrics tests/pairs tests/propensity tests/relevance
 
@@ -49,7 +52,7 @@ kernels: $(DEV)
 lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	$(BIN)/mypy --follow-imports=silent --exclude '/(neural|torch_library|dnn|dla|net_ranker|spark)'
 	$(BIN)/python tools/size.py
 
 docs: $(DEV)
@@ -74,16 +77,16 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.$(if $(EXTRAS),[$(EXTRAS)])'
 	@$(BIN)/python -c 'import prsrank.cli.demo, lightgbm, vl_convert'
-	@touch $@ $(if $(findstring dev,$(EXTRAS)),$(DEV)) $(if $(findstring spark,$(EXTRAS)),$(SPARK))
+	@touch $@ $(if $(findstring dev,$(EXTRAS)),$(DEV))
 
 $(DEV): $(STAMP)
 	@echo "adding what tests and benchmarks need to $(VENV)"
-	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.[$(EXTRAS)]'
-	@touch $@ $(if $(findstring spark,$(EXTRAS)),$(SPARK))
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.[dev]'
+	@touch $@
 
-$(SPARK): $(STAMP)
-	@echo "adding Spark to $(VENV) (half a gigabyte)"
-	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.[spark]'
+$(ENGINES): $(DEV)
+	@echo "adding Spark and PyTorch to $(VENV) (a gigabyte)"
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) -e '.[dev,dnn,spark]'
 	@touch $@
 
 clean-kernels:

@@ -61,8 +61,10 @@ def test_the_example_for_trees_trains_on_the_clicks(page, library):
     assert scores[winners].mean() > scores.mean()
 
 
+@pytest.mark.neural
 def test_the_example_for_pytorch_lowers_the_loss(page):
-    torch = pytest.importorskip("torch")
+    import torch
+
     found = sections("drop-in.md")
     given = {
         "features": torch.randn(20, 5, 3),

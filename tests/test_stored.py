@@ -35,8 +35,6 @@ def stored_run(tmp_path):
 
 @pytest.mark.parametrize("name", MODELS["scores"])
 def test_a_model_scores_as_it_did(name):
-    if name in ("dnn", "dla"):
-        pytest.importorskip("torch")
     scores = load_ranker(STORED / "models" / name).score(np.array(MODELS["features"], np.float32))
     np.testing.assert_allclose(scores, MODELS["scores"][name], rtol=1e-6)
 

@@ -218,6 +218,7 @@ def test_without_the_extra_one_line_says_what_to_install(folder, tmp_path):
     )
 
 
+@pytest.mark.neural
 @pytest.mark.parametrize(
     ("device", "message"), [("cuda", "no CUDA GPU"), ("tpu", "no device 'tpu'")]
 )

@@ -64,9 +64,9 @@ def fitted(kind: str, *, missing: bool):
     if kind in ("linear", "svm"):
         ranker = {"linear": LinearRanker, "svm": SVMRanker}[kind](missing=option, threads=1)
         return ranker.fit(lists, PairSet.from_labels(lists))
-    dnn = pytest.importorskip("prsrank.rankers.dnn", exc_type=ImportError)
-    pytest.importorskip("torch")
-    ranker = dnn.NeuralRanker((16, 8), epochs=5, device="cpu", missing=option)
+    from prsrank.rankers.dnn import NeuralRanker
+
+    ranker = NeuralRanker((16, 8), epochs=5, device="cpu", missing=option)
     return ranker.fit(lists, PairSet.from_labels(lists))
 
 
@@ -310,9 +310,9 @@ def test_net_in_onnx(rankers, tmp_path):
     assert_same(scores, ranker.score(rows), relative=1.0)
 
 
+@pytest.mark.neural
 @pytest.mark.parametrize("to", ["solr", "onnx"])
 def test_net_without_the_logarithm(to, tmp_path):
-    pytest.importorskip("torch")
     from prsrank.rankers.dnn import NeuralRanker
 
     lists = data(missing=False)

@@ -147,11 +147,11 @@ def test_lambdamart_grows_the_same_trees(data: RankingDataset, one_way: float) -
     np.testing.assert_allclose(one, two, atol=1e-3)
 
 
+@pytest.mark.neural
 @ONE_WAY
 def test_the_other_pairwise_rankers_take_the_dense_form(
     data: RankingDataset, one_way: float
 ) -> None:
-    pytest.importorskip("torch")
     from prsrank.rankers.dnn import NeuralRanker
     from prsrank.rankers.svm import SVMRanker
 

@@ -13,6 +13,8 @@ from prsrank.rankers.dla import DLA
 
 torch = pytest.importorskip("torch")
 
+pytestmark = pytest.mark.neural
+
 from prsrank.rankers.dla_training import (  # noqa: E402
     ClickedRankings,
     DualLearner,

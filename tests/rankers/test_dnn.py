@@ -22,6 +22,8 @@ from prsrank.rankers.net_ranker import FeatureInput
 
 torch = pytest.importorskip("torch")
 
+pytestmark = pytest.mark.neural
+
 from prsrank.rankers.neural_validation import ndcg_at_10  # noqa: E402
 
 

@@ -14,6 +14,8 @@ from prsrank.propensity.curve import PowerLaw
 
 torch = pytest.importorskip("torch")
 
+pytestmark = pytest.mark.neural
+
 from prsrank.rankers.neural_batches import ListBlock  # noqa: E402
 from prsrank.rankers.neural_loss import prs_loss  # noqa: E402
 from prsrank.rankers.neural_net import ScoreNet  # noqa: E402

@@ -22,8 +22,6 @@ CHECKS = (
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", sorted(RANKERS))
 def test_scikit_learns_checks_of_parameters_hold(name, check):
-    if ranker_class(name).uses_torch:
-        pytest.importorskip("torch")
     getattr(estimator_checks, check)(name, ranker_class(name)())
 
 

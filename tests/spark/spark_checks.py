@@ -1,5 +1,6 @@
 """What tests of Spark share: a small session, and what it means to be equal."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -22,12 +23,12 @@ SMALL = {
 
 
 def require_spark():
-    """Skip, with the reason, where Spark cannot run."""
+    """Skip, with the reason, where Spark cannot run; on continuous integration it has to."""
     try:
         import_pyspark()
         find_java()
     except InputError as error:
-        pytest.skip(str(error))
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(error))
 
 
 SECRET = b"of this fit"
