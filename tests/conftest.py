@@ -30,6 +30,8 @@ def pytest_collection_modifyitems(items):
         file = item.nodeid.partition("::")[0].removeprefix("tests/")
         group = next((files[0] for files in (_STARTING, _SHARING) if file in files), file)
         item.add_marker(pytest.mark.xdist_group(group))
-        parameters = getattr(item, "callspec", None)
-        if parameters and NEURAL.intersection(map(str, parameters.params.values())):
+        called = getattr(item, "callspec", None)
+        values = called.params.values() if called else ()
+        ranker = any(isinstance(value, str) and value in NEURAL for value in values)
+        if ranker or "neural" in file:
             item.add_marker(pytest.mark.neural)

@@ -12,7 +12,6 @@ from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.rankers.base import RANKERS, load_ranker, ranker_class
 from prsrank.rankers.cards import checksum
-from prsrank.rankers.torch_library import has_triton  # noqa: F401 - skips where there is no torch
 
 _QUICK = {"trees": 2, "epochs": 1, "hidden": (8,), "missing": "impute", "seed": 0}
 
