@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import prsrank.audit
-from prsrank.audit.catalogue import KINDS, Kind, finds
+from prsrank.audit.catalogue import KINDS, Kind
 from prsrank.audit.findings import Finding
 from prsrank.cli import run
 from prsrank.clicks.models import CLICK_MODELS, WalkTables, marginal_clicks
@@ -134,8 +134,7 @@ def check_toy(tables):
 
 @pytest.fixture(autouse=True)
 def toys(monkeypatch):
-    monkeypatch.setitem(KINDS, "toy-rows", None)  # so that it is gone after each test
-    finds({"toy-rows": Kind("note", "play on")})(check_toy)
+    monkeypatch.setitem(KINDS, "toy-rows", Kind("note", "play on"))
     monkeypatch.setitem(RANKERS, "toy", ToyRanker)
     monkeypatch.setitem(ESTIMATORS, "toy", ToyEstimator())
     monkeypatch.setitem(CLICK_MODELS, "toy", ToyUsers)

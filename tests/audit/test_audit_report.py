@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from prsrank.audit.catalogue import KINDS
-from prsrank.audit.text import as_text
+from prsrank.audit.findings import as_text
 from prsrank.report.audit_section import report, section, wilson_interval
 from prsrank.report.html import report_html
 

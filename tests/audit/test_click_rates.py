@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from prsrank.audit.checks_clicks import _SPREAD, check_click_rates
+from prsrank.audit.chance_checks import _SPREAD, check_click_rates
 from prsrank.audit.event_tables import open_tables
 from prsrank.logs.event_source import open_frame
 

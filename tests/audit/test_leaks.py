@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-from prsrank.audit.doc_sample import DocSample, FeatureValues
-from prsrank.audit.leaks import click_rate_ratio, click_within_docs, only_clicked_have_it
+from prsrank.audit.leaks import (
+    DocSample,
+    FeatureValues,
+    click_rate_ratio,
+    click_within_docs,
+    only_clicked_have_it,
+)
 from prsrank.cli import run
 
 LEAKS = ("feature-click-rate", "feature-after-click", "feature-only-clicked")

@@ -1,56 +1,41 @@
 """A verdict on a click log before any training."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from prsrank.audit.checks_clicks import (
-    check_click_rates,
-    check_clicks,
-    check_weights,
-    positions_of,
-)
-from prsrank.audit.checks_clients import check_clients
-from prsrank.audit.checks_duplicates import check_constant, check_duplicates
-from prsrank.audit.checks_features import check_features
-from prsrank.audit.checks_leaks import check_leaks
-from prsrank.audit.checks_lists import check_ids, check_lists, check_session_ids
-from prsrank.audit.checks_positions import check_base, check_gaps, check_starts, position_base
-from prsrank.audit.checks_randomised import check_designs, check_randomised
-from prsrank.audit.checks_rows import check_rows, check_source
-from prsrank.audit.checks_time import check_drift, periods_of
+from prsrank.audit import chance_checks, feature_checks, log_checks, position_checks
 from prsrank.audit.event_tables import EventTables, check_present, counts_of, open_tables
-from prsrank.audit.feature_table import check_table
 from prsrank.audit.findings import Audit, Finding, worst_first
-from prsrank.audit.identification import identify, none_identified
 from prsrank.files import FileName
 from prsrank.logs.event_source import EventSource
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sources import open_events
+from prsrank.propensity.estimators import ESTIMATORS
+from prsrank.propensity.identification import Identified
+from prsrank.types import LogTables
 
 __all__ = ["CHECKS", "Audit", "Finding", "audit"]
 
 Check = Callable[[EventTables], Iterator[Finding]]
 
 CHECKS: tuple[Check, ...] = (
-    check_rows,
-    check_source,
-    check_base,
-    check_gaps,
-    check_starts,
-    check_duplicates,
-    check_constant,
-    check_designs,
-    check_clicks,
-    check_weights,
-    check_click_rates,
-    check_lists,
-    check_session_ids,
-    check_clients,
-    check_features,
-    check_leaks,
-    check_drift,
-    check_ids,
-    check_randomised,
+    log_checks.check_rows,
+    log_checks.check_source,
+    log_checks.check_sessions,
+    log_checks.check_lists,
+    log_checks.check_ids,
+    log_checks.check_clients,
+    position_checks.check_base,
+    position_checks.check_gaps,
+    position_checks.check_starts,
+    position_checks.check_clicks,
+    position_checks.check_weights,
+    chance_checks.check_click_rates,
+    chance_checks.check_drift,
+    chance_checks.check_designs,
+    chance_checks.check_randomised,
+    feature_checks.check_features,
 )
 """Every check; each yields what it finds."""
 
@@ -94,26 +79,56 @@ def audit(
     if not isinstance(log, EventSource):
         with open_events(log, mapping=mapping) as events:
             return audit(events, mapping=mapping, contexts=contexts, features=features, table=table)
-    source = log
-    contexts = source.contexts if contexts is None else contexts
-    features = source.features if features is None else features
-    check_present(source, (*contexts, *features))
-    plain = EventTables(source)
+    contexts = log.contexts if contexts is None else contexts
+    features = log.features if features is None else features
+    check_present(log, (*contexts, *features))
+    plain = EventTables(log)
     plain = replace(plain, counted=plain.totals())
-    base = position_base(plain)
+    base = position_checks.position_base(plain)
     with open_tables(
-        source, contexts=contexts, features=features, base=base, counted=plain.counted
+        log, contexts=contexts, features=features, base=base, counted=plain.counted
     ) as tables:
-        counts = counts_of(tables)
         estimators = identify(tables)
-        found = [finding for check in CHECKS for finding in check(tables)]
-        found += none_identified(tables, estimators)
+        findings = [finding for check in CHECKS for finding in check(tables)]
+        findings += _none_identified(tables, estimators)
         if table is not None:
-            found += check_table(tables, table, mapping or LogMapping())
+            findings += feature_checks.check_table(tables, table, mapping or LogMapping())
         return Audit(
-            counts=counts,
-            findings=worst_first(found),
-            positions=positions_of(tables),
-            periods=periods_of(tables),
+            counts=counts_of(tables),
+            findings=worst_first(findings),
+            positions=position_checks.positions_of(tables),
+            periods=chance_checks.periods_of(tables),
             estimators=estimators,
         )
+
+
+def identify(tables: LogTables) -> list[Identified]:
+    """Return what the log can tell each propensity estimator, the best estimator first."""
+    asked = _Remembered(tables, tables.features)
+    estimates = (estimator.identify(asked) for estimator in ESTIMATORS.values())
+    return [estimate for estimate in estimates if estimate is not None]
+
+
+def _none_identified(tables: LogTables, estimators: Sequence[Identified]) -> Iterator[Finding]:
+    """Warn of a log that identifies no estimator."""
+    if all(estimator.status == "not identified" for estimator in estimators):
+        docs, several = tables.row("SELECT count(*), count(*) FILTER (cells > 1) FROM {docs}")
+        what = "the log identifies no propensity estimator; docs shown at one position only"
+        yield Finding("no-propensities", what, "", docs - several, docs, "docs")
+
+
+@dataclass(frozen=True)
+class _Remembered:
+    """Tables that answer a query once: estimators ask for the same counts, some of them large."""
+
+    tables: LogTables
+    features: Sequence[str]
+    answers: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        if sql not in self.answers:
+            self.answers[sql] = self.tables.rows(sql)
+        return self.answers[sql]
+
+    def row(self, sql: str) -> tuple[Any, ...]:
+        return self.rows(sql)[0]

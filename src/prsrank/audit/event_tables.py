@@ -140,14 +140,13 @@ class EventTables:
 
     def example(self, condition: str) -> str:
         """Return words that name the first event for which a condition holds."""
-        found = self.rows(f"SELECT q, s, d FROM {{events}} WHERE {condition} LIMIT 1")
-        return event_words(*found[0]) if found else ""
+        rows = self.rows(f"SELECT q, s, d FROM {{events}} WHERE {condition} LIMIT 1")
+        return event_words(*rows[0]) if rows else ""
 
     def session_example(self, condition: str, *, of: str = "sessions") -> str:
         """Return words that name the first of the sessions, or lists, for which a condition holds."""
-        found = self.rows(f"SELECT q, s FROM {{{of}}} WHERE {condition} ORDER BY q, s LIMIT 1")
-        query, session = (shortened(one) for one in (found[0] if found else ("", "")))
-        return f"session {session} of query {query}" if found else ""
+        rows = self.rows(f"SELECT q, s FROM {{{of}}} WHERE {condition} ORDER BY q, s LIMIT 1")
+        return session_words(*rows[0]) if rows else ""
 
     def _columns(self) -> dict[str, str]:
         columns = {f"r{i}": quoted_name(name) for i, name in enumerate(self.source.types)}
@@ -197,8 +196,12 @@ def chosen_sql(ids: str, share: float) -> str:
 
 def event_words(query: object, session: object, doc: object) -> str:
     """Return words that name an event."""
-    query, session, doc = (shortened(one) for one in (query, session, doc))
-    return f"doc {doc} of session {session} of query {query}"
+    return f"doc {shortened(doc)} of {session_words(query, session)}"
+
+
+def session_words(query: object, session: object) -> str:
+    """Return words that name a session."""
+    return f"session {shortened(session)} of query {shortened(query)}"
 
 
 def _named(sql: str) -> str:

@@ -1,13 +1,15 @@
-"""What an audit says: findings, counts and a verdict."""
+"""What an audit says: findings, counts and a verdict, as data and as plain text."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from prsrank.audit.catalogue import KINDS, SEVERITIES, Severity
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.identification import Identified
+
+_MOST_POSITIONS = 20
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,10 @@ class Audit(Shown):
     @property
     def verdict(self) -> str:
         """Return "ready", "usable with warnings" or "not usable"."""
-        found = {finding.severity for finding in self.findings}
-        if "error" in found:
+        severities = {finding.severity for finding in self.findings}
+        if "error" in severities:
             return "not usable"
-        return "usable with warnings" if "warning" in found else "ready"
+        return "usable with warnings" if "warning" in severities else "ready"
 
     @property
     def errors(self) -> list[Finding]:
@@ -120,9 +122,10 @@ class Audit(Shown):
         return None
 
     def _line(self) -> str:
-        found = Counter(finding.severity for finding in self.findings)
-        counts = ", ".join(f"{found[one]} {one}s" for one in SEVERITIES if found[one])
-        return f"{self.verdict}; {counts or 'no findings'}; propensities by {self.best_estimator or 'no method'}"
+        counts = Counter(finding.severity for finding in self.findings)
+        findings = ", ".join(f"{counts[name]} {name}s" for name in SEVERITIES if counts[name])
+        method = self.best_estimator or "no method"
+        return f"{self.verdict}; {findings or 'no findings'}; propensities by {method}"
 
     def _table(self) -> Columns:
         rows = [finding.to_dict() for finding in self.findings]
@@ -144,7 +147,7 @@ class Audit(Shown):
             "findings": [finding.to_dict() for finding in self.findings],
             "positions": [{**asdict(at), "ctr": at.ctr} for at in self.positions],
             "periods": [asdict(period) for period in self.periods],
-            "estimators": [asdict(one) for one in self.estimators],
+            "estimators": [asdict(estimator) for estimator in self.estimators],
             "best_estimator": self.best_estimator,
         }
 
@@ -154,4 +157,41 @@ def worst_first(findings: Sequence[Finding]) -> list[Finding]:
     order = {code: n for n, code in enumerate(KINDS)}
     return sorted(
         findings, key=lambda f: (SEVERITIES.index(f.severity), order[f.code], -f.share, f.what)
+    )
+
+
+def as_text(audit: Audit) -> str:
+    """Return an audit as lines of text: verdict, findings, click rates, estimators."""
+    return "\n".join(_lines(audit))
+
+
+def _lines(audit: Audit) -> Iterator[str]:
+    yield from (f"verdict: {audit.verdict}", "")
+    for name, count in audit.counts.items():
+        yield f"  {name.replace('_', ' '):<20}{count:>14,}"
+    for finding in audit.findings:
+        share = f"{finding.count:,} of {finding.of:,} {finding.unit} ({finding.share:.1%})"
+        yield from ("", f"{finding.severity:<8}{finding.code}")
+        yield f"        {finding.what}{f': {share}' if finding.of else ''}"
+        if finding.where:
+            yield f"        such as: {_clean(finding.where)}"
+        if finding.fix != "nothing":
+            yield f"        do: {finding.fix}"
+    if audit.positions:
+        yield from ("", "position         shown        clicks  click rate")
+        for at in audit.positions[:_MOST_POSITIONS]:
+            yield f"{at.position:>8}  {at.shown:>12,}  {at.clicks:>12,}  {at.ctr:>10.2%}"
+        more = len(audit.positions) - _MOST_POSITIONS
+        if more > 0:
+            yield f"     ... and {more} more (--json shows all)"
+    if audit.estimators:
+        yield from ("", "propensity estimators")
+        for estimator in audit.estimators:
+            yield f"  {estimator.method:<14}{estimator.status:<15}{estimator.reason}"
+
+
+def _clean(text: str) -> str:
+    """Return text without line breaks and other characters that terminals act on."""
+    return "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
     )

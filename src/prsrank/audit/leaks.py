@@ -2,22 +2,147 @@ r"""Signs that a feature knows what happened to the doc in this very log.
 
 All of them compare a feature with what chance allows one that does not know this log's clicks. A
 good feature tells a doc's click *rate*; which of its impressions were clicked is chance, and
-only a feature made from the clicks themselves goes with that chance.
+only a feature made from the clicks themselves goes with that chance. The docs compared are a sample,
+one row per (query, doc).
 """
+# ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from prsrank.audit.doc_sample import DocSample, FeatureValues
-from prsrank.types import Floats, Marks
+from prsrank.audit.event_tables import EventTables, chosen_sql
+from prsrank.logs.row_rules import finite_sql
+from prsrank.types import Floats, Longs
 
+_DOCS = 20_000
+_VALUES = 4_000_000
+# of each feature in rows of a doc: mean, variance, how many, how many clicked, mean where clicked
+_COLUMNS = 5
 _FEW_DOCS, _FEW_QUERIES = 50, 10
 _LESS, _SURE = 0.6, 4.0
 _ONCE = 0.95
 _RANKS = 0.98
 _EXPECTED, _MOST = 20.0, 0.9
 _WITHIN = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureValues:
+    """A feature of each doc of a sample.
+
+    Attributes:
+        mean: mean value over the rows; NaN where there is none (docs).
+        variance: of the value over the rows of the doc (docs).
+        known: rows with a finite value (docs); None, as the next two, for a table beside
+            the log, whose rows have no clicks.
+        known_clicked: those of them with a click (docs).
+        mean_clicked: mean value over the clicked rows; NaN where there is none (docs).
+    """
+
+    mean: Floats
+    variance: Floats
+    known: Floats | None = None
+    known_clicked: Floats | None = None
+    mean_clicked: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DocSample:
+    """Some docs of a log, in an order that means nothing.
+
+    Attributes:
+        query: a number for the query of each doc.
+        shown: rows of each doc.
+        clicked: clicked rows of each doc.
+        position: mean position.
+        first: first position.
+        features: by name; one table holds the features of either the rows or the docs.
+    """
+
+    query: Longs
+    shown: Floats
+    clicked: Floats
+    position: Floats
+    first: Floats
+    features: dict[str, FeatureValues]
+
+    @cached_property
+    def position_ranks(self) -> tuple[Floats, ...]:
+        """The ranks of the docs by mean and by first position."""
+        from scipy.stats import rankdata
+
+        return tuple(rankdata(of, nan_policy="omit") for of in (self.position, self.first))
+
+    @property
+    def rate(self) -> Floats:
+        """Clicks by impressions of each doc."""
+        return self.clicked / self.shown
+
+
+def sample_docs(log: EventTables, features: EventTables, names: Sequence[str]) -> DocSample:
+    """Return some docs of a log, by a hash that DuckDB and Spark share.
+
+    Args:
+        log: the events.
+        features: what has the features: the log itself, or a table beside it.
+        names: of the features.
+    """
+    (docs,) = log.row("SELECT count(*) FROM {docs}")
+    most = min(_DOCS, _VALUES // (_COLUMNS * len(names)))
+    chosen = chosen_sql("d", most / max(docs, 1))
+    counts = "sum(shown), sum(clicked), sum(k::BIGINT * shown) / sum(shown), min(k)"
+    rows = log.rows(
+        f"SELECT q::VARCHAR, d::VARCHAR, {counts} FROM {{cells}} WHERE {chosen} GROUP BY q, d"
+    )
+    blocks = [_block(block, chosen, log is features) for block in features.blocks(names)]
+    # engines return rows in orders of their own; sorted, and then mixed so that equal values of
+    # a feature do not stand in the order of ids
+    rows = sorted((row for row in rows if row[:2] in blocks[0][0]), key=lambda row: row[:2])
+    rows = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
+    return _sample(rows, blocks)
+
+
+_Block = tuple[dict[tuple[str, str], int], dict[str, npt.NDArray]]
+"""The row of each doc, and the numbers of each feature (columns x rows)."""
+
+
+def _block(features: EventTables, chosen: str, by_row: bool) -> _Block:
+    """Return the values of a few features; as many columns as wanted take no memory as objects."""
+    names = features.features
+    values = ", ".join(_values_sql(features.number(name), by_row) for name in names)
+    rows = features.rows(
+        f"SELECT q::VARCHAR, d::VARCHAR, {values} FROM {{events}} "
+        f"WHERE q IS NOT NULL AND d IS NOT NULL AND {chosen} GROUP BY q, d"
+    )
+    numbers = np.array([row[2:] for row in rows], np.float64)
+    size = _COLUMNS if by_row else 2
+    columns = numbers.reshape(len(rows), len(names), size).transpose(1, 2, 0)
+    index = {(q, d): i for i, (q, d, *_) in enumerate(rows)}
+    return index, dict(zip(names, columns, strict=True))
+
+
+def _values_sql(x: str, by_row: bool) -> str:
+    # huge values overflow DuckDB's sums, which is an error; no feature that large is a leak
+    x = f"CASE WHEN {finite_sql(x)} AND abs({x}) < 1e100 THEN {x} END"
+    of_rows = f", count({x}), count({x}) FILTER (c), avg({x}) FILTER (c)"
+    return f"avg({x}), var_pop({x}){of_rows if by_row else ''}"
+
+
+def _sample(rows: list[tuple[Any, ...]], blocks: Sequence[_Block]) -> DocSample:
+    codes = {query: code for code, query in enumerate(dict.fromkeys(row[0] for row in rows))}
+    counts = np.array([row[2:] for row in rows], np.float64).reshape(len(rows), 4)
+    features: dict[str, FeatureValues] = {}
+    for index, columns in blocks:
+        order = np.array([index[row[:2]] for row in rows], np.int64)
+        features |= {name: FeatureValues(*block[:, order]) for name, block in columns.items()}
+    query = np.array([codes[row[0]] for row in rows], np.int64)
+    shown, clicked, position, first = counts.T
+    return DocSample(query, shown, clicked, position, first, features)
 
 
 class ChanceRatio(NamedTuple):
@@ -64,22 +189,21 @@ def click_rate_ratio(sample: DocSample, values: FeatureValues) -> ChanceRatio:
     return min(by_rate, by_count)
 
 
-def _ratio(found: Floats, expected: Floats) -> ChanceRatio:
+def _ratio(squares: Floats, expected: Floats) -> ChanceRatio:
     total = expected.sum()
     if not total > 0:
         return ChanceRatio(1.0, 0.0)
-    excess = found - expected
+    excess = squares - expected
     # each doc is in two differences, so that up to twice the sum of squares is their variance
-    return ChanceRatio(
-        float(found.sum() / total), float(excess.sum() / np.sqrt(2 * (excess**2).sum()))
-    )
+    z = excess.sum() / np.sqrt(2 * (excess**2).sum())
+    return ChanceRatio(float(squares.sum() / total), float(z))
 
 
 def is_click_of_docs_shown_once(sample: DocSample, values: FeatureValues) -> float:
     """Return the correlation with the click of docs that were shown once, 0 if it can be honest."""
     use = (sample.shown == 1) & np.isfinite(values.mean)
-    found = abs(_correlation(values.mean[use], sample.clicked[use]))
-    return found if use.sum() >= _FEW_DOCS and found > _ONCE else 0.0
+    correlation = abs(_correlation(values.mean[use], sample.clicked[use]))
+    return correlation if use.sum() >= _FEW_DOCS and correlation > _ONCE else 0.0
 
 
 def position_correlation(sample: DocSample, values: FeatureValues) -> float:
@@ -96,9 +220,8 @@ def position_correlation(sample: DocSample, values: FeatureValues) -> float:
     x = rankdata(values.mean[use])
     ranks = sample.position_ranks
     if not use.all():  # else they are those of every feature
-        ranks = tuple(rankdata(some[use]) for some in ranks)
-    found = [_correlation(x, some) for some in ranks]
-    best = max(found, key=abs)
+        ranks = tuple(rankdata(places[use]) for places in ranks)
+    best = max((_correlation(x, places) for places in ranks), key=abs)
     return best if abs(best) > _RANKS else 0.0
 
 
@@ -114,18 +237,12 @@ def only_clicked_have_it(sample: DocSample, values: FeatureValues) -> int:
     if not never.any() or (values.variance[never] > 0).any():
         return 0
     default = x[never][0]
-    has = _differs(x, default)
+    has = np.isfinite(x) if np.isnan(default) else ~(x == default)
     if has[never].any() or not has.any():
         return 0
     n = sample.shown[has]
     p = min(float(sample.clicked[has].sum() / n.sum()), _MOST)
     return int(has.sum()) if ((1 - p) ** n).sum() >= _EXPECTED else 0
-
-
-def _differs(values: Floats, default: float) -> Marks:
-    if np.isnan(default):
-        return np.isfinite(values)
-    return np.asarray(~(values == default))
 
 
 def click_within_docs(sample: DocSample, values: FeatureValues) -> float:
@@ -144,9 +261,9 @@ def click_within_docs(sample: DocSample, values: FeatureValues) -> float:
     )
     n, c = sample.shown, sample.clicked
     presence = _within(with_click - known * c / n, known - known**2 / n, c - c**2 / n)
-    found = max(abs(value), abs(presence))
+    strength = max(abs(value), abs(presence))
     enough = ((c > 0) & (c < n)).sum() >= _FEW_DOCS
-    return found if enough and found > _WITHIN else 0.0
+    return strength if enough and strength > _WITHIN else 0.0
 
 
 def _within(product: Floats, first: Floats, second: Floats) -> float:
@@ -155,7 +272,35 @@ def _within(product: Floats, first: Floats, second: Floats) -> float:
     return float(np.nansum(product) / np.sqrt(squares)) if squares > 0 else 0.0
 
 
-def _correlation(one: Floats, other: Floats) -> float:
-    if len(one) < 2 or np.ptp(one) == 0 or np.ptp(other) == 0:
+def _correlation(first: Floats, second: Floats) -> float:
+    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return 0.0
-    return float(np.corrcoef(one, other)[0, 1])
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def _leaking_ratio(sample: DocSample, values: FeatureValues) -> float:
+    chance = click_rate_ratio(sample, values)
+    return max(chance.ratio, 1e-9) if chance.leaks else 0.0
+
+
+_SIGNS: tuple[tuple[str, str, Callable[[DocSample, FeatureValues], float]], ...] = (
+    ("feature-after-click", "correlation {:.2f}", click_within_docs),
+    (
+        "feature-click-rate",
+        "docs with nearly equal values differ by {:.2f} of what chance gives",
+        _leaking_ratio,
+    ),
+    ("feature-click-rate", "correlation {:.2f}", is_click_of_docs_shown_once),
+    ("feature-only-clicked", "{:,} docs, all clicked", only_clicked_have_it),
+    ("feature-is-doc-position", "rank correlation {:.2f}", position_correlation),
+)
+"""Kinds of finding, words about a feature, and what measures it: 0 if it can be honest."""
+
+
+def first_sign(sample: DocSample, values: FeatureValues) -> tuple[str, str]:
+    """Return the first kind of finding that a feature gives a sign of, and words about it."""
+    for code, words, measure in _SIGNS:
+        value = measure(sample, values)
+        if value:
+            return code, words.format(value)
+    return "", ""

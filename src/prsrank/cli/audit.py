@@ -7,8 +7,8 @@ import typer
 
 from prsrank.audit import Audit
 from prsrank.audit import audit as look_over
-from prsrank.audit.checks_curve import with_curve
-from prsrank.audit.text import as_text
+from prsrank.audit.findings import as_text
+from prsrank.audit.log_audit import with_curve
 from prsrank.cli.arguments import Json, print_json, working
 from prsrank.cli.log_inputs import TableOptions
 from prsrank.cli.log_options import Spark, find_runner

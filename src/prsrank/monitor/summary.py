@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prsrank.audit.checks_randomised import check_randomised
+from prsrank.audit.chance_checks import check_randomised
 from prsrank.audit.event_tables import open_tables
 from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED

@@ -1,13 +1,15 @@
-"""Checks of positions: what they count from, gaps, and where lists begin."""
+"""Checks of positions and clicks: what positions count from, gaps, whether clicks can teach."""
 # ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
 
 from collections.abc import Iterator
 
 from prsrank.audit.event_tables import EventTables, context_value
-from prsrank.audit.findings import Finding
+from prsrank.audit.findings import Finding, Position
+from prsrank.logs.row_rules import click_sql, number_sql, weight_sql
 from prsrank.logs.sql_text import numbers_sql
 from prsrank.propensity.verdict import in_words
 
+_FEW_CLICKS = 1000
 _WHOLE_LOG = 0.95
 _GAP_SHARE = 0.8
 _RARE = 0.01
@@ -27,6 +29,14 @@ def position_base(tables: EventTables) -> int:
     return 0 if zero >= _WHOLE_LOG * (zero + one) else 1
 
 
+def positions_of(tables: EventTables) -> list[Position]:
+    """Return how often docs were shown, and clicked, at each position."""
+    rows = tables.rows(
+        "SELECT k, sum(shown)::BIGINT, sum(clicked)::BIGINT FROM {cells} GROUP BY k ORDER BY k"
+    )
+    return [Position(*row) for row in rows]
+
+
 def check_base(tables: EventTables) -> Iterator[Finding]:
     """Tell what positions count from; name the parts of a log that differ in it."""
     total, _, _, zeros, _ = tables.totals()
@@ -38,9 +48,9 @@ def check_base(tables: EventTables) -> Iterator[Finding]:
         return
     where = tables.example("shown_at = 0")
     for context in tables.contexts:
-        parts = _bases(tables, context)
-        if len(set(parts.values())) > 1:
-            named = ", ".join(f"{value} from {base}" for value, base in list(parts.items())[:4])
+        bases = _bases(tables, context)
+        if len(set(bases.values())) > 1:
+            named = ", ".join(f"{value} from {base}" for value, base in list(bases.items())[:4])
             what = f"positions count from 0 in some rows and from 1 in others ({context}: {named})"
             yield Finding("position-base-mixed", what, where, zeros, total)
             return
@@ -53,15 +63,14 @@ def check_base(tables: EventTables) -> Iterator[Finding]:
 
 
 def _bases(tables: EventTables, context: str) -> dict[str, int]:
-    value = context_value(tables, context)
-    found = tables.rows(
+    rows = tables.rows(
         "SELECT value, count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) FROM (SELECT min("
-        f"{value}) AS value, min(shown_at) AS lo FROM {{events}} GROUP BY q, s) "
-        "GROUP BY value ORDER BY count(*) DESC, value LIMIT 50"
+        f"{context_value(tables, context)}) AS value, min(shown_at) AS lo FROM {{events}} "
+        "GROUP BY q, s) GROUP BY value ORDER BY count(*) DESC, value LIMIT 50"
     )
     return {
         value: 0 if zero else 1
-        for value, zero, one in found
+        for value, zero, one in rows
         if zero + one and max(zero, one) >= _WHOLE_LOG * (zero + one)
     }
 
@@ -75,49 +84,77 @@ def check_gaps(tables: EventTables) -> Iterator[Finding]:
     if not with_gaps:
         return
     always = _left_out(tables)
+    where, besides = tables.session_example(_GAP, of="lists"), ""
     if always:
         slots, share = in_words(list(always)), min(always.values())
         what = f"position {slots} is left out of at least {share:.0%} of the lists that go past it"
-        where = tables.session_example(_GAP, of="lists")
         yield Finding("gap-consistent", what, where, with_gaps, sessions, "sessions")
-    other = _other_gaps(tables, list(always))
+        where, besides = "", f" (besides position {slots})"
+    # sessions with gaps at other positions than those always left out
+    expected = "hi - lo + 1" + "".join(f" - (lo < {k} AND hi > {k})::INTEGER" for k in always)
+    (other,) = tables.row(
+        "SELECT coalesce(sum(sessions), 0)::BIGINT FROM {lists} "
+        f"WHERE hi IS NOT NULL AND positions < {expected}"
+    )
     if other > _RARE * sessions:
-        what = "lists leave out positions without a rule"
-        if always:
-            what += f" (besides position {in_words(list(always))})"
-        where = "" if always else tables.session_example(_GAP, of="lists")
+        what = f"lists leave out positions without a rule{besides}"
         yield Finding("gap-inconsistent", what, where, other, sessions, "sessions")
 
 
 def _left_out(tables: EventTables) -> dict[int, float]:
     """Return the positions that most lists that go past them leave out, with the share."""
-    found = tables.rows(
+    rows = tables.rows(
         "WITH slot AS (SELECT k, sum(shown) AS shown FROM {cells} GROUP BY k), "
         "past AS (SELECT i AS k, sum(sessions) AS lists FROM {lists}, "
         f"{numbers_sql(_DEPTH, 'r(i)')} WHERE lo < i AND hi > i GROUP BY i) "
         "SELECT past.k, 1 - coalesce(shown, 0) / lists "
         "FROM past LEFT JOIN slot ON slot.k = past.k WHERE lists >= 10 ORDER BY past.k"
     )
-    return {int(k): float(share) for k, share in found if share >= _GAP_SHARE}
-
-
-def _other_gaps(tables: EventTables, always: list[int]) -> int:
-    """Return how many sessions have gaps at other positions than those always left out."""
-    expected = "hi - lo + 1" + "".join(f" - (lo < {k} AND hi > {k})::INTEGER" for k in always)
-    (count,) = tables.row(
-        "SELECT coalesce(sum(sessions), 0) FROM {lists} "
-        f"WHERE hi IS NOT NULL AND positions < {expected}"
-    )
-    return int(count)
+    return {int(k): float(share) for k, share in rows if share >= _GAP_SHARE}
 
 
 def check_starts(tables: EventTables) -> Iterator[Finding]:
     """Find lists that begin below position 1, as further pages do."""
     sessions, late = tables.row("SELECT count(*), count(*) FILTER (lo > 1) FROM {sessions}")
     if late > _RARE * sessions:
-        where = tables.session_example("lo > 1")
         (start,) = tables.row(
             "SELECT lo FROM {sessions} WHERE lo > 1 GROUP BY lo ORDER BY count(*) DESC, lo LIMIT 1"
         )
         what = f"lists begin below position 1, most often at {start}"
+        where = tables.session_example("lo > 1")
         yield Finding("lists-begin-late", what, where, late, sessions, "sessions")
+
+
+def check_clicks(tables: EventTables) -> Iterator[Finding]:
+    """Find logs with too few clicks, or with nothing but clicks."""
+    rows, clicks, unclicked, *_ = tables.totals()
+    if not rows:
+        return
+    if not clicks:
+        yield Finding("no-clicks", "the log has no clicks", count=rows, of=rows)
+    elif not unclicked:
+        what = "the log holds clicked rows only"
+        yield Finding("clicked-rows-only", what, count=clicks, of=rows)
+    else:
+        sessions, both = tables.row(
+            "SELECT count(*), count(*) FILTER (clicks > 0 AND clicks < n) FROM {sessions}"
+        )
+        if sessions and not both:
+            what = "no session has both a clicked doc and one that was not clicked"
+            yield Finding("no-pairs", what, count=sessions, of=sessions, unit="sessions")
+        if clicks < _FEW_CLICKS:
+            what = f"the log has only {clicks:,} clicks; {_FEW_CLICKS:,} are few"
+            yield Finding("few-clicks", what, count=clicks, of=rows)
+
+
+def check_weights(tables: EventTables) -> Iterator[Finding]:
+    """Find clicks of different weights; `check_rows` finds weights that cannot be used."""
+    if "weight" not in tables.source.types or not tables.source.is_number("weight"):
+        return
+    weight, usable = number_sql(tables.source, "weight"), weight_sql(tables.source)
+    clicks, least, most = tables.source.where(f"{click_sql(tables.source)} AND {usable}").total(
+        f"count(*), min({weight}), max({weight})"
+    )
+    if clicks and least != most:
+        what = f"clicks count by their weight, from {least:g} to {most:g}"
+        yield Finding("clicks-weighted", what, "", clicks, clicks)
