@@ -30,9 +30,8 @@ from prsrank.fit.plan import Plan
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import known_lists
 from prsrank.logs.pieces import LocalPieces
-from prsrank.monitor.depths import Depths
-from prsrank.monitor.reference import Reference, measure
-from prsrank.monitor.summary import Gain, Watched, summarise
+from prsrank.monitor.ratios import Depths
+from prsrank.monitor.summary import Gain, Reference, Watched, measure, summarise
 from prsrank.monitor.verdict import judge
 from prsrank.monitor.window_sums import WindowSums
 from prsrank.propensity.curve import Propensities, covering

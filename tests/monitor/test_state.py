@@ -7,11 +7,9 @@ import pytest
 
 from prsrank import InputError
 from prsrank.monitor.curves import Curve, Power
-from prsrank.monitor.depths import Depths
-from prsrank.monitor.ratios import Ratio
-from prsrank.monitor.reference import Reference
+from prsrank.monitor.ratios import Depths, Ratio
 from prsrank.monitor.state import FORMAT, State, read_state
-from prsrank.monitor.summary import Gain, Heaviest, Summary
+from prsrank.monitor.summary import Gain, Heaviest, Reference, Summary
 from prsrank.monitor.verdict import Drift, Reason, Window
 
 RATIO = Ratio(0.1, 0.02, 9.0, 10.0, 100.0)

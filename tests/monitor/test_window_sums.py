@@ -88,7 +88,7 @@ def test_click_rates_are_those_of_bands(log, lists, scores, sums):
     frame = events(log, lists, scores)
     deep = frame[(frame.position >= 6) & (frame.position <= 10)]
     assert sums.click_rates()["6-10"].value == pytest.approx(deep.click.mean())
-    shown, clicked = (column.sum(axis=0) for column in sums.positions)
+    shown, clicked = (group.values.sum(axis=0) for group in (sums.shown, sums.clicked))
     assert shown[DEPTH] == (frame.position > DEPTH).sum()
     assert clicked[0] == frame.click[frame.position == 1].sum()
 
@@ -97,7 +97,7 @@ def test_features_are_spread_as_impressions_are(log, lists, scores, sums, edges)
     frame = events(log, lists, scores)
     for index, (name, ends) in enumerate(edges.items()):
         values = lists.features[frame.row, index]
-        found = sums.feature_shares(edges)[name]
+        found = sums.feature_shares()[name]
         assert [one.value for one in found[:-1]] == pytest.approx(
             [(values <= end).mean() for end in ends]
         )
@@ -113,15 +113,19 @@ def test_the_order_is_compared_by_session(log, lists, scores, sums, edges):
         values = lists.features[one.row, 0]
         by_feature.append(pearsonr(one.position.rank(), values).statistic if np.ptp(values) else 0)
     assert sums.ratio("order", "ordinary").value == pytest.approx(np.mean(tau))
-    assert sums.orders(edges)[lists.feature_names[0]].value == pytest.approx(np.mean(by_feature))
+    assert sums.feature_orders()[lists.feature_names[0]].value == pytest.approx(np.mean(by_feature))
 
 
 def test_pieces_add_up(log, lists, scores, edges, sums):
     first = np.isin(log.ranking_query[log.session_ranking], np.arange(5))
     parts = [WindowSums.of(log.select(m), lists, scores, edges) for m in (first, ~first)]
     both = parts[0] + parts[1]
-    assert both.totals.values.sum(axis=0) == pytest.approx(sums.totals.values.sum(axis=0))
-    assert both.totals.keys.tolist() == sums.totals.keys.tolist()
+    groups = ("totals", "shown", "clicked", "orders")
+    pairs = [(getattr(both, name), getattr(sums, name)) for name in groups]
+    pairs += [(both.features[name], sums.features[name]) for name in edges]
+    for added, whole in pairs:
+        assert added.keys.tolist() == whole.keys.tolist()
+        np.testing.assert_allclose(added.values, whole.values)
 
 
 def test_missing_values_are_counted_apart(log, lists, scores, edges):
@@ -130,7 +134,7 @@ def test_missing_values_are_counted_apart(log, lists, scores, edges):
     features = lists.features.copy()
     features[:, 0] = np.nan
     found = WindowSums.of(log, replace(lists, features=features), scores, edges)
-    shares = found.feature_shares(edges)[lists.feature_names[0]]
+    shares = found.feature_shares()[lists.feature_names[0]]
     assert [one.value for one in shares] == [0.0] * (len(shares) - 1) + [1.0]
 
 

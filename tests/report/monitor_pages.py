@@ -6,9 +6,8 @@ from pathlib import Path
 from prsrank.monitor.curves import Curve, Power
 from prsrank.monitor.monitoring import Monitoring
 from prsrank.monitor.ratios import Ratio
-from prsrank.monitor.reference import Reference
 from prsrank.monitor.state import FORMAT, State
-from prsrank.monitor.summary import Gain, Heaviest, Summary
+from prsrank.monitor.summary import Gain, Heaviest, Reference, Summary
 from prsrank.monitor.verdict import Drift, Reason, Window
 
 POSITIONS = 12

@@ -52,7 +52,8 @@ class QueryUnits:
 
     def table(self, columns: Iterable[tuple[npt.NDArray, npt.NDArray]]) -> UnitSums:
         """Add up columns, each given as the query of its entries and their values."""
-        values = np.stack([self.sums(*column) for column in columns], axis=1)
+        empty = np.zeros((len(self.keys), 0))
+        values = np.column_stack([empty, *(self.sums(*column) for column in columns)])
         return UnitSums(self.keys, np.arange(values.shape[1]), values)
 
 

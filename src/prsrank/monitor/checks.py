@@ -6,39 +6,20 @@ that a huge log does not raise one over trifles.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from prsrank.monitor.curves import power_between
+from prsrank.monitor.curves import Power, power_between
 from prsrank.monitor.ratios import chance, normal_chance
-from prsrank.monitor.reference import Reference
-from prsrank.monitor.summary import Summary
+from prsrank.monitor.summary import Reference, Summary
 
 LOOK, RETRAIN = "look", "retrain"
-
-SIZES = {
-    "clicks": 0.25,
-    "click rates": 0.5,
-    "fall": 0.15,
-    "curve": 0.2,
-    "likelihood": 0.25,
-    "features": 0.1,
-    "gain": 0.5,
-    "order": 0.1,
-    "lengths": 0.1,
-    "gaps": 0.02,
-    "left out": 0.02,
-    "randomised": 0.3,
-    "greedy": 0.01,
-    "heaviest": 0.1,
-}
-"""What matters: a move below this raises no alarm, however sure it is; docs/commands/monitor.md
-says in which unit."""
 
 _EXPECTED = 20
 _Z = 1.96
 # another order explains other clicks: so what is sure enough here is less than for an alarm
 _LIKELY = 0.01
+_ORDER = 0.1
 LIVE = 0.98
 """From this correlation with the order shown on, the model itself is what is shown."""
 
@@ -48,14 +29,18 @@ class Move:
     """How far a statistic has moved.
 
     Attributes:
-        what: it is, in words, with both values.
+        text: what it is, in words, with both values.
         p_value: probability of such a move by chance alone.
         size: of the move, 1 where it begins to matter.
     """
 
-    what: str
+    text: str
     p_value: float
     size: float
+
+
+Moves = Callable[[Summary, Reference, float], Iterator[Move]]
+"""Yields the moves of a window, given the size from which on one matters."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +51,8 @@ class Check:
         name: of the check.
         verdict: "retrain" where a move makes the model's training wrong, else "look".
         feigned: whether lost rows, or clicks of robots, can feign a move.
+        matters: the size of a move from which on it may raise an alarm, however sure it is;
+            docs/commands/monitor.md says in which unit.
         moves: yields the moves of a window.
         do: what to do.
     """
@@ -73,40 +60,66 @@ class Check:
     name: str
     verdict: str
     feigned: bool
-    moves: Callable[[Summary, Reference], Iterator[Move]]
+    matters: float
+    moves: Moves
     do: str
 
 
-def _ratio_moves(
-    now: Summary, reference: Reference, name: str, words: str, **how: bool
-) -> Iterator[tuple[float, float, str, float]]:
-    """Yield both values of a ratio, the words for them, and their probability."""
-    new, old = now.ratios.get(name), reference.summary.ratios.get(name)
-    if new is None or old is None:
-        return
-    text = f"{words}: {new.value:.3g}, was {old.value:.3g}"
-    yield new.value, old.value, text, chance(new, old, **how)
+def _factor(new: float, old: float, least: float) -> float:
+    """Return how far a ratio of two values is from 1, on the log scale, in parts of what matters."""
+    if new == old:
+        return 0.0
+    ratio = abs(math.log(new / old)) if new > 0 and old > 0 else math.inf
+    return ratio / math.log1p(least)
 
 
-def clicks(now: Summary, reference: Reference) -> Iterator[Move]:
-    """Compare clicks per session, by their ratio."""
-    for new, old, what, p in _ratio_moves(
-        now, reference, "clicks per session", "clicks a session", counts=True
-    ):
-        yield Move(what, p, _factor(new, old) / math.log1p(SIZES["clicks"]))
+def _change(new: float, old: float, least: float) -> float:
+    return abs(new - old) / least
 
 
-def click_rates(now: Summary, reference: Reference) -> Iterator[Move]:
+def _rise(new: float, old: float, least: float) -> float:
+    return max(new - old, 0.0) / least
+
+
+def _share_change(new: float, old: float, least: float) -> float:
+    return abs(new - old) / max(least * old, 0.02)
+
+
+def _ratios(
+    size: Callable[[float, float, float], float], words: Mapping[str, str], **how: bool
+) -> Moves:
+    """Return what compares ratios of a summary.
+
+    Args:
+        size: of a move from old to new, in parts of what matters.
+        words: for each ratio.
+        how: whether they are of counts, or rare, as `chance` takes it.
+    """
+
+    def moves(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
+        for ratio, text in words.items():
+            new, old = now.ratios.get(ratio), reference.summary.ratios.get(ratio)
+            if new is not None and old is not None:
+                yield Move(
+                    f"{text}: {new.value:.3g}, was {old.value:.3g}",
+                    chance(new, old, **how),
+                    size(new.value, old.value, matters),
+                )
+
+    return moves
+
+
+def _click_rates(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
     """Compare the click rate of each band of positions, where clicks enough are expected."""
     for band, old in reference.summary.click_rates.items():
         new = now.click_rates.get(band)
         if new is not None and old.value * new.of >= _EXPECTED:
-            what = f"click rate at position {band}: {new.value:.2%}, was {old.value:.2%}"
-            size = _factor(new.value, old.value) / math.log1p(SIZES["click rates"])
-            yield Move(what, chance(new, old, counts=True), size)
+            text = f"click rate at position {band}: {new.value:.2%}, was {old.value:.2%}"
+            size = _factor(new.value, old.value, matters)
+            yield Move(text, chance(new, old, counts=True), size)
 
 
-def fall(now: Summary, reference: Reference) -> Iterator[Move]:
+def _fall(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
     r"""Compare the mean log position of clicks: how fast clicks fall down the list.
 
     With propensities $(1/k)^\eta$ and the same order shown, $\eta$ larger by $\delta$ moves the
@@ -120,141 +133,104 @@ def fall(now: Summary, reference: Reference) -> Iterator[Move]:
     pooled = [] if now.before is None else [(new + now.before, ", over the last two windows")]
     for depths, where in [(new, ""), *pooled]:
         steeper = (old.mean - depths.mean) / spread
-        what = (
+        text = (
             f"clicks fall with the position as if the curve's exponent were {abs(steeper):.2f} "
             f"{'larger' if steeper > 0 else 'smaller'}, in the same order of docs{where}"
         )
-        yield Move(what, depths.chance(old), abs(steeper) / SIZES["fall"])
+        yield Move(text, depths.chance(old), abs(steeper) / matters)
 
 
-def curve(now: Summary, reference: Reference) -> Iterator[Move]:
+def _curve(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
     """Compare the curve that the window identifies with that of the log trained on."""
     before = reference.summary.curve or reference.curve
-    if now.curve is None or before is None:
-        return
-    power = power_between(now.curve, before)
-    if power is None:
-        return
-    what = f"the curve by {now.curve.method} is the power {power.value:.2f} of the one before"
-    p = normal_chance(power.value - 1, (power.error, 1e9))
-    yield Move(what, p, abs(power.value - 1) / SIZES["curve"])
+    power = None if now.curve is None or before is None else power_between(now.curve, before)
+    if power is not None and now.curve is not None:
+        text = f"the curve by {now.curve.method} is the power {power.value:.2f} of the one before"
+        yield _power_move(text, power, Power(1.0, 0.0), matters)
 
 
-def likelihood(now: Summary, reference: Reference) -> Iterator[Move]:
+def _likelihood(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
     """Compare the power of the curve trained on that the clicks look like."""
     new, old = now.power, reference.summary.power
-    if new is None or old is None:
-        return
-    what = f"the clicks look like the power {new.value:.2f} of the curve, was {old.value:.2f}"
+    if new is not None and old is not None:
+        text = f"the clicks look like the power {new.value:.2f} of the curve, was {old.value:.2f}"
+        yield _power_move(text, new, old, matters)
+
+
+def _power_move(text: str, new: Power, old: Power, matters: float) -> Move:
     p = normal_chance(new.value - old.value, (new.error, 1e9), (old.error, 1e9))
-    yield Move(what, p, abs(new.value - old.value) / SIZES["likelihood"])
+    return Move(text, p, _change(new.value, old.value, matters))
 
 
-def features(now: Summary, reference: Reference) -> Iterator[Move]:
+def _features(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
     """Compare how the features that the model uses are spread over impressions."""
     for name in reference.edges:
-        yield from feature_moves(now, reference, name)
+        yield from feature_moves(now, reference, matters, name)
 
 
-def feature_moves(now: Summary, reference: Reference, name: str) -> Iterator[Move]:
+def feature_moves(now: Summary, reference: Reference, matters: float, name: str) -> Iterator[Move]:
     """Compare the share of impressions up to each decile of a feature, and of missing values."""
     ends = reference.edges[name]
     shares = zip(now.features.get(name, []), reference.summary.features[name], strict=False)
     for index, (new, old) in enumerate(shares):
         at = f"up to {ends[index]:.4g}" if index < len(ends) else "missing"
-        what = f"feature {name}: {new.value:.0%} of impressions {at}, was {old.value:.0%}"
-        yield Move(what, chance(new, old), abs(new.value - old.value) / SIZES["features"])
+        text = f"feature {name}: {new.value:.0%} of impressions {at}, was {old.value:.0%}"
+        yield Move(text, chance(new, old), _change(new.value, old.value, matters))
 
 
-def gain(now: Summary, reference: Reference) -> Iterator[Move]:
+def _gain(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
     """Compare the gain of the model over what is shown: has it fallen by half?"""
     new, old = now.gain, reference.gain
     if new is None or old is None or old.difference <= 0 or is_live(now):
         return
     if order_changed(now, reference) and new.high >= 0:
         return  # over another ranking the gain is another: that is no fault of the model
-    errors = [(one.high - one.low) / (2 * _Z) for one in (new, old)]
-    what = (
+    errors = [((gain.high - gain.low) / (2 * _Z), 1e9) for gain in (new, old)]
+    text = (
         f"gain of the model {new.difference:+.4f} ({new.low:+.4f} to {new.high:+.4f}), was "
         f"{old.difference:+.4f}"
     )
-    p = normal_chance(min(new.difference - old.difference, 0.0), *((e, 1e9) for e in errors))
+    p = normal_chance(min(new.difference - old.difference, 0.0), *errors)
     lost = (old.difference - new.difference) / old.difference
-    yield Move(what, p, max(lost, 0.0) / SIZES["gain"])
+    yield Move(text, p, max(lost, 0.0) / matters)
 
 
-def order(now: Summary, reference: Reference) -> Iterator[Move]:
+_by_model = _ratios(_change, {"order": "correlation of the order shown with the model's"})
+
+
+def _order(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
     """Compare what the order shown goes with: the model's own order, and the features it uses most."""
     if is_live(now):
         return
-    words = "correlation of the order shown with the model's"
-    for new, old, what, p in _ratio_moves(now, reference, "order", words):
-        yield Move(what, p, abs(new - old) / SIZES["order"])
-    for name, after in now.orders.items():
-        before = reference.summary.orders.get(name)
-        if before is not None:
-            what = f"correlation of the order shown with feature {name}: {after.value:.2f}, was {before.value:.2f}"
-            size = abs(after.value - before.value) / SIZES["order"]
-            yield Move(what, chance(after, before), size)
+    yield from _by_model(now, reference, matters)
+    for name, new in now.orders.items():
+        old = reference.summary.orders.get(name)
+        if old is not None:
+            text = f"correlation of the order shown with feature {name}: {new.value:.2f}, was {old.value:.2f}"
+            yield Move(text, chance(new, old), _change(new.value, old.value, matters))
 
 
-def lengths(now: Summary, reference: Reference) -> Iterator[Move]:
-    """Compare how many docs a session shows."""
-    words = "docs shown a session"
-    for new, old, what, p in _ratio_moves(now, reference, "docs per session", words):
-        yield Move(what, p, _factor(new, old) / math.log1p(SIZES["lengths"]))
-
-
-def gaps(now: Summary, reference: Reference) -> Iterator[Move]:
-    """Compare the share of sessions with positions left out, at the top or in between."""
-    for name, words in (
-        ("gaps", "share of sessions that leave out positions"),
-        ("late", "share of sessions that begin below position 1"),
-    ):
-        for new, old, what, p in _ratio_moves(now, reference, name, words, rare=True):
-            yield Move(what, p, abs(new - old) / SIZES["gaps"])
-
-
-def left_out(now: Summary, reference: Reference) -> Iterator[Move]:
-    """Compare the share of sessions with docs that have no features."""
-    words = "share of sessions with docs that have no features"
-    for new, old, what, p in _ratio_moves(now, reference, "left out", words, rare=True):
-        yield Move(what, p, max(new - old, 0.0) / SIZES["left out"])
-
-
-def randomised(now: Summary, reference: Reference) -> Iterator[Move]:
-    """Compare the share of randomised sessions."""
-    words = "share of randomised sessions"
-    for new, old, what, p in _ratio_moves(now, reference, "randomised", words, counts=True):
-        yield Move(what, p, abs(new - old) / max(SIZES["randomised"] * old, 0.02))
-
-
-def uniform(now: Summary, reference: Reference) -> Iterator[Move]:
+def _uniform(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
     """Ask the audit whether randomised sessions are shuffled; it is sure at 5 standard errors."""
     if now.not_random and not reference.summary.not_random:
         yield Move(now.not_random, 0.0, 1.0)
 
 
-def greedy(now: Summary, reference: Reference) -> Iterator[Move]:
-    """Compare the share of sessions that click most of what they are shown."""
-    words = "share of sessions that click at least half of the docs, and three"
-    for new, old, what, p in _ratio_moves(now, reference, "greedy", words, rare=True):
-        yield Move(what, p, max(new - old, 0.0) / SIZES["greedy"])
-
-
-def heaviest(now: Summary, reference: Reference) -> Iterator[Move]:
+def _heaviest(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
     """Look at the query, and the client, with most clicks, beside the largest before."""
     from scipy.stats import binom
 
-    for kind, one in now.heaviest.items():
+    total = max(reference.summary.clicks, 1)
+    for kind, heaviest in now.heaviest.items():
         before = reference.summary.heaviest.get(kind)
-        share = one.clicks / max(now.clicks, 1)
-        old = 0.0 if before is None else before.clicks / max(reference.summary.clicks, 1)
+        share = heaviest.clicks / max(now.clicks, 1)
+        old = 0.0 if before is None else before.clicks / total
         # the largest of many by chance is above its own mean: three errors more
-        usual = old + 3 * math.sqrt(old * (1 - old) / max(reference.summary.clicks, 1)) + 0.01
-        p = float(binom.sf(one.clicks - 1, now.clicks, min(usual, 1.0)))
-        what = f"{kind} {one.name} has {share:.0%} of the clicks, the largest before had {old:.0%}"
-        yield Move(what, p, min(share / SIZES["heaviest"], share / (2 * old) if old else math.inf))
+        usual = old + 3 * math.sqrt(old * (1 - old) / total) + 0.01
+        p = float(binom.sf(heaviest.clicks - 1, now.clicks, min(usual, 1.0)))
+        text = f"{kind} {heaviest.name} has {share:.0%} of the clicks, the largest before had {old:.0%}"
+        size = min(share / matters, share / (2 * old) if old else math.inf)
+        yield Move(text, p, size)
 
 
 def is_live(now: Summary) -> bool:
@@ -265,39 +241,58 @@ def is_live(now: Summary) -> bool:
 
 def order_changed(now: Summary, reference: Reference) -> bool:
     """Tell whether docs are likely shown in another order than in the log of the fit."""
-    moves = list(order(now, reference))
+    moves = list(_order(now, reference, _ORDER))
     sure = _LIKELY / max(len(moves), 1)
     return is_live(now) or any(move.size >= 1 and move.p_value < sure for move in moves)
 
 
-def _factor(new: float, old: float) -> float:
-    """Return how far a ratio of two values is from 1, on the log scale."""
-    if new == old:
-        return 0.0
-    return abs(math.log(new / old)) if new > 0 and old > 0 else math.inf
-
-
-_EXPORT = "look at how the log is written: docs that were shown are not logged"
 _NEW = "train again on sessions since the change: 'prsrank fit'"
+_EXPORT = "look at how the log is written: docs that were shown are not logged"
+_SHUFFLE = "check what randomises, and what marks it"
+_PAGE = "look what changed in the page, or in the traffic"
+
+_lengths = _ratios(_factor, {"docs per session": "docs shown a session"})
+_gaps = _ratios(
+    _change,
+    {
+        "gaps": "share of sessions that leave out positions",
+        "late": "share of sessions that begin below position 1",
+    },
+    rare=True,
+)
+_left_out = _ratios(
+    _rise, {"left out": "share of sessions with docs that have no features"}, rare=True
+)
+_greedy = _ratios(
+    _rise,
+    {"greedy": "share of sessions that click at least half of the docs, and three"},
+    rare=True,
+)
+_randomised = _ratios(_share_change, {"randomised": "share of randomised sessions"}, counts=True)
+_clicks = _ratios(_factor, {"clicks per session": "clicks a session"}, counts=True)
 
 CHECKS = (
-    Check("features", RETRAIN, True, features, "compare how the feature is made then and now"),
-    Check("fall", RETRAIN, True, fall, _NEW),
-    Check("curve", RETRAIN, True, curve, _NEW),
-    Check("likelihood", RETRAIN, True, likelihood, _NEW),
-    Check("gain", RETRAIN, True, gain, _NEW),
-    Check("order", LOOK, True, order, "another ranker is shown: is that meant?"),
-    Check("lengths", LOOK, False, lengths, _EXPORT),
-    Check("gaps", LOOK, False, gaps, _EXPORT),
-    Check("left out", LOOK, False, left_out, "add the docs to the table of features"),
-    Check("greedy", LOOK, False, greedy, "'prsrank audit' names sessions and clients: robots?"),
-    Check("heaviest", LOOK, False, heaviest, "look whether it is a robot, or a new favourite"),
-    Check("randomised", LOOK, False, randomised, "check what randomises, and what marks it"),
-    Check("uniform", LOOK, False, uniform, "check what randomises, and what marks it"),
     Check(
-        "click rates", LOOK, True, click_rates, "look what changed in the page, or in the traffic"
+        "features", RETRAIN, True, 0.1, _features, "compare how the feature is made then and now"
     ),
-    Check("clicks", LOOK, True, clicks, "look what changed in the page, or in the traffic"),
+    Check("fall", RETRAIN, True, 0.15, _fall, _NEW),
+    Check("curve", RETRAIN, True, 0.2, _curve, _NEW),
+    Check("likelihood", RETRAIN, True, 0.25, _likelihood, _NEW),
+    Check("gain", RETRAIN, True, 0.5, _gain, _NEW),
+    Check("order", LOOK, True, _ORDER, _order, "another ranker is shown: is that meant?"),
+    Check("lengths", LOOK, False, 0.1, _lengths, _EXPORT),
+    Check("gaps", LOOK, False, 0.02, _gaps, _EXPORT),
+    Check("left out", LOOK, False, 0.02, _left_out, "add the docs to the table of features"),
+    Check(
+        "greedy", LOOK, False, 0.01, _greedy, "'prsrank audit' names sessions and clients: robots?"
+    ),
+    Check(
+        "heaviest", LOOK, False, 0.1, _heaviest, "look whether it is a robot, or a new favourite"
+    ),
+    Check("randomised", LOOK, False, 0.3, _randomised, _SHUFFLE),
+    Check("uniform", LOOK, False, 1.0, _uniform, _SHUFFLE),
+    Check("click rates", LOOK, True, 0.5, _click_rates, _PAGE),
+    Check("clicks", LOOK, True, 0.25, _clicks, _PAGE),
 )
 """The checks, reasons to train again first."""
 

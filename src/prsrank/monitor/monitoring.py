@@ -1,6 +1,6 @@
 """Watch a model after its launch: new sessions beside those that it was trained on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,9 +17,8 @@ from prsrank.fit.plan import Plan
 from prsrank.logs.mapping import CLIENTS, LogMapping
 from prsrank.logs.sources import frame_file, is_path, log_name
 from prsrank.logs.split import RANDOMISED
-from prsrank.monitor.reference import Reference, measure
 from prsrank.monitor.state import FORMAT, State, read_state, state_of
-from prsrank.monitor.summary import Gain, Watched, summarise
+from prsrank.monitor.summary import Gain, Reference, Watched, measure, summarise
 from prsrank.monitor.verdict import FINE, Window, judge
 from prsrank.monitor.windows import check_every, cut
 from prsrank.notebook import Chart, Columns, Shown
@@ -50,29 +49,29 @@ class Monitoring(Shown):
     @property
     def verdict(self) -> str:
         """The gravest verdict of the new windows: "fine", "look" or "retrain"."""
-        return max((one.verdict for one in self.new), key=_GRAVITY.index)
+        return max((window.verdict for window in self.new), key=_GRAVITY.index)
 
     def _line(self) -> str:
-        alarms = [one.summary.name for one in self.new if one.verdict != FINE]
+        alarms = [window.summary.name for window in self.new if window.verdict != FINE]
         return f"{self.verdict}; {len(self.new)} new windows{': ' if alarms else ''}{', '.join(alarms)}"
 
     def _table(self) -> Columns:
-        rows = [window_row(one) for one in self.state.windows]
+        rows = [_row(window) for window in self.state.windows]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     def _chart(self) -> Chart:
-        rows = [row for row in map(window_row, self.state.windows) if row["gain"] is not None]
+        rows = [row for row in map(_row, self.state.windows) if row["gain"] is not None]
         table = {name: [row[name] for row in rows] for name in ("window", "gain", "low", "high")}
         return Chart("intervals", table, "window", "gain", "low", "high", title=f"gain in {METRIC}")
 
 
-def window_row(window: Window) -> dict[str, Any]:
+def _row(window: Window) -> dict[str, Any]:
     """Return a window as one row of a table."""
     now, gain = window.summary, window.summary.gain
     return {
         "window": now.name,
         "verdict": window.verdict,
-        "reasons": "; ".join(one.check for one in window.reasons),
+        "reasons": "; ".join(reason.check for reason in window.reasons),
         "sessions": now.sessions,
         "queries": now.queries,
         "clicks": now.clicks,
@@ -134,24 +133,23 @@ def monitor_log(
     watched = _watched(run, plan)
     model = str(read_json(Path(run, "model", CARD)).get("checksum"))
     path = state_of(run) if state is None else Path(state)
-    known = read_state(path, model)
-    if known is None:
-        known = State(FORMAT, model, _reference(run, plan, watched), [])
-    watched = known.reference.watching(watched)
-    found: list[Window] = []
+    seen = read_state(path, model)
+    if seen is None:
+        seen = State(FORMAT, model, _reference(run, plan, watched), [])
+    watched = seen.reference.watching(watched)
+    windows: list[Window] = []
     with frame_file(features, "the table of features") as table:
         new = _new_plan(plan, data, table, mapping)
         with _loaded(log, replace(new, memory=memory), watched) as (loaded, left_out):
-            name = Path(log_name(log)).stem if is_path(log) else f"window {len(known.windows) + 1}"
+            name = Path(log_name(log)).stem if is_path(log) else f"window {len(seen.windows) + 1}"
             for title, part in cut(loaded, every, name):
                 share = round(left_out * part.extent().sessions / loaded.extent().sessions)
                 now = summarise(part, watched, title, left_out=share)
-                now = replace(now, before=known.before(title))
-                window = judge(now, known.reference, known.number(title))
-                known = known.seen(window)
-                found.append(window)
-    known.write(path)
-    return Monitoring(str(run), known, tuple(found), path)
+                now = replace(now, before=seen.before(title))
+                windows.append(judge(now, seen.reference, seen.number(title)))
+                seen = seen.seen(windows[-1])
+    seen.write(path)
+    return Monitoring(str(run), seen, tuple(windows), path)
 
 
 def _plan_of(run: FileName) -> Plan:
@@ -162,11 +160,11 @@ def _plan_of(run: FileName) -> Plan:
 
 def _new_plan(plan: Plan, data: str | None, table: str | None, mapping: LogMapping | None) -> Plan:
     """Return the plan of a fit for a new log: what is given wins over what the fit was given."""
-    known = plan.mapping if mapping is None else mapping
-    table = known.feature_table if table is None and data is None else table
+    mapping = plan.mapping if mapping is None else mapping
+    table = mapping.feature_table if table is None and data is None else table
     if data is None and table is None:
-        return replace(plan, mapping=known)
-    return replace(plan, data=data, features=table, mapping=replace(known, feature_table=None))
+        return replace(plan, mapping=mapping)
+    return replace(plan, data=data, features=table, mapping=replace(mapping, feature_table=None))
 
 
 def _watched(run: FileName, plan: Plan) -> Watched:
@@ -183,27 +181,23 @@ def _loaded(log: Any, plan: Plan, watched: Watched) -> Iterator[tuple[LocalLog, 
         engine.open_log(log, mapping=plan.mapping, memory=plan.memory) as source,
     ):
         client = [n for n in CLIENTS if n in source.types and n not in source.contexts][:1]
-        found = engine.load(
+        loaded = engine.load(
             replace(source, contexts=(*source.contexts, *client)),
             mapping=plan.mapping,
-            data=_collection(plan),
+            data=None
+            if plan.data is None
+            else open_collection(plan.data, relevant_from=plan.relevant_from).everything(),
             table=plan.table,
             lists=plan.lists,
         )
-        lists = features_for(watched.model, found.lists)
+        lists = features_for(watched.model, loaded.lists)
         names = watched.model.feature_names_
         if len(names) != lists.features.shape[1]:
             raise InputError(
                 f"{log_name(log)}: docs have {lists.features.shape[1]} features, the model learned "
                 f"from {len(names)}"
             )
-        yield replace(found, every=replace(lists, feature_names=names)), found.left_out
-
-
-def _collection(plan: Plan) -> Any:
-    if plan.data is None:
-        return None
-    return open_collection(plan.data, relevant_from=plan.relevant_from).everything()
+        yield replace(loaded, every=replace(lists, feature_names=names)), loaded.left_out
 
 
 def _reference(run: FileName, plan: Plan, watched: Watched) -> Reference:
@@ -228,21 +222,18 @@ def _reference(run: FileName, plan: Plan, watched: Watched) -> Reference:
 
 def gain_of(run: FileName) -> Gain | None:
     """Return the gain over the logged ranking that fit found on held-out clicks."""
-    name, found = judged_model(run).name, read_json(Path(run, "evaluation.json"))
-    kinds: Sequence[str] = ("dr", "clipped", "ips")
-    rows = [
-        one
-        for kind in kinds
-        for one in found.get("differences", [])
-        if (one["ranker"], one["against"], one["metric"], one["part"], one["estimator"])
-        == (name, LOGGED, METRIC, "all", kind)
-    ]
-    known = [one for one in rows if one["low"] is not None and one["high"] is not None]
-    if not known:
+    differences = read_json(Path(run, "evaluation.json")).get("differences", [])
+    wanted = {"ranker": judged_model(run).name, "against": LOGGED, "metric": METRIC, "part": "all"}
+    gains = {
+        row["estimator"]: row
+        for row in differences
+        if wanted.items() <= row.items() and None not in (row["low"], row["high"])
+    }
+    gain = next((gains[kind] for kind in ("dr", "clipped", "ips") if kind in gains), None)
+    if gain is None:
         return None
-    one = known[0]
-    logged = one["difference"] / one["relative"] if one["relative"] else 0.0
-    return Gain(one["difference"], one["low"], one["high"], logged)
+    logged = gain["difference"] / gain["relative"] if gain["relative"] else 0.0
+    return Gain(gain["difference"], gain["low"], gain["high"], logged)
 
 
 def window_line(window: Window) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prsrank.logs.units import UnitSums
 from prsrank.propensity.bootstrap import degrees_of_freedom
-from prsrank.types import Floats
+from prsrank.types import Floats, Longs
 
 
 @dataclass(frozen=True)
@@ -69,28 +70,28 @@ def chance(now: Ratio, before: Ratio, *, counts: bool = False, rare: bool = Fals
         rare: hardly any event is expected: chance is told by the spread before alone. That of
             the window is as large as the change itself, if a few queries carry it.
 
-    >>> one = Ratio(0.5, 0.03, 100, 50, 100)
-    >>> round(chance(one, Ratio(0.4, 0.04, 100, 40, 100)), 3)
+    >>> ratio = Ratio(0.5, 0.03, 100, 50, 100)
+    >>> round(chance(ratio, Ratio(0.4, 0.04, 100, 40, 100)), 3)
     0.047
     """
     own = now.error, now.freedom
     if rare:
         own = before.error * (before.of / now.of) ** 0.5, before.freedom
-    found = normal_chance(now.value - before.value, own, (before.error, before.freedom))
-    return max(found, _of_counts(now, before)) if counts or rare else found
+    spread = normal_chance(now.value - before.value, own, (before.error, before.freedom))
+    return max(spread, _of_counts(now, before)) if counts or rare else spread
 
 
 def normal_chance(
-    difference: float, one: tuple[float, float], other: tuple[float, float] = (0.0, 1e9)
+    difference: float, now: tuple[float, float], before: tuple[float, float] = (0.0, 1e9)
 ) -> float:
     """Return the two-sided probability of a difference, given errors with degrees of freedom."""
     from scipy.stats import t as student
 
-    variance = one[0] ** 2 + other[0] ** 2
+    variance = now[0] ** 2 + before[0] ** 2
     if variance <= 0:
         return 1.0 if difference == 0 else 0.0
     # Welch's: the freedom of a sum of two variances
-    freedom = variance**2 / (one[0] ** 4 / one[1] + other[0] ** 4 / other[1])
+    freedom = variance**2 / (now[0] ** 4 / now[1] + before[0] ** 4 / before[1])
     return float(2 * student.sf(abs(difference) / variance**0.5, freedom))
 
 
@@ -101,3 +102,70 @@ def _of_counts(now: Ratio, before: Ratio) -> float:
     total, share = now.count + before.count, now.of / (now.of + before.of)
     tails = (binom.sf(now.count - 1, total, share), binom.cdf(now.count, total, share))
     return float(min(1.0, 2 * min(tails)))
+
+
+@dataclass(frozen=True)
+class Depths:
+    r"""Sums over clicks by query; those of two windows add up with `+`.
+
+    The mean log position of clicks is $V = \sum_q x_q / \sum_q d_q$, with the log positions x and the
+    clicks d of each query. Where most clicks of a query lie is the query's own, so two logs that
+    share queries move together: the variance of the difference of their means is
+
+    $$\sum_q \Big(\frac{x_q - V d_q}{\sum d} - \frac{x'_q - V' d'_q}{\sum d'}\Big)^2,$$
+
+    where a query that one of them lacks counts 0 there. It is right whether they share all queries
+    or none, and for two windows added up, whose queries may be the same.
+
+    Attributes:
+        keys: of the queries that have clicks, or of groups of queries by their hash.
+        clicks: number of clicks.
+        depth: sum of the log positions of clicks.
+    """
+
+    keys: list[int]
+    clicks: list[float]
+    depth: list[float]
+
+    @classmethod
+    def of(cls, keys: Longs, clicks: Floats, depth: Floats) -> "Depths":
+        """Keep the queries that have clicks."""
+        there = clicks > 0
+        return cls(keys[there].tolist(), clicks[there].tolist(), depth[there].tolist())
+
+    def __add__(self, other: "Depths") -> "Depths":
+        """Return the sums of two windows, one after the other.
+
+        >>> Depths([5], [2.0], [0.5]) + Depths([5, 6], [1.0, 1.0], [0.0, 0.7])
+        Depths(keys=[5, 6], clicks=[3.0, 1.0], depth=[0.5, 0.7])
+        """
+        both = self._sums() + other._sums()
+        return Depths.of(both.keys, both.values[:, 0], both.values[:, 1])
+
+    @property
+    def mean(self) -> float:
+        """The mean log position of clicks."""
+        return sum(self.depth) / sum(self.clicks)
+
+    def chance(self, before: "Depths") -> float:
+        """Return the probability of such a difference of the means if nothing has changed.
+
+        >>> depths = Depths([1, 2, 3], [9.0, 9.0, 9.0], [3.0, 9.0, 15.0])
+        >>> round(depths.chance(Depths([1, 2, 3], [9.0, 9.0, 9.0], [3.0, 9.0, 15.0])), 3)
+        1.0
+        """
+        both = self._influence() + before._influence(-1.0)
+        error = float((both.values**2).sum()) ** 0.5
+        freedom = float(degrees_of_freedom(both.values)[0])
+        return normal_chance(self.mean - before.mean, (error, freedom))
+
+    def _sums(self) -> UnitSums:
+        return UnitSums.of(np.array(self.keys, np.int64), np.c_[self.clicks, self.depth])
+
+    def _influence(self, sign: float = 1.0) -> UnitSums:
+        """Return what each query adds to the error of the mean."""
+        clicks, depth = np.array(self.clicks), np.array(self.depth)
+        units = len(clicks)
+        residual = (depth - self.mean * clicks) / clicks.sum()
+        residual *= sign * (units / max(units - 1, 1)) ** 0.5
+        return UnitSums.of(np.array(self.keys, np.int64), residual[:, None])

@@ -9,8 +9,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from prsrank.errors import InputError
 from prsrank.files import FileName, read_json, write_json
 from prsrank.files.schema import check
-from prsrank.monitor.depths import Depths
-from prsrank.monitor.reference import Reference
+from prsrank.monitor.ratios import Depths
+from prsrank.monitor.summary import Reference
 from prsrank.monitor.verdict import Window
 
 FORMAT = "prsrank monitor 2"
@@ -39,7 +39,7 @@ class State:
         number = self.number(window.summary.name)
         windows = [*self.windows[: number - 1], kept, *self.windows[number:]]
         # the last is added to the next; the one before to the last, should that come again
-        past = [_without_depths(one) for one in windows[:-2]]
+        past = [_without_depths(old) for old in windows[:-2]]
         return replace(self, windows=[*past, *windows[-2:]])
 
     def before(self, name: str) -> Depths | None:
@@ -49,7 +49,7 @@ class State:
 
     def number(self, name: str) -> int:
         """Return the number, from 1, of a window: that which it has, or the next."""
-        names = [one.summary.name for one in self.windows]
+        names = [window.summary.name for window in self.windows]
         return names.index(name) + 1 if name in names else len(names) + 1
 
     def write(self, path: FileName) -> None:

@@ -1,7 +1,9 @@
-"""What is known of a window once its rows are gone: statistics with their errors, all plain."""
+"""What is kept of a window once its rows are gone: statistics with their errors, all plain."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +17,11 @@ from prsrank.fit.plan import Plan
 from prsrank.fit.verdict import FEWEST_JUDGED
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.mapping import CLIENTS
+from prsrank.logs.pieces import Sums
 from prsrank.logs.sources import open_events
 from prsrank.monitor.curves import Curve, Power, estimated_curve, likelihood_power
-from prsrank.monitor.depths import Depths
-from prsrank.monitor.ratios import Ratio
-from prsrank.monitor.window_sums import DEPTH, WindowSums
+from prsrank.monitor.ratios import Depths, Ratio
+from prsrank.monitor.window_sums import DEPTH, WindowSums, feature_edges, impressions_of
 from prsrank.monitor.windows import time_span
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.rankers.base import Ranker
@@ -140,19 +142,84 @@ class Watched:
     method: str = ""
 
 
+@dataclass(frozen=True)
+class Reference:
+    """The log of a fit, once and for all.
+
+    Attributes:
+        source: which log it is, in words.
+        summary: its statistics.
+        edges: upper ends of the bins of each feature, those that the model uses most first.
+        importance: share of each of these features in the model.
+        curve: that the model was trained with; None: the propensities in the log.
+        gain: of the judged ranker on held-out clicks, as fit found it.
+    """
+
+    source: str
+    summary: Summary
+    edges: dict[str, list[float]]
+    importance: dict[str, float]
+    curve: Curve | None
+    gain: Gain | None
+
+    def watching(self, watched: Watched) -> Watched:
+        """Return what windows are measured with: the same bins, and the same method."""
+        method = "" if self.summary.curve is None else self.summary.curve.method
+        edges = {name: np.array(ends) for name, ends in self.edges.items()}
+        return replace(watched, edges=edges, method=method)
+
+
+def measure(
+    log: LocalLog, watched: Watched, *, source: str, gain: Gain | None, left_out: int = 0
+) -> Reference:
+    """Measure the log that a model was trained on.
+
+    Args:
+        log: its sessions.
+        watched: the model and its curve.
+        source: which log it is, in words.
+        gain: of the model, by clicks that it did not learn from.
+        left_out: sessions without features.
+    """
+    importance = _importance(watched.model)
+    shown = log.pieces.total(lambda piece: impressions_of(piece, log.lists))
+    edges = {
+        name: feature_edges(
+            log.lists.features[:, log.lists.feature_names.index(name)].astype(np.float64), shown
+        )
+        for name in importance
+    }
+    return Reference(
+        source=source,
+        summary=summarise(log, replace(watched, edges=edges), "reference", left_out=left_out),
+        edges={name: ends.tolist() for name, ends in edges.items()},
+        importance=importance,
+        curve=None if watched.curve is None else Curve.of(watched.curve, DEPTH),
+        gain=gain,
+    )
+
+
+def _importance(model: Ranker) -> dict[str, float]:
+    """Return the share of each feature that the model uses, the largest first; all alike if unknown."""
+    use = model.feature_importance() or dict.fromkeys(model.feature_names_, 1.0)
+    total = sum(abs(value) for value in use.values()) or 1.0
+    shares = {name: abs(float(value)) / total for name, value in use.items() if value}
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+
 def summarise(log: LocalLog, watched: Watched, name: str, *, left_out: int = 0) -> Summary:
     """Measure a window, or the log of the fit: one pass over its sessions for each kind of sum."""
     extent = log.extent()
     if not extent.sessions:
         raise InputError(f"{name}: the window has no sessions")
     scores = np.asarray(watched.model.score(log.lists.features))
-    sums = log.pieces.total(lambda one: WindowSums.of(one, log.lists, scores, watched.edges))
-    shown, clicked = (column.sum(axis=0).astype(int).tolist() for column in sums.positions)
-    last = min(extent.depth, DEPTH)
-    enough = extent.clicks >= FEWEST_JUDGED
-    curve = watched.curve if watched.curve is None else covering(watched.curve, extent.depth)
-    found = estimated_curve(log, watched.plan, watched.method) if enough else None
-    gain, effective = _gain(log, curve, watched) if enough else (None, (0.0, 0.0))
+    sums = log.pieces.total(lambda piece: WindowSums.of(piece, log.lists, scores, watched.edges))
+    ratios = {name: sums.ratio(*columns) for name, columns in _RATIOS.items()}
+    ratios["left out"] = Ratio.of_counts(left_out, extent.sessions + left_out)
+    shown, clicked = (
+        column.values.sum(axis=0).astype(int).tolist()[: min(extent.depth, DEPTH)]
+        for column in (sums.shown, sums.clicked)
+    )
     begin, end = time_span(log)
     return Summary(
         name=name,
@@ -161,29 +228,19 @@ def summarise(log: LocalLog, watched: Watched, name: str, *, left_out: int = 0) 
         sessions=extent.sessions,
         queries=extent.queries,
         clicks=extent.clicks,
-        ratios=_ratios(sums, extent.sessions, left_out),
+        ratios={key: ratio for key, ratio in ratios.items() if ratio is not None},
         click_rates=sums.click_rates(),
-        shown=shown[:last],
-        clicked=clicked[:last],
+        shown=shown,
+        clicked=clicked,
         depth_spread=_spread(sums),
         depths=Depths.of(sums.totals.keys, sums.column("clicks"), sums.column("depth")),
         before=None,
-        features=sums.feature_shares(watched.edges),
-        orders=sums.orders(watched.edges),
-        curve=None if found is None else Curve.of(found, DEPTH),
-        power=likelihood_power(log, curve, seed=watched.plan.seed) if enough else None,
-        gain=gain,
-        effective_clicks=effective[0],
-        effective_queries=effective[1],
+        features=sums.feature_shares(),
+        orders=sums.feature_orders(),
         heaviest=_heaviest(log),
         not_random=_not_random(log),
+        **_of_curve(log, watched, extent.clicks >= FEWEST_JUDGED, extent.depth),
     )
-
-
-def _ratios(sums: WindowSums, sessions: int, left_out: int) -> dict[str, Ratio]:
-    found = {name: sums.ratio(*columns) for name, columns in _RATIOS.items()}
-    found["left out"] = Ratio.of_counts(left_out, sessions + left_out)
-    return {name: one for name, one in found.items() if one is not None}
 
 
 def _spread(sums: WindowSums) -> float:
@@ -193,49 +250,54 @@ def _spread(sums: WindowSums) -> float:
     return max(squares / clicks - (depth / clicks) ** 2, 0.0) if clicks else 0.0
 
 
-def _gain(
-    log: LocalLog, curve: Propensities | None, watched: Watched
-) -> tuple[Gain | None, tuple[float, float]]:
-    """Return the gain of the model, None without an interval; and the effective sample sizes."""
-    found = log.evaluate(
+def _of_curve(log: LocalLog, watched: Watched, enough: bool, depth: int) -> dict[str, Any]:
+    """Return what clicks enough tell: the curve, its power, the gain, effective sample sizes."""
+    if not enough:
+        nothing = dict.fromkeys(("curve", "power", "gain"))
+        return {**nothing, "effective_clicks": 0.0, "effective_queries": 0.0}
+    curve = watched.curve if watched.curve is None else covering(watched.curve, depth)
+    estimate = estimated_curve(log, watched.plan, watched.method)
+    evaluation = log.evaluate(
         curve, {_MODEL: watched.model}, against=[LOGGED], seed=watched.plan.seed
     ).evaluation
-    kind, about = found.narrowest, found.diagnostics[0]
-    one = found.difference(_MODEL, METRIC, estimator=kind)
-    effective = about.effective_clicks, about.effective_queries
-    if not np.isfinite([one.low, one.high]).all():
-        return None, effective
-    logged = found.estimate(LOGGED, METRIC, estimator=kind).value
-    return Gain(one.difference, one.low, one.high, logged), effective
+    kind, weights = evaluation.narrowest, evaluation.diagnostics[0]
+    gain = evaluation.difference(_MODEL, METRIC, estimator=kind)
+    logged = evaluation.estimate(LOGGED, METRIC, estimator=kind).value
+    there = np.isfinite([gain.low, gain.high]).all()
+    return {
+        "curve": None if estimate is None else Curve.of(estimate, DEPTH),
+        "power": likelihood_power(log, curve, seed=watched.plan.seed),
+        "gain": Gain(gain.difference, gain.low, gain.high, logged) if there else None,
+        "effective_clicks": weights.effective_clicks,
+        "effective_queries": weights.effective_queries,
+    }
 
 
 def _heaviest(log: LocalLog) -> dict[str, Heaviest]:
     """Return the query with most clicks, and the client where the log names clients."""
-    best: dict[str, Heaviest] = {}
-    totals: dict[str, int] = {}
-    for piece in log.pieces:
-        by_query = np.bincount(
-            piece.ranking_query[piece.session_ranking], piece.session_clicks, piece.queries
-        )
-        top = int(by_query.argmax())
-        one = Heaviest(str(piece.query_ids[top]), int(by_query[top]))
-        if "query" not in best or one.clicks > best["query"].clicks:
-            best["query"] = one
-        for client, clicks in _by_client(piece).items():
-            totals[client] = totals.get(client, 0) + clicks
-    if totals:
-        client = max(totals, key=lambda name: (totals[name], name))
-        best["client"] = Heaviest(client, totals[client])
-    return best
+    kinds = log.pieces.total(lambda piece: Sums((_by_query(piece), _by_client(piece))))
+    heaviest = {}
+    for kind, clicks in zip(("query", "client"), kinds, strict=True):
+        if clicks:
+            name = max(clicks, key=lambda name: (clicks[name], name))
+            heaviest[kind] = Heaviest(name, clicks[name])
+    return heaviest
 
 
-def _by_client(log: ClickLog) -> dict[str, int]:
+def _by_query(log: ClickLog) -> Counter[str]:
+    """Return the clicks of the heaviest query of a piece: no other piece has sessions of it."""
+    query = log.ranking_query[log.session_ranking]
+    clicks = np.bincount(query, log.session_clicks, log.queries)
+    return Counter({str(log.query_ids[clicks.argmax()]): int(clicks.max())})
+
+
+def _by_client(log: ClickLog) -> Counter[str]:
     column = next((log.contexts[name] for name in CLIENTS if name in log.contexts), None)
     if column is None:
-        return {}
+        return Counter()
     clicks = np.bincount(column.codes, log.session_clicks, len(column.values)).astype(int)
     named = zip(column.values, clicks.tolist(), strict=True)
-    return {name: count for name, count in named if name}  # "" is nobody's
+    return Counter({name: count for name, count in named if name})  # "" is nobody's
 
 
 def _not_random(log: LocalLog) -> str:

@@ -1,20 +1,19 @@
 """From the moves of a window to a verdict: fine, look or retrain, with reasons."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from prsrank.monitor.checks import (
     CHECKS,
     LOOK,
     RETRAIN,
-    SIZES,
     SPOILT,
     Move,
     feature_moves,
     is_live,
     order_changed,
 )
-from prsrank.monitor.reference import Reference
-from prsrank.monitor.summary import Summary
+from prsrank.monitor.summary import Reference, Summary
 
 FINE = "fine"
 FALSE_ALARMS = 0.05
@@ -107,30 +106,28 @@ def judge(now: Summary, reference: Reference, number: int) -> Window:
         reference: what the model was trained on.
         number: of the window, from 1.
     """
-    moved = {check: list(check.moves(now, reference)) for check in CHECKS}
-    asked = {check: moves for check, moves in moved.items() if moves}
-    shares = _shares([check.name for check in asked])
-    found = []
-    for check, moves in asked.items():
-        alarm = _worst(moves, level(number) * shares[check.name])
-        if alarm is not None:
-            p = min(1.0, alarm.p_value * len(moves))
-            found.append((check, Reason(check.name, check.verdict, alarm.what, p, check.do)))
-    spoilt = any(check.name in SPOILT for check, _ in found)
+    moved = {check: list(check.moves(now, reference, check.matters)) for check in CHECKS}
+    shares = _shares([check.name for check, moves in moved.items() if moves])
+    alarms = {
+        check: (alarm, min(1.0, alarm.p_value * len(moves)))
+        for check, moves in moved.items()
+        if (alarm := _worst(moves, level(number) * shares.get(check.name, 0.0))) is not None
+    }
+    spoilt = any(check.name in SPOILT for check in alarms)
     reasons = [
-        Reason(one.check, LOOK, f"{one.what} (may come of the above)", one.p_value, one.do)
+        Reason(check.name, LOOK, f"{alarm.text} (may come of the above)", p, check.do)
         if spoilt and check.feigned
-        else one
-        for check, one in found
+        else Reason(check.name, check.verdict, alarm.text, p, check.do)
+        for check, (alarm, p) in alarms.items()
     ]
-    reasons.sort(key=lambda one: (one.verdict != RETRAIN, "may come of" in one.what))
+    reasons.sort(key=lambda reason: (reason.verdict != RETRAIN, "may come of" in reason.what))
     verdict = reasons[0].verdict if reasons else FINE
     # clicks of robots, or on docs in another order, are not added to those of the next window
     kept = replace(now, depths=None) if spoilt or order_changed(now, reference) else now
     return Window(kept, verdict, reasons, _notes(now), _drifts(now, reference))
 
 
-def _shares(names: list[str]) -> dict[str, float]:
+def _shares(names: Sequence[str]) -> dict[str, float]:
     """Return what each check that was made has of the level.
 
     >>> _shares(["clicks", "fall", "gaps"])
@@ -141,7 +138,7 @@ def _shares(names: list[str]) -> dict[str, float]:
     return {name: own.get(name, rest) for name in names}
 
 
-def _worst(moves: list[Move], allowed: float) -> Move | None:
+def _worst(moves: Sequence[Move], allowed: float) -> Move | None:
     """Return the likeliest true move that is large enough, by Bonferroni over all of the check."""
     large = [move for move in moves if move.size >= 1 and move.p_value * len(moves) < allowed]
     return min(large, key=lambda move: (move.p_value, -move.size), default=None)
@@ -161,10 +158,9 @@ def _notes(now: Summary) -> list[str]:
 def _drifts(now: Summary, reference: Reference) -> list[Drift]:
     drifts = []
     for name in list(reference.edges)[:_MOST_DRIFTS]:
-        moves = list(feature_moves(now, reference, name))
+        moves = list(feature_moves(now, reference, 1.0, name))
         if moves:
             worst = max(moves, key=lambda move: move.size)
-            shift = worst.size * SIZES["features"]
             share = reference.importance[name]
-            drifts.append(Drift(name, share, shift, worst.p_value, worst.what))
+            drifts.append(Drift(name, share, worst.size, worst.p_value, worst.text))
     return drifts

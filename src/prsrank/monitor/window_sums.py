@@ -1,9 +1,10 @@
 """The sums over queries that a window's statistics are made of: one pass over its sessions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.evaluation.log_sums import QueryUnits
@@ -19,11 +20,8 @@ DEPTH = 50
 BANDS = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, 20), (21, DEPTH), (DEPTH + 1, DEPTH + 1))
 """Positions whose click rates are compared together: deep ones have few clicks each."""
 
-_OF_SESSIONS = ("sessions", "randomised", "gaps", "late", "ordinary", "order", "clicks", "greedy")
-_OF_SLOTS = ("docs", "depth", "depth_squared")
-_NAMES = (*_OF_SESSIONS, *_OF_SLOTS)
 ORDERED = 20
-"""Of so many features, those that the model uses most, it is told how the order shown follows them."""
+"""Of so many features, those that the model uses most, the order shown is compared with each."""
 
 # a reader may click three docs of five; who clicks half of a long list is none
 _GREEDY_CLICKS, _GREEDY_SHARE = 3, 0.5
@@ -34,12 +32,20 @@ class WindowSums:
     """Sums by unit of a window, or of a piece of one; those of pieces add up with `+`.
 
     Attributes:
-        totals: by unit: the columns named above, docs shown at positions 1, 2, ..., docs clicked
-            there, impressions in each bin of each feature, then correlations of the order shown
-            with features.
+        names: of the columns of `totals`.
+        totals: counts of sessions, docs and clicks.
+        shown: docs shown at positions 1, 2, ..., DEPTH, and below.
+        clicked: docs clicked there.
+        orders: correlations of the order shown with the features used most, over sessions.
+        features: impressions in each bin of each feature; the last bin is of missing values.
     """
 
+    names: tuple[str, ...]
     totals: UnitSums
+    shown: UnitSums
+    clicked: UnitSums
+    orders: UnitSums
+    features: dict[str, UnitSums]
 
     @classmethod
     def of(
@@ -55,71 +61,93 @@ class WindowSums:
             log: the sessions.
             lists: their lists.
             scores: of the model, for each doc of the lists.
-            edges: upper ends of the bins of each feature.
+            edges: upper ends of the bins of each feature, those used most first.
         """
-        units = QueryUnits.of(log)
-        columns = [*_session_columns(log, lists, scores, units), *_slot_columns(log, units)]
-        columns += _feature_columns(log, lists, edges, units)
-        columns += _order_columns(log, lists, list(edges)[:ORDERED], units)
-        values = np.stack(columns, axis=1)
-        return cls(UnitSums(units.keys, np.arange(values.shape[1]), values))
+        units, rows = QueryUnits.of(log), log.doc_rows(lists)
+        query = log.ranking_query[list_of_row(log.ranking_offsets)]
+        shown, clicked = log.slot_statistics()
+        depths = np.log(log.ranking_positions)
+        by_ranking = _of_rankings(log, scores[rows])
+        by_slot = {"docs": shown, "depth": clicked * depths, "depth_squared": clicked * depths**2}
+        position = np.minimum(log.ranking_positions, DEPTH + 1) - 1
+
+        def values(name: str) -> Floats:
+            column = lists.features[rows, lists.feature_names.index(name)]
+            return np.asarray(column, np.float64)
+
+        def bins(name: str, ends: Floats) -> UnitSums:
+            column = values(name)
+            cell = np.where(np.isnan(column), len(ends) + 1, np.searchsorted(ends, column))
+            return _cells(units, list_of_row(log.doc_offsets), cell, impressions, len(ends) + 2)
+
+        impressions = np.bincount(log.ranking_docs, shown, len(rows))
+        orders = _order_by_features(log, map(values, list(edges)[:ORDERED]))
+        return cls(
+            (*by_ranking, *by_slot),
+            units.table(
+                [
+                    *((log.ranking_query, column) for column in by_ranking.values()),
+                    *((query, column) for column in by_slot.values()),
+                ]
+            ),
+            _cells(units, query, position, shown, DEPTH + 1),
+            _cells(units, query, position, clicked, DEPTH + 1),
+            units.table((log.ranking_query, column) for column in orders),
+            {name: bins(name, ends) for name, ends in edges.items()},
+        )
 
     def __add__(self, other: "WindowSums") -> "WindowSums":
         """Return the sums of both; no query is in both."""
-        return WindowSums(self.totals + other.totals)
+        return WindowSums(
+            self.names,
+            self.totals + other.totals,
+            self.shown + other.shown,
+            self.clicked + other.clicked,
+            self.orders + other.orders,
+            {name: sums + other.features[name] for name, sums in self.features.items()},
+        )
 
     def column(self, name: str) -> Floats:
         """Return a named sum of each unit."""
-        return self.totals.values[:, _NAMES.index(name)]
+        return self.totals.values[:, self.names.index(name)]
 
     def ratio(self, name: str, by: str) -> Ratio | None:
         """Return the ratio of two named sums."""
         return Ratio.of_sums(self.column(name), self.column(by))
 
-    @property
-    def positions(self) -> tuple[Floats, Floats]:
-        """Docs shown, and clicked, at each position of each unit (units x positions each)."""
-        first = len(_NAMES)
-        middle = first + DEPTH + 1
-        return self.totals.values[:, first:middle], self.totals.values[
-            :, middle : middle + DEPTH + 1
-        ]
-
     def click_rates(self) -> dict[str, Ratio]:
         """Return the click rate of each band of positions that was shown."""
-        shown, clicked = self.positions
-        found = {
-            band_name(low, high): Ratio.of_sums(
+        shown, clicked = self.shown.values, self.clicked.values
+        rates = {
+            _band_name(low, high): Ratio.of_sums(
                 clicked[:, low - 1 : high].sum(axis=1), shown[:, low - 1 : high].sum(axis=1)
             )
             for low, high in BANDS
         }
-        return {name: one for name, one in found.items() if one is not None}
+        return {name: rate for name, rate in rates.items() if rate is not None}
 
-    def feature_shares(self, edges: Mapping[str, Floats]) -> dict[str, list[Ratio]]:
+    def feature_shares(self) -> dict[str, list[Ratio]]:
         """Return the share of impressions up to each edge of each feature; missing ones last."""
-        start, found = len(_NAMES) + 2 * (DEPTH + 1), {}
-        docs = self.column("docs")
-        for name, ends in edges.items():
-            bins = self.totals.values[:, start : start + len(ends) + 2]
-            start += len(ends) + 2
-            below = np.cumsum(bins[:, : len(ends)], axis=1)
-            shares = [Ratio.of_sums(column, docs) for column in (*below.T, bins[:, -1])]
-            found[name] = [one for one in shares if one is not None]
-        return found
+        docs, shares = self.column("docs"), {}
+        for name, bins in self.features.items():
+            below = np.cumsum(bins.values[:, :-2], axis=1)
+            ratios = [Ratio.of_sums(column, docs) for column in (*below.T, bins.values[:, -1])]
+            shares[name] = [ratio for ratio in ratios if ratio is not None]
+        return shares
 
-    def orders(self, edges: Mapping[str, Floats]) -> dict[str, Ratio]:
+    def feature_orders(self) -> dict[str, Ratio]:
         """Return the mean correlation of the order shown with each of the most used features."""
-        names, sessions = list(edges)[:ORDERED], self.column("ordinary")
-        columns = self.totals.values[:, self.totals.values.shape[1] - len(names) :]
-        found = {n: Ratio.of_sums(c, sessions) for n, c in zip(names, columns.T, strict=True)}
-        return {name: one for name, one in found.items() if one is not None}
+        sessions, columns = self.column("ordinary"), self.orders.values.T
+        orders = {
+            n: Ratio.of_sums(c, sessions) for n, c in zip(self.features, columns, strict=False)
+        }
+        return {name: order for name, order in orders.items() if order is not None}
 
 
-def band_name(low: int, high: int) -> str:
+def _band_name(low: int, high: int) -> str:
     """Return what a band of positions is called.
 
-    >>> band_name(1, 1), band_name(6, 10), band_name(51, 51)
+    >>> _band_name(1, 1), _band_name(6, 10), _band_name(51, 51)
     ('1', '6-10', '51+')
     """
     if low > DEPTH:
@@ -127,118 +155,82 @@ def band_name(low: int, high: int) -> str:
     return str(low) if low == high else f"{low}-{high}"
 
 
-def _session_columns(
-    log: ClickLog, lists: RankingDataset, scores: Floats, units: QueryUnits
-) -> list[Floats]:
-    """Return sums over sessions by unit, in the order of _OF_SESSIONS."""
+def _cells(
+    units: QueryUnits, query: npt.NDArray, cell: npt.NDArray, values: npt.NDArray, size: int
+) -> UnitSums:
+    """Add up values by the unit of their query and by their cell."""
+    sums = np.bincount(units.unit[query] * size + cell, values, len(units.keys) * size)
+    return UnitSums(units.keys, np.arange(size), sums.reshape(-1, size).astype(np.float64))
+
+
+def _of_rankings(log: ClickLog, scores: Floats) -> dict[str, npt.NDArray]:
+    """Return sums over the sessions of each ranking, given the model's score of each doc of the log."""
     lengths = np.diff(log.ranking_offsets)
     filled = lengths > 0
-    first, last = np.ones(log.rankings, np.int64), np.ones(log.rankings, np.int64)
+    first, last = np.ones((2, log.rankings), np.int64)
     first[filled] = log.ranking_positions[log.ranking_offsets[:-1][filled]]
     last[filled] = log.ranking_positions[log.ranking_offsets[1:][filled] - 1]
     sessions = np.bincount(log.session_ranking, minlength=log.rankings).astype(np.float64)
-    randomised = log.ranking_design > 0
-    order = _order_shown(log, lists, scores)
-    ordinary = ~randomised & np.isfinite(order)
+    randomised, order = log.ranking_design > 0, _order_by_model(log, scores)
+    ordinary = sessions * (~randomised & np.isfinite(order))
     shown = lengths[log.session_ranking]
     greedy = log.session_clicks >= np.maximum(_GREEDY_CLICKS, _GREEDY_SHARE * shown)
     clicks, keen = (
         np.bincount(log.session_ranking, chosen, log.rankings)
         for chosen in (log.session_clicks, greedy)
     )
-    of_ranking = (
-        sessions,
-        sessions * randomised,
-        sessions * (last - first + 1 > lengths),
-        sessions * (first > 1),
-        sessions * ordinary,
-        sessions * np.where(ordinary, np.nan_to_num(order), 0.0),
-        clicks,
-        keen,
-    )
-    return [units.sums(log.ranking_query, column) for column in of_ranking]
+    return {
+        "sessions": sessions,
+        "randomised": sessions * randomised,
+        "gaps": sessions * (last - first + 1 > lengths),
+        "late": sessions * (first > 1),
+        "ordinary": ordinary,
+        "order": ordinary * np.nan_to_num(order),
+        "clicks": clicks,
+        "greedy": keen,
+    }
 
 
-def _order_shown(log: ClickLog, lists: RankingDataset, scores: Floats) -> Floats:
+def _order_by_model(log: ClickLog, scores: Floats) -> Floats:
     r"""Return Spearman's correlation of each ranking with the model's order; NaN for one doc.
 
     $1 - 6 \sum_i (r_i - s_i)^2 / (n (n^2 - 1))$, ties of the model in the order shown.
     """
-    given = scores[log.doc_rows(lists)][log.ranking_docs]
     ranking, shown = list_of_row(log.ranking_offsets), row_in_list(log.ranking_offsets)
-    best = np.lexsort((shown, -given, ranking))
+    best = np.lexsort((shown, -scores[log.ranking_docs], ranking))
     ranked = np.empty(len(best), np.int64)
     ranked[best] = shown
     squares = np.bincount(ranking, (ranked - shown) ** 2.0, log.rankings)
     lengths = np.diff(log.ranking_offsets).astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = 1 - 6 * squares / (lengths * (lengths**2 - 1))
-    return np.where(lengths > 1, found, np.nan)
+        correlation = 1 - 6 * squares / (lengths * (lengths**2 - 1))
+    return np.where(lengths > 1, correlation, np.nan)
 
 
-def _order_columns(
-    log: ClickLog, lists: RankingDataset, names: Sequence[str], units: QueryUnits
-) -> list[Floats]:
-    """Return correlations of rank and feature within each ordinary ranking, summed by unit.
+def _order_by_features(log: ClickLog, features: Iterable[Floats]) -> Iterator[Floats]:
+    """Yield correlations of rank and feature within each ordinary ranking, over its sessions.
 
     A ranker is known by them, whatever its scores: another one follows other features. They do not
     depend on a feature's unit, and are 0 where it is the same for the whole list.
+
+    Args:
+        log: the sessions.
+        features: values of each doc of the log.
     """
     ranking, lengths = list_of_row(log.ranking_offsets), np.diff(log.ranking_offsets)
-    rows = log.doc_rows(lists)[log.ranking_docs]
     sessions = np.bincount(log.session_ranking, minlength=log.rankings).astype(np.float64)
     sessions[(log.ranking_design > 0) | (lengths < 2)] = 0
     dx = row_in_list(log.ranking_offsets) - (lengths[ranking] - 1) / 2
     sxx = lengths * (lengths.astype(np.float64) ** 2 - 1) / 12
-    index = {name: i for i, name in enumerate(lists.feature_names)}
-    columns = []
-    for name in names:
-        values = np.nan_to_num(lists.features[rows, index[name]].astype(np.float64))
+    for column in features:
+        values = np.nan_to_num(column)[log.ranking_docs]
         mean = np.bincount(ranking, values, log.rankings) / np.maximum(lengths, 1)
         dv = values - mean[ranking]
         sxy, syy = (np.bincount(ranking, x * dv, log.rankings) for x in (dx, dv))
-        told = syy > 1e-12 * np.maximum(lengths * mean**2, 1e-30)
+        varies = syy > 1e-12 * np.maximum(lengths * mean**2, 1e-30)
         correlation = np.zeros(log.rankings)
-        np.divide(sxy, np.sqrt(sxx * syy), out=correlation, where=told & (sxx > 0))
-        columns.append(units.sums(log.ranking_query, sessions * correlation))
-    return columns
-
-
-def _slot_columns(log: ClickLog, units: QueryUnits) -> list[Floats]:
-    """Return sums over shown docs by unit: those of _OF_SLOTS, then shown and clicked by position."""
-    shown, clicked = log.slot_statistics()
-    query = log.ranking_query[list_of_row(log.ranking_offsets)]
-    logs = np.log(log.ranking_positions)
-    columns = [units.sums(query, values) for values in (shown, clicked * logs, clicked * logs**2)]
-    size = DEPTH + 1
-    cell = units.unit[query] * size + np.minimum(log.ranking_positions, size) - 1
-    for values in (shown, clicked):
-        by_position = np.bincount(cell, values, len(units.keys) * size)
-        columns += list(by_position.reshape(-1, size).T.astype(np.float64))
-    return columns
-
-
-def _feature_columns(
-    log: ClickLog, lists: RankingDataset, edges: Mapping[str, Floats], units: QueryUnits
-) -> list[Floats]:
-    """Return impressions by unit and bin of each feature; the last bin is of missing values."""
-    impressions = impressions_of(log, lists)
-    rows = np.flatnonzero(impressions)
-    owner = np.zeros(lists.docs, np.int64)
-    slots = log.doc_rows(lists)[log.ranking_docs]
-    owner[slots] = units.unit[log.ranking_query[list_of_row(log.ranking_offsets)]]
-    index = {name: i for i, name in enumerate(lists.feature_names)}
-    columns: list[Floats] = []
-    for name, ends in edges.items():
-        values = lists.features[rows, index[name]].astype(np.float64)
-        bins = np.searchsorted(ends, values)
-        bins[np.isnan(values)] = len(ends) + 1
-        size = len(ends) + 2
-        cells = np.bincount(
-            owner[rows] * size + bins, impressions[rows], len(units.keys) * size
-        ).reshape(-1, size)
-        columns += list(cells.T.astype(np.float64))
-    return columns
+        np.divide(sxy, np.sqrt(sxx * syy), out=correlation, where=varies & (sxx > 0))
+        yield sessions * correlation
 
 
 def impressions_of(log: ClickLog, lists: RankingDataset) -> Floats:
@@ -254,9 +246,9 @@ def feature_edges(values: Floats, impressions: Floats) -> Floats:
     >>> feature_edges(np.arange(20.0), np.ones(20)).tolist()
     [1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0, 17.0]
     """
-    known = np.isfinite(values) & (impressions > 0)
-    order = np.argsort(values[known])
-    ranked, weight = values[known][order], np.cumsum(impressions[known][order])
+    there = np.isfinite(values) & (impressions > 0)
+    order = np.argsort(values[there])
+    ranked, weight = values[there][order], np.cumsum(impressions[there][order])
     if not len(ranked):
         return np.zeros(0)
     tenths: Longs = np.searchsorted(weight, weight[-1] * np.arange(1, 10) / 10 * (1 - 1e-12))

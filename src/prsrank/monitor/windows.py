@@ -1,6 +1,7 @@
 """A log cut into windows: by day, by week, or so many sessions each."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -12,8 +13,6 @@ from prsrank.types import Longs
 _DAY = 24 * 3600 * 10**6
 # 1970 began on a Thursday: weeks begin on the Monday before
 _DAYS_TO_MONDAY = 3
-
-Codes = Callable[[ClickLog], Longs]
 
 
 def check_every(every: str | int | None) -> None:
@@ -37,66 +36,49 @@ def cut(log: LocalLog, every: str | int | None, name: str) -> Iterator[tuple[str
     """
     check_every(every)
     if every is None:
-        yield _whole(log, name), log
+        first, last = (end[:10] for end in time_span(log))
+        yield f"{first} to {last}" if first != last else first or name, log
         return
     by_time = every in ("day", "week")
-    codes = _by_day(7 if every == "week" else 1) if by_time else _by_count(log, int(every))
-    known = np.unique(np.concatenate([codes(piece) for piece in log.pieces]))
-    for code in known.tolist():
-        title = _date(code, every) if by_time else f"{name} {code + 1}"
-        yield title, _window(log, codes, code)
+    codes = partial(_days, every=every) if by_time else _by_count(log, int(every))
+    numbers = np.unique(np.concatenate([codes(piece) for piece in log.pieces]))
+    for number in numbers.tolist():
+        title = _date(number, every) if by_time else f"{name} {number + 1}"
+        yield title, log.where(lambda piece, code=number: codes(piece) == code)  # type: ignore[misc]
 
 
 def time_span(log: LocalLog) -> tuple[str, str]:
     """Return the times of the first and the last session as text; empty where there are none."""
-    ends = [
-        (int(piece.session_times.min()), int(piece.session_times.max()))
-        for piece in log.pieces
-        if piece.session_times is not None and piece.sessions
-    ]
-    if not ends:
+    times = [p.session_times for p in log.pieces if p.session_times is not None and p.sessions]
+    if not times:
         return "", ""
-    first, last = min(low for low, _ in ends), max(high for _, high in ends)
-    return _text(first), _text(last)
+    return _text(min(t.min() for t in times)), _text(max(t.max() for t in times))
 
 
 def _text(microseconds: int) -> str:
-    return str(np.datetime64(microseconds // 10**6, "s")).replace("T", " ")
+    return str(np.datetime64(int(microseconds) // 10**6, "s")).replace("T", " ")
 
 
-def _whole(log: LocalLog, name: str) -> str:
-    """Return the days of a log that is one window, else its name."""
-    first, last = (end[:10] for end in time_span(log))
-    return f"{first} to {last}" if first != last else first or name
+def _days(piece: ClickLog, every: str | int) -> Longs:
+    """Return the number of each session's day, or week, since 1970."""
+    if piece.session_times is None:
+        raise InputError("the log has no timestamps to make windows of: give a number")
+    days = np.asarray(piece.session_times // _DAY)
+    return days if every == "day" else (days + _DAYS_TO_MONDAY) // 7
 
 
-def _window(log: LocalLog, codes: Codes, code: int) -> LocalLog:
-    return log.where(lambda piece: codes(piece) == code)
-
-
-def _date(code: int, every: str | int) -> str:
+def _date(number: int, every: str | int) -> str:
     """Return the name of a window by its first day.
 
     >>> _date(0, "day"), _date(1, "week")
     ('1970-01-01', 'week of 1970-01-05')
     """
     if every == "day":
-        return str(np.datetime64(code, "D"))
-    return f"week of {np.datetime64(code * 7 - _DAYS_TO_MONDAY, 'D')}"
+        return str(np.datetime64(number, "D"))
+    return f"week of {np.datetime64(number * 7 - _DAYS_TO_MONDAY, 'D')}"
 
 
-def _by_day(days: int) -> Codes:
-    shift = _DAYS_TO_MONDAY if days == 7 else 0
-
-    def codes(piece: ClickLog) -> Longs:
-        if piece.session_times is None:
-            raise InputError("the log has no timestamps to make windows of: give a number")
-        return np.asarray((piece.session_times // _DAY + shift) // days)
-
-    return codes
-
-
-def _by_count(log: LocalLog, size: int) -> Codes:
+def _by_count(log: LocalLog, size: int) -> Callable[[ClickLog], Longs]:
     """Return windows of so many sessions, by time where there is one, else in the order given.
 
     What is left over, if less than half a window, belongs to the last one.
@@ -104,15 +86,11 @@ def _by_count(log: LocalLog, size: int) -> Codes:
     extents = [(piece.sessions, piece.session_times) for piece in log.pieces]
     total = sum(sessions for sessions, _ in extents)
     last = max((total + size // 2) // size - 1, 0)
-    times = [known for _, known in extents if known is not None]
+    times = [at for _, at in extents if at is not None]
     if len(times) < len(extents):
         if len(extents) > 1:
             raise InputError("the log has no timestamps, and does not fit the memory given")
         return lambda piece: np.minimum(np.arange(piece.sessions) // size, last)
     starts = np.sort(np.concatenate(times))[size : size * last + 1 : size]
-
-    def codes(piece: ClickLog) -> Longs:
-        # sessions of one time stay together
-        return np.asarray(np.searchsorted(starts, np.asarray(piece.session_times), side="right"))
-
-    return codes
+    # sessions of one time stay together
+    return lambda piece: np.searchsorted(starts, np.asarray(piece.session_times), side="right")
