@@ -2,16 +2,17 @@ import gzip
 import lzma
 import math
 import tracemalloc
+import unittest.mock
 
 import numpy as np
+import pyarrow
 import pytest
-import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from prsrank import InputError
-from prsrank.data import line_blocks
+from prsrank.data import letor_lines, line_blocks
 from prsrank.data.letor import read_letor
 
 
@@ -71,7 +72,7 @@ def test_all_that_the_format_allows(write):
     [
         ("data.txt.gz", gzip.compress),
         ("data.txt.xz", lzma.compress),
-        ("data.txt.zst", zstandard.compress),
+        ("data.txt.zst", lambda text: pyarrow.Codec("zstd").compress(text, asbytes=True)),
     ],
 )
 def test_packed_files_read_the_same_and_damage_is_noticed(write, monkeypatch, name, pack):
@@ -134,6 +135,20 @@ def test_values_of_many_digits_are_rounded_as_python_rounds(write):
     assert np.array_equal(read_letor(path).features, expected)
 
 
+def test_numbers_that_arrow_does_not_know_are_pythons(monkeypatch):
+    text = b"+1.5 qid:a:b cost:2 2:1e-400 1:-0.25\n0 qid:c 1:NULL\n"
+    by_arrow = letor_lines.parse_lines(text)
+    refused = unittest.mock.Mock(side_effect=pyarrow.ArrowInvalid)
+    monkeypatch.setattr(letor_lines, "_floats", refused)
+    by_python = letor_lines.parse_lines(text)
+    assert refused.called
+    for block in (by_arrow, by_python):
+        assert np.array_equal(block.features, [[-0.25, 0], [np.nan, 0]], equal_nan=True)
+        assert block.labels.tolist() == [1.5, 0]
+        assert block.costs[0] == 2
+        assert block.query_ids == ["a:b", "c"]
+
+
 def test_several_files_are_one_data_set(write):
     one, two = write("1 qid:1 2:5\n", "one.txt"), write("0 qid:2 1:1 4:2\n", "two.txt")
     data = read_letor([one, two])
@@ -181,12 +196,17 @@ def test_query_ids_are_integers_where_nothing_is_lost(write, ids, expected):
         ("1 qid: 1:0.5", 7, "query id is empty"),
         ("1 qid:1 0:0.5", 9, "feature id from 1 up"),
         ("1 qid:1 a:0.5", 9, "feature id from 1 up"),
+        ("1 qid:1 0x1F:0.5", 9, "feature id from 1 up"),
         ("1 qid:1 -1:0.5", 9, "feature id from 1 up"),
         ("1 qid:1 1 2:3", 9, "feature id from 1 up"),
         ("1 qid:1 1:", 11, "neither a number nor NULL"),
         ("1 qid:1 1:0.5x", 11, "neither a number nor NULL"),
         ("1 qid:1 1:0,5", 11, "neither a number nor NULL"),
         ("1 qid:1 1:NULLS", 11, "neither a number nor NULL"),
+        ("1 qid:1 1:-nan", 11, "neither a number nor NULL"),
+        ("1 qid:1 1:+-1", 11, "neither a number nor NULL"),
+        ("1 qid:1 1:0.5\0", 11, "neither a number nor NULL"),
+        ("1 qid:1 1:0.5\v", 11, "neither a number nor NULL"),
         ("1 qid:1 1:inf", 11, "neither a number nor NULL"),
         ("1 qid:1 1:1e39", 11, "too large for float32"),
         ("1 qid:1 1:" + "9" * 45, 11, "too large for float32"),

@@ -1,307 +1,312 @@
-"""Kernels that parse the lines of LETOR / SVMlight text."""
+"""Lines of LETOR / SVMlight text as arrays: cut by NumPy, numbers parsed by Arrow.
 
-import math
+Lines in which something is odd are looked at again one by one, in plain Python, which knows where
+the first error is and what to say about it.
+"""
+
+import mmap
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numba import njit
+import numpy.typing as npt
 
-from prsrank.data.decimals import NOT_A_NUMBER, SETTLED, UNSETTLED, parse_decimal
-from prsrank.types import Bytes, Longs, Reals
+from prsrank.data.ids import id_array
+from prsrank.ragged import runs
+from prsrank.types import Bytes, Floats, IdArray, Longs, Reals
 
-# What a kernel can find wrong; the texts are shown behind file, line and column.
-OK, NO_LABEL, NO_QID, EMPTY_QID, BAD_ID, BAD_VALUE, TWICE, TOO_LARGE, TOO_WIDE, BAD_COST = range(10)
-TOO_MANY_PATCHES = 100
 MAX_FEATURE_ID = 100_000
-MESSAGES = {
-    NO_LABEL: "a label (a finite number) is expected here",
-    NO_QID: "'qid:' is expected after the label",
-    EMPTY_QID: "the query id is empty",
-    BAD_ID: "'feature:value' is expected here, with a feature id from 1 up",
-    BAD_VALUE: "the feature value is neither a number nor NULL",
-    TWICE: "this feature is given twice in the line",
-    TOO_LARGE: "the feature value is infinite or too large for float32",
-    TOO_WIDE: f"the feature id is above the number of features (at most {MAX_FEATURE_ID:,})",
-    BAD_COST: "the cost is not a finite number above 0",
-}
-
-# Where a patch goes, a value that only Python's `float` rounds right: a feature's column, or
-LABEL_COLUMN, COST_COLUMN = -1, -2
-
-# Entries of the `found` array that the kernels fill.
-ROWS, LISTS, LINES, LINE_START, ERROR_AT, MAX_ID, PATCHES, COSTS, DOC_IDS = range(9)
 
 _LARGEST = float(np.finfo(np.float32).max)
-_TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _ZERO, _COLON, _EQUALS = 9, 10, 13, 32, 35, 48, 58, 61
-_QID, _COST, _DOCID = (np.frombuffer(word, np.uint8) for word in (b"qid:", b"cost:", b"docid"))
+_MISSING = (b"null", b"nan")
+_WORD = re.compile(rb"[^ \t\r]+")
+_NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_DOC_ID = re.compile(rb"#[ \t\r]*docid[ \t\r]*=[ \t\r]*([^ \t\r\n]*)")
 
 
-@njit(cache=True, nogil=True)
-def count_lines(text: Bytes) -> int:
-    """Number of lines, the last one counted also where it has no line end."""
-    lines = 0
-    for byte in text:
-        lines += byte == _NEWLINE
-    return lines + (len(text) > 0 and text[-1] != _NEWLINE)
+class LineError(Exception):
+    """What is wrong in some text, and the line and column where it is, both from 1."""
+
+    def __init__(self, line: int, column: int, message: str) -> None:
+        super().__init__(message)
+        self.line, self.column = line, column
 
 
-@njit(cache=True, nogil=True)
-def largest_id(text: Bytes) -> int:
-    """The largest whole number that stands before a colon, up to one above MAX_FEATURE_ID."""
-    largest = number = 0
-    inside = True
-    for byte in text:
-        if byte == _COLON:
-            if inside:
-                largest = max(largest, number)
-            inside = False
-        elif byte == _SPACE or byte == _TAB:
-            number = 0
-            inside = True
-        elif byte - np.uint8(_ZERO) <= 9:
-            number = min(number * 10 + int(byte) - _ZERO, MAX_FEATURE_ID + 1)
-        else:
-            inside = False
-    return largest
+class _OddText(Exception):
+    """The arrays cannot be made of the text as it stands."""
 
 
-@njit(cache=True, nogil=True)
-def parse_lines(
-    text: Bytes,
-    features: Reals,
-    labels: Reals,
-    costs: Reals,
-    lists: Longs,
-    docs: Longs,
-    patches: Longs,
-    found: Longs,
-) -> int:
-    """Parse whole lines into preallocated arrays.
+@dataclass
+class LetorBlock:
+    """What some whole lines hold: a row for each doc.
+
+    Attributes:
+        lines: how many there are.
+        size: their bytes.
+        features: the values.
+        labels: of the rows.
+        costs: NaN where a row has none.
+        starts: the first row of each list.
+        list_lines: the line of that row, from 1.
+        query_ids: of the lists.
+        doc_ids: of the rows; empty where a row has none.
+    """
+
+    lines: int
+    size: int
+    features: Reals
+    labels: Reals
+    costs: Reals
+    starts: Longs
+    list_lines: Longs
+    query_ids: list[str]
+    doc_ids: IdArray
+
+
+def parse_lines(text: bytes, features: int | None = None) -> LetorBlock:
+    """Return what whole lines hold.
 
     Args:
-        text: the bytes.
-        features: zeros (rows x width), filled with the values.
-        labels: one per row.
-        costs: one per row; NaN where there is none.
-        lists: (rows x 4) for each new list its first row, its line, and its id's span.
-        docs: (rows x 2) span of each row's doc id.
-        patches: (n x 4) row, column and span of values left to Python's `float`.
-        found: counts, and the position of an error, by the names above.
+        text: the lines.
+        features: the number of features; default: the largest id in these lines.
 
-    Returns:
-        OK, or what is wrong at found[ERROR_AT].
+    Raises:
+        LineError: for the first thing wrong.
     """
-    seen = np.zeros(features.shape[1], np.int64)
-    start = row = 0
-    while start < len(text):
-        end = start
-        while end < len(text) and text[end] != _NEWLINE:
-            end += 1
-        found[LINE_START] = start
-        found[LINES] += 1
-        at = _skip_gap(text, start, end)
-        if at < end and text[at] != _HASH:
-            at, code = _label(text, at, end, row, labels, patches, found)
-            if code == OK:
-                at, code = _query(text, at, end, row, lists, found)
-            if code == OK:
-                at, code = _cost(text, at, end, row, costs, patches, found)
-            if code == OK:
-                at, code = _features(text, at, end, row, features, seen, patches, found)
-            if code != OK:
-                return code
-            docs[row, 0], docs[row, 1] = _doc_id(text, at, end)
-            found[DOC_IDS] += docs[row, 1] > docs[row, 0]
-            row += 1
-            found[ROWS] = row
-        start = end + 1
-    return OK
+    import pyarrow as pa
+
+    try:
+        return _parse(text, features, _floats)
+    except (_OddText, pa.ArrowInvalid):
+        check_lines(text, features or MAX_FEATURE_ID)
+        return _parse(text, features, _python_floats)
 
 
-@njit(cache=True, nogil=True)
-def _label(
-    text: Bytes, at: int, end: int, row: int, labels: Reals, patches: Longs, found: Longs
-) -> tuple[int, int]:
-    found[ERROR_AT] = start = at
-    at, value, status = parse_decimal(text, at, end)
-    if status == NOT_A_NUMBER or not _is_end(text, at, end) or abs(value) > _LARGEST:
-        return at, NO_LABEL
-    labels[row] = value
-    if status == UNSETTLED:
-        return at, _add_patch(patches, found, row, LABEL_COLUMN, start, at)
-    return at, OK
+@dataclass
+class _Words:
+    """Where words stand: all of them, and the rows that they make up.
+
+    Attributes:
+        text: the bytes.
+        starts: where each word begins.
+        ends: and where it ends.
+        lines: the line of each row, from 0: those that hold a word before their comment.
+        first: the first word of each row.
+        behind: the word behind the last of each row.
+        comments: where each row's comment begins, or else its line ends.
+    """
+
+    text: Bytes
+    starts: Longs
+    ends: Longs
+    lines: Longs
+    first: Longs
+    behind: Longs
+    comments: Longs
+
+    def begin_with(self, words: Longs, prefix: bytes) -> npt.NDArray[np.bool_]:
+        """Tell which words begin with a prefix and go on behind it."""
+        letters = self.starts[words, None] + np.arange(len(prefix))
+        same = self.text[np.minimum(letters, len(self.text) - 1)] == np.frombuffer(prefix, np.uint8)
+        longer = self.ends[words] - self.starts[words] > len(prefix)
+        return np.asarray(same.all(axis=1) & longer)
 
 
-@njit(cache=True, nogil=True)
-def _query(text: Bytes, at: int, end: int, row: int, lists: Longs, found: Longs) -> tuple[int, int]:
-    found[ERROR_AT] = at = _skip_gap(text, at, end)
-    if not _starts_with(text, at, end, _QID):
-        return at, NO_QID
-    found[ERROR_AT] = start = at = at + len(_QID)
-    while not _is_end(text, at, end):
-        at += 1
-    if at == start:
-        return at, EMPTY_QID
-    n = found[LISTS]
-    if n == 0 or not _same(text, start, at, lists[n - 1, 2], lists[n - 1, 3]):
-        lists[n, 0] = row
-        lists[n, 1] = found[LINES]
-        lists[n, 2] = start
-        lists[n, 3] = at
-        found[LISTS] = n + 1
-    return at, OK
+def _words(text: Bytes) -> tuple[_Words, int]:
+    """Return the words of some text, and its number of lines."""
+    gaps = np.ones(len(text) + 2, bool)
+    newline, comment = text == ord("\n"), text == ord("#")
+    gaps[1:-1] = newline | comment | (text == ord(" ")) | (text == ord("\t")) | (text == ord("\r"))
+    edges = np.flatnonzero(gaps[1:] != gaps[:-1])
+    starts = edges[::2]
+    line_ends = np.flatnonzero(newline)
+    if not newline[-1]:
+        line_ends = np.append(line_ends, len(text))
+    line_starts = np.append(0, line_ends[:-1] + 1)
+    hashes = np.append(np.flatnonzero(comment), len(text))
+    comments = np.minimum(hashes[np.searchsorted(hashes, line_starts)], line_ends)
+    first = np.searchsorted(starts, line_starts)
+    behind = np.searchsorted(starts, comments)
+    rows = np.flatnonzero(behind > first)
+    words = _Words(text, starts, edges[1::2], rows, first[rows], behind[rows], comments[rows])
+    return words, len(line_ends)
 
 
-@njit(cache=True, nogil=True)
-def _cost(
-    text: Bytes, at: int, end: int, row: int, costs: Reals, patches: Longs, found: Longs
-) -> tuple[int, int]:
-    costs[row] = math.nan
-    at = _skip_gap(text, at, end)
-    if not _starts_with(text, at, end, _COST):
-        return at, OK
-    found[COSTS] += 1
-    found[ERROR_AT] = start = at + len(_COST)
-    at, value, status = parse_decimal(text, start, end)
-    if status == NOT_A_NUMBER or not _is_end(text, at, end):
-        return at, BAD_COST
-    costs[row] = value
-    if status == UNSETTLED:
-        return at, _add_patch(patches, found, row, COST_COLUMN, start, at)
-    return at, OK if 0 < costs[row] <= _LARGEST else BAD_COST
+_ParseFloats = Callable[[Bytes, Longs, Longs], Floats]
 
 
-@njit(cache=True, nogil=True)
-def _features(
-    text: Bytes,
-    at: int,
-    end: int,
-    row: int,
-    features: Reals,
-    seen: Longs,
-    patches: Longs,
-    found: Longs,
-) -> tuple[int, int]:
-    at = _skip_gap(text, at, end)
-    while at < end and text[at] != _HASH:
-        found[ERROR_AT] = start = at
-        feature = 0
-        while at < end:
-            digit = text[at] - np.uint8(_ZERO)
-            if digit > 9:
-                break
-            feature = min(feature * 10 + int(digit), MAX_FEATURE_ID + 1)
-            at += 1
-        if at == start or at == end or text[at] != _COLON or feature == 0:
-            return at, BAD_ID
-        if feature > features.shape[1]:
-            found[MAX_ID] = feature
-            return at, TOO_WIDE
-        column = feature - 1
-        if seen[column] == row + 1:
-            return at, TWICE
-        seen[column] = row + 1
-        found[ERROR_AT] = start = at + 1
-        at, value, status = parse_decimal(text, start, end)
-        if status == SETTLED:
-            if abs(value) > _LARGEST:
-                return at, TOO_LARGE
-            features[row, column] = value
-        elif status == UNSETTLED:
-            if _add_patch(patches, found, row, column, start, at) != OK:
-                return at, TOO_MANY_PATCHES
-        else:
-            at = _skip_missing(text, start, end)
-            features[row, column] = math.nan
-        if at == start or not _is_end(text, at, end):
-            return at, BAD_VALUE
-        at = _skip_gap(text, at, end)
-    return at, OK
+def _parse(data: bytes, width: int | None, floats: _ParseFloats) -> LetorBlock:
+    text = np.frombuffer(data, np.uint8)
+    words, lines = _words(text)
+    starts, ends, query = words.starts, words.ends, words.first + 1
+    if (query >= words.behind).any() or not words.begin_with(query, b"qid:").all():
+        raise _OddText
+    labels = floats(text, starts[words.first], ends[words.first])
+    costed = np.flatnonzero(query + 1 < words.behind)
+    costed = costed[words.begin_with(query[costed] + 1, b"cost:")]
+    costs = np.full(len(query), np.nan, np.float32)
+    costs[costed] = floats(text, starts[query[costed] + 1] + len("cost:"), ends[query[costed] + 1])
+    if not (costs[costed] > 0).all():
+        raise _OddText
+    feature = query + 1
+    feature[costed] += 1
+    features = _features(words, feature, width, floats)
+    spans = zip((starts[query] + len("qid:")).tolist(), ends[query].tolist(), strict=True)
+    queries = [data[start:end] for start, end in spans]
+    new = [i for i, token in enumerate(queries) if i == 0 or token != queries[i - 1]]
+    return LetorBlock(
+        lines=lines,
+        size=len(data),
+        features=features,
+        labels=labels.astype(np.float32),
+        costs=costs,
+        starts=np.array(new, np.int64),
+        list_lines=words.lines[new] + 1,
+        query_ids=[queries[i].decode() for i in new],
+        doc_ids=_doc_ids(data, words.comments),
+    )
 
 
-@njit(cache=True, nogil=True)
-def _add_patch(patches: Longs, found: Longs, row: int, column: int, start: int, end: int) -> int:
-    used = found[PATCHES]
-    if used == len(patches):
-        return TOO_MANY_PATCHES
-    patches[used, 0] = row
-    patches[used, 1] = column
-    patches[used, 2] = start
-    patches[used, 3] = end
-    found[PATCHES] = used + 1
-    return OK
+def _features(words: _Words, first: Longs, width: int | None, floats: _ParseFloats) -> Reals:
+    """Return the values of the rows, whose features begin with the words `first`."""
+    text, sizes = words.text, words.behind - first
+    word = runs(first, sizes)
+    starts, ends = words.starts[word], words.ends[word]
+    colons = np.flatnonzero(text == ord(":"))
+    bounds = np.searchsorted(colons, words.ends[np.stack([first, words.behind]) - 1])
+    colons = colons[runs(bounds[0], bounds[1] - bounds[0])]
+    if len(colons) != len(word) or not ((starts < colons) & (colons < ends)).all():
+        raise _OddText
+    if (text[starts + 1] | 32 == ord("x")).any():  # Arrow would take 0x1F for a number
+        raise _OddText
+    ids = _cast(text, starts, colons, "uint32")
+    most = width or int(ids.max(initial=1))
+    if ids.min(initial=1) < 1 or ids.max(initial=1) > min(most, MAX_FEATURE_ID):
+        raise _OddText
+    cells = np.repeat(np.arange(len(first)) * most - 1, sizes) + ids
+    if not (np.diff(cells) > 0).all() and len(np.unique(cells)) < len(cells):
+        raise _OddText
+    features = _mapped_zeros(len(first), most)
+    flat = features.reshape(-1)
+    missing = _are_missing(text, colons + 1, ends)
+    if missing.any():
+        flat[cells[missing]] = np.nan
+        cells, colons, ends = cells[~missing], colons[~missing], ends[~missing]
+    flat[cells] = floats(text, colons + 1, ends)
+    return features
 
 
-@njit(cache=True, nogil=True)
-def _doc_id(text: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Where the doc id of a comment `#docid = X ...` begins and ends; (0, 0) if there is none."""
-    if at >= end:
-        return 0, 0
-    at = _skip_gap(text, at + 1, end)
-    if not _starts_with(text, at, end, _DOCID):
-        return 0, 0
-    at = _skip_gap(text, at + len(_DOCID), end)
-    if at >= end or text[at] != _EQUALS:
-        return 0, 0
-    start = at = _skip_gap(text, at + 1, end)
-    while at < end and not _is_gap(text[at]):
-        at += 1
-    return start, at
+def _are_missing(text: Bytes, starts: Longs, ends: Longs) -> npt.NDArray[np.bool_]:
+    """Tell which spans of text are NULL or nan, in letters of any size."""
+    missing = np.zeros(len(starts), bool)
+    begun = np.flatnonzero(text[np.minimum(starts, len(text) - 1)] | 32 == ord("n"))
+    for word in _MISSING:
+        spans = begun[ends[begun] - starts[begun] == len(word)]
+        for i, letter in enumerate(word):
+            spans = spans[text[starts[spans] + i] | 32 == letter]
+        missing[spans] = True
+    return missing
 
 
-@njit(cache=True, nogil=True)
-def _is_gap(byte: int) -> bool:
-    return byte == _SPACE or byte == _TAB or byte == _RETURN
+def _floats(text: Bytes, starts: Longs, ends: Longs) -> Floats:
+    """Parse spans of text as numbers that float32 can hold."""
+    values = _cast(text, starts, ends, "float64")
+    if not (np.abs(values) <= _LARGEST).all():
+        raise _OddText
+    return values
 
 
-@njit(cache=True, nogil=True)
-def _is_end(text: Bytes, at: int, end: int) -> bool:
-    return at >= end or _is_gap(text[at]) or text[at] == _HASH
+def _python_floats(text: Bytes, starts: Longs, ends: Longs) -> Floats:
+    spans = zip(starts.tolist(), ends.tolist(), strict=True)
+    return np.array([float(text[start:end].tobytes()) for start, end in spans], np.float64)
 
 
-@njit(cache=True, nogil=True)
-def _skip_gap(text: Bytes, at: int, end: int) -> int:
-    while at < end and _is_gap(text[at]):
-        at += 1
-    return at
+def _cast(text: Bytes, starts: Longs, ends: Longs, kind: str) -> npt.NDArray[Any]:
+    """Parse rising spans of text as numbers, by Arrow.
+
+    It is given an array of texts without a copy: spans, and what lies between them as null.
+    """
+    import pyarrow as pa
+
+    count = 2 * len(starts)
+    offsets = np.empty(count + 1, np.int32)
+    offsets[:-1:2], offsets[1::2] = starts, ends
+    offsets[-1] = len(text)
+    valid = np.full(count // 8 + 1, 0b01010101, np.uint8)
+    buffers = [pa.py_buffer(array) for array in (valid, offsets, text)]
+    parsed = pa.Array.from_buffers(pa.string(), count, buffers).cast(kind)
+    return np.frombuffer(parsed.buffers()[1], kind, count)[::2]
 
 
-@njit(cache=True, nogil=True)
-def _skip_missing(text: Bytes, at: int, end: int) -> int:
-    """Step over NULL or nan, in any case."""
-    if end - at >= 4:
-        a, b, c, d = text[at] | 32, text[at + 1] | 32, text[at + 2] | 32, text[at + 3] | 32
-        if a == ord("n") and b == ord("u") and c == ord("l") and d == ord("l"):
-            return at + 4
-    if end - at >= 3:
-        a, b, c = text[at] | 32, text[at + 1] | 32, text[at + 2] | 32
-        if a == ord("n") and b == ord("a") and c == ord("n"):
-            return at + 3
-    return at
+def _mapped_zeros(rows: int, width: int) -> Reals:
+    """Zeros that go back to the system when dropped; the allocator would keep blocks of this size."""
+    memory = mmap.mmap(-1, max(rows * width * 4, 1))
+    return np.frombuffer(memory, np.float32, count=rows * width).reshape(rows, width)
 
 
-@njit(cache=True, nogil=True)
-def _starts_with(text: Bytes, at: int, end: int, word: Bytes) -> bool:
-    if end - at < len(word):
-        return False
-    for i in range(len(word)):
-        if text[at + i] != word[i]:
-            return False
-    return True
+def _doc_ids(text: bytes, comments: Longs) -> IdArray:
+    if b"docid" not in text:
+        return np.full(len(comments), "")
+    matches = (_DOC_ID.match(text, start) for start in comments.tolist())
+    return id_array([match[1].decode() if match else "" for match in matches])
 
 
-@njit(cache=True, nogil=True)
-def _same(text: Bytes, a: int, a_end: int, b: int, b_end: int) -> bool:
-    if a_end - a != b_end - b:
-        return False
-    for i in range(a_end - a):
-        if text[a + i] != text[b + i]:
-            return False
-    return True
+def check_lines(text: bytes, features: int) -> None:
+    r"""Raise a LineError for the first thing wrong in some lines, if there is any.
+
+    >>> check_lines(b"1 qid:1 1:0.5\n1 qid:1 1:x\n", features=46)
+    Traceback (most recent call last):
+    prsrank.data.letor_lines.LineError: the feature value is neither a number nor NULL
+    """
+    for number, line in enumerate(text.split(b"\n"), 1):
+        content = line.partition(b"#")[0]
+        words = [(match.start() + 1, match[0]) for match in _WORD.finditer(content)]
+        error = _error_in(words, len(content) + 1, features) if words else None
+        if error is not None:
+            raise LineError(number, *error)
 
 
-@njit(cache=True, nogil=True)
-def copy_spans(text: Bytes, spans: Longs, out: Bytes) -> None:
-    """Copy text[spans[i, 0]:spans[i, 1]] into the zeroed row i of `out`."""
-    for i in range(len(spans)):
-        for j in range(spans[i, 1] - spans[i, 0]):
-            out[i, j] = text[spans[i, 0] + j]
+def _error_in(words: list[tuple[int, bytes]], end: int, width: int) -> tuple[int, str] | None:
+    """Return the column and the text of the first error in the words of a line."""
+    (label_at, label), (at, query), *rest = [*words, (end, b"")] if len(words) == 1 else words
+    if not _is_number(label) or abs(float(label)) > _LARGEST:
+        return label_at, "a label (a finite number) is expected here"
+    if not query.startswith(b"qid:"):
+        return at, "'qid:' is expected after the label"
+    if query == b"qid:":
+        return at + len("qid:"), "the query id is empty"
+    if rest and rest[0][1].startswith(b"cost:"):
+        at, cost = rest.pop(0)
+        if (
+            not _is_number(cost[5:])
+            or not 0 < np.float32(min(float(cost[5:]), 2 * _LARGEST)) < np.inf
+        ):
+            return at + len("cost:"), "the cost is not a finite number above 0"
+    seen: set[int] = set()
+    for at, word in rest:
+        name, colon, value = word.partition(b":")
+        digits = name.lstrip(b"0")
+        value_at = at + len(name) + 1
+        if not (colon and name.isdigit() and digits):
+            return at, "'feature:value' is expected here, with a feature id from 1 up"
+        if len(digits) > len(str(MAX_FEATURE_ID)) or int(digits) > width:
+            return (
+                at,
+                f"the feature id is above the number of features (at most {MAX_FEATURE_ID:,})",
+            )
+        if int(digits) in seen:
+            return at, "this feature is given twice in the line"
+        seen.add(int(digits))
+        if value.lower() in _MISSING:
+            continue
+        if not _is_number(value):
+            return value_at, "the feature value is neither a number nor NULL"
+        if abs(float(value)) > _LARGEST:
+            return value_at, "the feature value is infinite or too large for float32"
+    return None
+
+
+def _is_number(text: bytes) -> bool:
+    return _NUMBER.fullmatch(text) is not None
