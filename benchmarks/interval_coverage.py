@@ -123,7 +123,7 @@ def judged(
     estimated: Propensities = CURVES[curve].estimate(
         parts.training, dataset=known_lists(parts.training, lists)
     )
-    if estimated.verdict.startswith("not identified"):
+    if estimated.verdict.unknown:
         return None
     found = covering(estimated, log.max_position)
     held = known_lists(parts.held_out, lists)

@@ -7,7 +7,7 @@ import pytest
 from prsrank.experiment.jobs import Cell, Planner
 from prsrank.experiment.measures import compute
 from prsrank.experiment.reproduction import small
-from prsrank.experiment.shared_inputs import SharedInputs, lengthened, read_source
+from prsrank.experiment.shared_inputs import SharedInputs, read_source
 from prsrank.experiment.spec_files import load_spec
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "evaluation"))
@@ -128,7 +128,6 @@ def test_the_estimated_curve_reaches_every_list():
     assert p[0] == 1
     assert (p > 0).all()
     assert (np.diff(p) <= 0).all()
-    assert len(lengthened(curve, longest + 5).propensity) == longest + 5
 
 
 def test_propensities_are_estimated_before_sessions_are_left_out():

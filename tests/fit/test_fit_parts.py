@@ -15,7 +15,6 @@ from prsrank.fit.local import LocalLog
 from prsrank.fit.manifest import check_inputs, hashed_files, hashed_inputs, version_differences
 from prsrank.fit.parts import BUCKETS, Split, bucket_limit
 from prsrank.fit.plan import Plan
-from prsrank.fit.propensities import monotone_curve
 from prsrank.fit.tuning import candidates
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.features import original_queries
@@ -23,6 +22,7 @@ from prsrank.logs.mapping import LogMapping
 from prsrank.logs.pieces import LocalPieces
 from prsrank.logs.reading import read_log
 from prsrank.propensity.curve import Propensities, covering
+from prsrank.propensity.curve_of import monotone_curve
 
 DATA = "synthetic:mq2007:40"
 
@@ -241,7 +241,7 @@ def test_positions_that_few_lists_reach_do_not_pull_the_curve_down():
             "randomised": np.ones(len(session), bool),
         }
     )
-    curve = covering(monotone_curve("randomised", on_engine(log), Plan("log", data=DATA)), 40)
+    curve = covering(monotone_curve("randomised", on_engine(log).pieces), 40)
     expected = [1, 30 / 63] + [20 / 63] * 38
     np.testing.assert_allclose(curve.propensity, expected, rtol=1e-9)
 

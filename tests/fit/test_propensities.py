@@ -9,8 +9,9 @@ import pytest
 from prsrank.fit import propensities
 from prsrank.fit.parts import HELD_OUT, TRAIN, VALIDATION
 from prsrank.fit.plan import Plan
-from prsrank.fit.propensities import find_propensities, monotone_curve
+from prsrank.fit.propensities import _monotone, find_propensities
 from prsrank.logs.pieces import Extent
+from prsrank.propensity import curve_of
 from prsrank.propensity.curve import Propensities
 
 PLAN = Plan("log.parquet", data="synthetic:mq2007:50", seed=3)
@@ -43,7 +44,7 @@ def asked(monkeypatch):
         noted.append((method, log))
         return curve() if method == "regression-em" else None
 
-    monkeypatch.setattr(propensities, "monotone_curve", noting)
+    monkeypatch.setattr(propensities, "_monotone", noting)
     return noted
 
 
@@ -94,9 +95,9 @@ class Needing:
 
 @pytest.mark.parametrize(("named", "known"), [("regression-em", True), ("auto", False)])
 def test_features_serve_a_curve_only_where_its_method_is_named(named, known, monkeypatch):
-    monkeypatch.setattr(propensities, "estimator", lambda _: Needing())
+    monkeypatch.setattr(curve_of, "estimator", lambda _: Needing())
     log = SimpleNamespace(
         extent=lambda: Extent(9, 9, 9, 3), pieces=[], in_memory=lambda: ("sessions", "lists")
     )
-    found = monotone_curve("regression-em", log, replace(PLAN, propensity=named))
+    found = _monotone("regression-em", log, replace(PLAN, propensity=named))
     assert (found is not None) == known

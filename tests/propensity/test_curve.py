@@ -8,9 +8,9 @@ from prsrank.propensity.curve import (
     PowerLaw,
     Propensities,
     covering,
-    parse_propensity,
     power_law,
 )
+from prsrank.propensity.curve_of import parse_propensity
 
 
 def curve(p=(1.0, 0.5, np.nan), **changes):

@@ -18,11 +18,12 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.fit.engine import Weighed
 from prsrank.fit.local import LocalEngine
 from prsrank.fit.parts import QUERY, RANDOMISED, Split
-from prsrank.fit.propensities import FitCurves, given_curve
+from prsrank.fit.propensities import FitCurves
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.tables import named_errors
 from prsrank.propensity.curve import PowerLaw
+from prsrank.propensity.curve_of import given_curve
 from prsrank.propensity.estimators import estimator
 from prsrank.rankers.base import load_ranker
 from prsrank.rankers.lambdamart import LambdaMART

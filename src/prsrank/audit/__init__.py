@@ -13,6 +13,7 @@ from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sources import open_events
 from prsrank.propensity.estimators import ESTIMATORS
 from prsrank.propensity.identification import Identified
+from prsrank.propensity.verdict import Status
 from prsrank.types import LogTables
 
 __all__ = ["CHECKS", "Audit", "Finding", "audit"]
@@ -111,7 +112,7 @@ def identify(tables: LogTables) -> list[Identified]:
 
 def _none_identified(tables: LogTables, estimators: Sequence[Identified]) -> Iterator[Finding]:
     """Warn of a log that identifies no estimator."""
-    if all(estimator.status == "not identified" for estimator in estimators):
+    if all(estimator.status == Status.UNKNOWN for estimator in estimators):
         docs, several = tables.row("SELECT count(*), count(*) FILTER (cells > 1) FROM {docs}")
         what = "the log identifies no propensity estimator; docs shown at one position only"
         yield Finding("no-propensities", what, "", docs - several, docs, "docs")

@@ -19,7 +19,7 @@ from prsrank.evaluation.results import LOGGED
 from prsrank.fit.manifest import judged_model
 from prsrank.logs.coverage import known_lists
 from prsrank.metrics.ranking import average, metric
-from prsrank.propensity.curve import parse_propensity
+from prsrank.propensity.curve_of import parse_propensity
 from prsrank.rankers.base import Ranker, load_ranker
 from prsrank.report.evaluation_section import report_lines
 

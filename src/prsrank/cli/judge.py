@@ -13,7 +13,7 @@ from prsrank.errors import InputError, nearest_name
 from prsrank.evaluation.judgement_files import JUDGEMENT_FORMATS, write_judgements
 from prsrank.evaluation.judgements import Judgements
 from prsrank.evaluation.judgements import judge as judge_log
-from prsrank.propensity.verdict import has_few_clicks
+from prsrank.propensity.verdict import Status, has_few_clicks
 
 if TYPE_CHECKING:
     from prsrank.data.dataset import RankingDataset
@@ -82,7 +82,7 @@ def curve_notice(curve: "Propensities") -> str:
     Everything below position 2 hangs on the step to it: a curve with few clicks there is a
     guess, and the posterior takes it for known.
     """
-    estimated = curve.verdict.startswith(("weak", "not identified"))
+    estimated = curve.verdict.status in (Status.WEAK, Status.UNKNOWN)
     if not estimated or curve.positions < 2 or not has_few_clicks(curve.clicks)[1]:
         return ""
     return (

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from prsrank.propensity.context import estimate_by_context
 from prsrank.propensity.curve import MOST_POSITIONS, Propensities, covering
 from prsrank.propensity.estimators import estimator
 from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
-from prsrank.propensity.tempering import Tempering, temper_counts
+from prsrank.propensity.tempering import Tempering, temper_sampled
 from prsrank.report.numbers import fixed_text
 from prsrank.report.propensity_figure import plot_propensities
 from prsrank.types import Estimator
@@ -57,9 +58,12 @@ class _Curve:
         "above, as fit does.",
     )
 
-    def covered(self, curve: Propensities, depth: int) -> Propensities:
-        """Return a curve that knows all positions, if that is asked for and it is a curve."""
-        return covering(curve, depth) if self.cover and not _unknown(curve) else curve
+    def covered(self, curves: dict[str, Propensities], depth: int) -> dict[str, Propensities]:
+        """Return curves that know all positions, if that is asked for, where they are known."""
+        return {
+            name: covering(curve, depth) if self.cover and not curve.verdict.unknown else curve
+            for name, curve in curves.items()
+        }
 
     def estimator(self, name: str) -> "Estimator":
         """Return the estimator with these settings, as far as it takes them."""
@@ -94,106 +98,103 @@ def propensity(
       prsrank propensity log.parquet --method harvest --method regression-em --plot curves.png
       prsrank propensity log.parquet --method known --eta 2 --features features.parquet
     """
-    estimators = {name: curve.estimator(name) for name in curve.method}
-    lists = inputs.dataset("train")
-    if lists is None and curve.context is None:
-        found = _estimated(inputs, curve, estimators, spark, seed)
-    elif spark is not None:
-        raise InputError("--data and --context do not run on Spark")
-    else:
-        found = _in_memory(inputs, curve, estimators, lists, seed)
-    result, check = found[curve.method[0]]
-    unknown = _unknown(result)
+    estimates = _estimates(inputs, curve, spark, seed)
+    result, check = estimates[curve.method[0]]
     # a curve of nothing is not written: what would read it could only fail
-    if out is not None and not unknown:
+    if out is not None and not result.verdict.unknown:
         result.save(out)
-    named = dict(_named(found, curve.context))
-    drawn = {name: one for name, (one, _) in named.items() if not _unknown(one)}
+    named = dict(_named(estimates, curve.context))
+    drawn = {name: drawn for name, (drawn, _) in named.items() if not drawn.verdict.unknown}
     if plot is not None and drawn:
         plot_propensities(drawn, plot)
     if json:
         judged = {} if check is None else {"check": check.to_json_dict()}
         print_json(result.to_json_dict() | judged)
     else:
-        for name, one in named.items():
-            _show(name, *one)
-    if unknown:
+        for name, estimate in named.items():
+            _show(name, *estimate)
+    if result.verdict.unknown:
         raise typer.Exit(1)
 
 
-_Found = dict[str, tuple[Propensities, Tempering | None]]
+_Estimate = tuple[Propensities, Tempering | None]
 
 
-def _named(found: _Found, context: str | None) -> Iterator[tuple[str, Any]]:
+def _named(estimates: dict[str, _Estimate], context: str | None) -> Iterator[tuple[str, _Estimate]]:
     """Yield the curves by the names to show: each method's, and then those of its contexts."""
-    for name, (curve, check) in found.items():
+    for name, (curve, check) in estimates.items():
         yield name, (curve, check)
         for value, own in curve.contexts.items():
             yield f"{name}, {context} {value}", (own, None)
 
 
-def _unknown(curve: Propensities) -> bool:
-    return curve.verdict.startswith("not identified")
+def _estimates(
+    inputs: FoldInputs, asked: _Curve, spark: str | None, seed: int
+) -> dict[str, _Estimate]:
+    """Return each method's curve, and what the clicks say of it."""
+    estimators = {name: asked.estimator(name) for name in asked.method}
+    context, lists = asked.context, inputs.dataset("train")
+    if lists is None and context is None:
+        return _by_sessions(inputs, asked, estimators, spark, seed)
+    if spark is not None:
+        raise InputError("--data and --context do not run on Spark")
+    clicks = inputs.clicks(None if context is None else [context])
+    with working(f"estimating: {', '.join(estimators)}"):
+        if context is not None:
+            by_value = partial(estimate_by_context, clicks, dataset=lists, seed=seed)
+            return {
+                name: (by_value(one, context=context), None) for name, one in estimators.items()
+            }
+        curves = {
+            n: one.estimate(clicks, dataset=lists, seed=seed) for n, one in estimators.items()
+        }
+        curves = asked.covered(curves, clicks.max_position)
+    log = None if lists is None else LocalLog(LocalPieces([clicks]), lists).covered()
+    return _checked(curves, log, seed)
 
 
-def _estimated(
-    log: FoldInputs,
-    how: _Curve,
-    estimators: "dict[str, Estimator]",
+def _by_sessions(
+    inputs: FoldInputs,
+    asked: _Curve,
+    estimators: dict[str, Estimator],
     spark: str | None,
     seed: int,
-) -> _Found:
+) -> dict[str, _Estimate]:
     """Estimate from sessions alone, wherever and in however many pieces they lie."""
-    meaning, table = log.meaning(), log.table
-    with find_runner(spark) as runner, log.opened(runner) as source:
-        with working(f"reading {log.path}"):
+    table = inputs.table
+    with find_runner(spark) as runner, inputs.opened(runner) as source:
+        with working(f"reading {inputs.path}"):
             pieces = runner.sessions(source)
         with working(f"estimating: {', '.join(estimators)}"):
             curves = {n: one.estimate_pieces(pieces, seed=seed) for n, one in estimators.items()}
-            if how.cover:
-                depth = pieces.total(Extent.of).depth
-                curves = {name: how.covered(curve, depth) for name, curve in curves.items()}
-        if table is None and (not source.features or spark is not None):
-            return {name: (curve, None) for name, curve in curves.items()}
-        with working("checking by the clicks"):
-            # features of a doc may change between sessions, which then have lists of their own
-            by = "query" if table is not None else "session"
-            loaded = runner.load(source, mapping=meaning, table=table, lists=by)
-            return {name: (curve, _checked(curve, loaded, seed)) for name, curve in curves.items()}
+            if asked.cover:
+                curves = asked.covered(curves, pieces.total(Extent.of).depth)
+        log = None
+        if table is not None or (source.features and spark is None):
+            with working(f"reading {inputs.path}"):
+                # features of a doc may change between sessions, which then have lists of their own
+                by = "query" if table is not None else "session"
+                log = runner.load(source, mapping=inputs.meaning(), table=table, lists=by)
+        return _checked(curves, log, seed)
 
 
-def _in_memory(
-    log: FoldInputs, how: _Curve, estimators: "dict[str, Estimator]", lists: Any, seed: int
-) -> _Found:
-    """Estimate from one log and its lists."""
-    context = how.context
-    clicks = log.clicks(None if context is None else [context])
-    found: _Found = {}
-    for name, chosen in estimators.items():
-        with working(f"estimating: {name}"):
-            if context is not None:
-                curve = estimate_by_context(clicks, chosen, context, dataset=lists, seed=seed)
-                found[name] = curve, None
-                continue
-            curve = chosen.estimate(clicks, dataset=lists, seed=seed)
-            curve = how.covered(curve, clicks.max_position)
-            known = LocalLog(LocalPieces([clicks]), lists).covered()
-            found[name] = curve, _checked(curve, known, seed)
-    return found
-
-
-def _checked(curve: Propensities, log: EngineLog, seed: int) -> Tempering | None:
-    """Let the clicks judge a curve, if it is one."""
-    sampled = log.counted(DOCS_FOR_JUDGING)
-    if _unknown(curve) or not sampled.parts:
-        return None
-    lists, counted = sampled.on_curve(curve)
-    return temper_counts(counted, lists, seed=seed)
+def _checked(
+    curves: dict[str, Propensities], log: EngineLog | None, seed: int
+) -> dict[str, _Estimate]:
+    """Let the clicks of sessions with lists judge each curve, if there are any."""
+    if log is None:
+        return {name: (curve, None) for name, curve in curves.items()}
+    with working("checking by the clicks"):
+        sampled = log.counted(DOCS_FOR_JUDGING)
+        return {
+            name: (curve, temper_sampled(curve, sampled, seed=seed))
+            for name, curve in curves.items()
+        }
 
 
 def _show(name: str, curve: "Propensities", check: Tempering | None) -> None:
     typer.echo(f"{name}: {curve.verdict}")
-    if _unknown(curve):
+    if curve.verdict.unknown:
         return
     typer.echo("position  propensity        95 % interval      clicks")
     for k in range(min(curve.positions, _SHOWN)):

@@ -23,7 +23,7 @@ from prsrank.files import atomic_output, write_json
 from prsrank.fit.manifest import judged_model
 from prsrank.fit.plan import Plan
 from prsrank.logs.split import Split, parse_hold_out
-from prsrank.propensity.curve import parse_propensity
+from prsrank.propensity.curve_of import parse_propensity
 from prsrank.rankers.base import Ranker, load_ranker, ranker_class
 from prsrank.report.sensitivity_section import report_lines, write_chart, write_page
 

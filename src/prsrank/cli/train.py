@@ -18,7 +18,8 @@ from prsrank.files import atomic_output
 from prsrank.fit.engine import Weighed
 from prsrank.fit.parts import QUERY, Split
 from prsrank.pairs.pair_set import PairDiagnostics
-from prsrank.propensity.curve import Propensities, parse_propensity
+from prsrank.propensity.curve import Propensities
+from prsrank.propensity.curve_of import parse_propensity
 from prsrank.rankers.base import Ranker, make_ranker
 from prsrank.rankers.cards import check_free
 from prsrank.report.html import write_report

@@ -73,7 +73,7 @@ def estimate_warnings(
 
 
 def _curve_warnings(curve: Propensities, log: CountedClicks) -> list[str]:
-    if curve.verdict.startswith("not identified"):
+    if curve.verdict.unknown:
         return [f"the propensities are {curve.verdict}"]
     if curve.clicks.sum() == 0:  # given, not estimated
         return []

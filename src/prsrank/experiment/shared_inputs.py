@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.ids import packed_ids, texts_of
 from prsrank.experiment.jobs import Identity, Source, canonical, seed_of
 from prsrank.logs.click_log import ClickLog
-from prsrank.propensity.curve import PowerLaw, Propensities
+from prsrank.propensity.curve import PowerLaw, Propensities, covering
 from prsrank.propensity.randomised import RandomisedEstimator
 from prsrank.types import Floats
 
@@ -138,7 +138,7 @@ class SharedInputs:
             )
             curve = RandomisedEstimator(shape="monotone", replicates=20).estimate(log)
             longest = max(int(part.list_lengths.max()) for part in vars(parts).values())
-            return lengthened(curve, longest)
+            return covering(curve, longest, fewest=0)
 
         return self.keep("curve", settings, make)
 
@@ -188,24 +188,6 @@ def simulated(
         threads=1,
     )
     return log.select(np.flatnonzero(log.session_clicks == 1)) if settings["one_click"] else log
-
-
-def lengthened(curve: Propensities, positions: int) -> Propensities:
-    """Return a curve that goes on at its last known value down to `positions`.
-
-    >>> short = Propensities([1, 0.5, np.nan], [1, 0.4, 0], [1, 0.6, 1], [9, 5, 0], "weak", "randomised")
-    >>> lengthened(short, 4).propensity.tolist()
-    [1.0, 0.5, 0.5, 0.5]
-    """
-    more = max(positions - curve.positions, 0)
-    p = np.concatenate([curve.propensity, np.full(more, np.nan)])
-    known = np.flatnonzero(p > 0)
-    last = known[np.searchsorted(known, np.arange(len(p)), side="right") - 1]
-    unknown = np.full(len(p), np.nan)
-    clicks = np.concatenate([curve.clicks, np.zeros(more, np.int64)])
-    return replace(
-        curve, propensity=p[last], low=unknown, high=unknown.copy(), clicks=clicks, covariance=None
-    )
 
 
 def open_folds(data: str, relevant_from: float | None = None) -> Collection:

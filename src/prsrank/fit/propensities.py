@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,11 +11,13 @@ from prsrank.audit.findings import Audit
 from prsrank.errors import InputError
 from prsrank.fit.parts import HALF, HELD_OUT, TRAIN, VALIDATION, LogParts
 from prsrank.fit.plan import Plan
-from prsrank.propensity.curve import PowerLaw, Propensities, covering, parse_propensity
+from prsrank.propensity.curve import Propensities, covering
+from prsrank.propensity.curve_of import given_curve, monotone_curve
 from prsrank.propensity.estimators import ESTIMATORS, estimator
-from prsrank.propensity.known import KnownPropensity
+from prsrank.propensity.identification import best_first
 from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
-from prsrank.propensity.tempering import Tempering, temper_counts, tempered
+from prsrank.propensity.tempering import Tempering, temper_sampled, tempered
+from prsrank.propensity.verdict import Status, Verdict
 
 if TYPE_CHECKING:
     from prsrank.fit.engine import EngineLog
@@ -69,22 +71,19 @@ class FitCurves:
         """Let the clicks of a log judge the curve, and change it where they clearly say so."""
         if self.curve is None:
             return self
-        sampled = log.counted(DOCS_FOR_JUDGING)
-        if not sampled.parts:
-            return self
-        lists, counted = sampled.on_curve(self.curve)
-        found = replace(self, judged=temper_counts(counted, lists, seed=seed))
-        if found.power == 1:
-            return found
-        verdict = f"{self.curve.verdict}; raised to the power {found.power:.2f}, as the clicks are"
-        changed = replace(tempered(self.curve, found.power), verdict=verdict)
-        return replace(found, curve=changed, judging=changed)
+        tempering = temper_sampled(self.curve, log.counted(DOCS_FOR_JUDGING), seed=seed)
+        curves = replace(self, judged=tempering)
+        if curves.power == 1:
+            return curves
+        verdict = f"{self.curve.verdict}; raised to the power {curves.power:.2f}, as the clicks are"
+        changed = replace(tempered(self.curve, curves.power), verdict=Verdict(verdict))
+        return replace(curves, curve=changed, judging=changed)
 
 
 def find_propensities(plan: Plan, audit: Audit, log: "EngineLog", parts: LogParts) -> FitCurves:
     """Return the propensities of a fit, judged by the clicks that are not held out."""
-    found = _found_propensities(plan, audit, log, parts)
-    return found.judge(parts.learning, plan.seed) if plan.temper else found
+    curves = _found_propensities(plan, audit, log, parts)
+    return curves.judge(parts.learning, plan.seed) if plan.temper else curves
 
 
 def _found_propensities(plan: Plan, audit: Audit, log: "EngineLog", parts: LogParts) -> FitCurves:
@@ -109,39 +108,28 @@ def _found_propensities(plan: Plan, audit: Audit, log: "EngineLog", parts: LogPa
         shown = log.pieces.total(lambda piece: Counter(np.unique(piece.ranking_positions).tolist()))
         curve.at(sorted(shown))  # names a position that it lacks
         return FitCurves(curve, curve, f"given: {plan.propensity}")
-    methods = _methods(plan, audit)
-    for method in methods:
+    named = plan.propensity != "auto"
+    tried = [plan.propensity] if named else best_first(audit.estimators)
+    for method in tried:
         held_out = parts.halves is not None and estimator(method).only_randomised
         source = parts.held_out if held_out else parts.learning
-        found = monotone_curve(method, source, plan)
-        if found is not None:
-            found = covering(found, depth)
-            curves = _halved(found, parts, plan) if held_out else _whole(found, parts)
-            return replace(curves, firm=_is_firm(method, found))
-    raise InputError(f"{plan.log}: {_nothing(plan, audit, methods)}")
+        estimate = _monotone(method, source, plan)
+        if estimate is not None:
+            curve = covering(estimate, depth)
+            curves = _halved(curve, parts, plan) if held_out else _whole(curve, parts)
+            return replace(curves, firm=_is_firm(method, curve))
+    raise InputError(f"{plan.log}: {_nothing(plan, audit, tried)}")
 
 
 def _is_firm(method: str, curve: Propensities) -> bool:
     """Tell whether a curve comes from an experiment, or clearly from docs at several positions."""
     chosen = estimator(method)
-    identified = curve.verdict.startswith("identified") and not chosen.uses_features
+    identified = curve.verdict.status == Status.IDENTIFIED and not chosen.uses_features
     return chosen.only_randomised or identified
 
 
 def _is_method(text: str) -> bool:
     return text in ESTIMATORS and text != "known"
-
-
-def _methods(plan: Plan, audit: Audit) -> Sequence[str]:
-    """Return the methods to try: the one that is named, or those the audit trusts, best first."""
-    if plan.propensity != "auto":
-        return (plan.propensity,)
-    return [
-        one.method
-        for status in ("identified", "weak")
-        for one in audit.estimators
-        if one.status == status
-    ]
 
 
 def _whole(curve: Propensities, parts: LogParts) -> FitCurves:
@@ -156,7 +144,7 @@ def _halved(whole: Propensities, parts: LogParts, plan: Plan) -> FitCurves:
         f"{whole.method}, from the {sessions:,} randomised sessions, which are also the held-out "
         "part"
     )
-    curves = [monotone_curve(whole.method, half, plan) for half in parts.halves or ()]
+    curves = [_monotone(whole.method, half, plan) for half in parts.halves or ()]
     if curves[0] is None or curves[1] is None:
         return FitCurves(whole, whole, f"{how}: too few for a curve from each half")
     # each half is judged by the curve of the other
@@ -168,35 +156,12 @@ def _halved(whole: Propensities, parts: LogParts, plan: Plan) -> FitCurves:
     return FitCurves(whole, replace(whole, contexts=others), how)
 
 
-def given_curve(text: str, depth: int) -> Propensities:
-    """Return the curve of a file, or of "power:ETA" down to a depth."""
-    curve = parse_propensity(text)
-    if isinstance(curve, PowerLaw):
-        return replace(KnownPropensity(eta=curve.eta).at_depth(depth), verdict="given")
-    return curve
-
-
-def monotone_curve(method: str, log: "EngineLog", plan: Plan) -> Propensities | None:
-    """Return a monotone curve, or None where the sessions do not identify one.
-
-    A method that can use features does so only where the plan names it, it cannot do without,
-    and the engine holds them.
-    """
+def _monotone(method: str, log: "EngineLog", plan: Plan) -> Propensities | None:
+    """Return a monotone curve; features are used only where the plan names the method."""
     if not log.extent().clicks:
         return None
-    chosen: Any = replace(estimator(method), shape="monotone")  # type: ignore[type-var]
-    curve: Propensities = chosen.estimate_pieces(log.pieces, seed=plan.seed)
-    if chosen.uses_features and method == plan.propensity and _is_unknown(curve):
-        held = log.in_memory()
-        if held is not None:
-            curve = chosen.estimate(held[0], dataset=held[1], seed=plan.seed)
-    with np.errstate(invalid="ignore"):
-        known = (curve.propensity[1:] > 0).any()
-    return curve if known and not _is_unknown(curve) else None
-
-
-def _is_unknown(curve: Propensities) -> bool:
-    return curve.verdict.startswith("not identified")
+    featured = log.in_memory if method == plan.propensity else None
+    return monotone_curve(method, log.pieces, seed=plan.seed, featured=featured)
 
 
 def _nothing(plan: Plan, audit: Audit, methods: Sequence[str]) -> str:

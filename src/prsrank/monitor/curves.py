@@ -5,17 +5,16 @@ with $\log p_k \approx b \log p'_k$, by least squares weighted with the variance
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from prsrank.fit.engine import EngineLog
 from prsrank.fit.plan import Plan
-from prsrank.fit.propensities import monotone_curve
 from prsrank.propensity.curve import Propensities
+from prsrank.propensity.curve_of import methods, monotone_curve
 from prsrank.propensity.estimators import ESTIMATORS, estimator
 from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
-from prsrank.propensity.tempering import temper_counts
+from prsrank.propensity.tempering import temper_sampled
 from prsrank.types import Floats
 
 _Z = 1.96
@@ -98,24 +97,18 @@ def estimated_curve(log: EngineLog, plan: Plan, method: str) -> Propensities | N
 
     Features are left to the likelihood: what they say of a window depends on its size.
     """
-    names = [method] if method else [n for n in ESTIMATORS if n != "known"]
-    for name in names:
-        if not estimator(name).uses_features:
-            found = monotone_curve(name, log, plan)
-            if found is not None:
-                return found
-    return None
+    if not log.extent().clicks:
+        return None
+    names = [n for n in ([method] if method else methods()) if not estimator(n).uses_features]
+    curves = (monotone_curve(name, log.pieces, seed=plan.seed) for name in names)
+    return next((curve for curve in curves if curve is not None), None)
 
 
 def likelihood_power(log: EngineLog, curve: Propensities | None, *, seed: int) -> Power | None:
     """Return the power of the curve that the clicks look like; None where they cannot tell."""
     if curve is None:
         return None
-    sampled = log.counted(DOCS_FOR_JUDGING)
-    if not sampled.parts:
+    tempering = temper_sampled(curve, log.counted(DOCS_FOR_JUDGING), seed=seed)
+    if tempering is None or not np.isfinite(tempering.high) or tempering.high <= tempering.low:
         return None
-    lists, counted = sampled.on_curve(curve)
-    found: Any = temper_counts(counted, lists, seed=seed)
-    if not np.isfinite(found.high) or found.high <= found.low:
-        return None
-    return Power(found.power, (found.high - found.low) / (2 * _Z))
+    return Power(tempering.power, (tempering.high - tempering.low) / (2 * _Z))

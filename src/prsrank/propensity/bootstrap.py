@@ -19,7 +19,7 @@ from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.logs.pieces import Extent, LocalPieces, Pieces
 from prsrank.propensity.curve import MOST_POSITIONS, Propensities
 from prsrank.propensity.shapes import SHAPES, check_shape
-from prsrank.propensity.verdict import FEW_CARRIERS, judge_counts
+from prsrank.propensity.verdict import FEW_CARRIERS, Status, Verdict, judge_counts
 from prsrank.threads import one_blas_thread
 from prsrank.types import Floats, Longs
 
@@ -178,12 +178,12 @@ def curve_with_intervals(
     return Propensities(p, low, high, raw.clicks, verdict, method, covariance=wide)
 
 
-def _verdict(raw: RawCurve, p: Floats, options: CurveOptions) -> str:
+def _verdict(raw: RawCurve, p: Floats, options: CurveOptions) -> Verdict:
     few = None
     # sessions of one query are independent, docs of one query are not
     if raw.carriers is not None and not options.only_randomised:
         few = raw.carriers <= FEW_CARRIERS
-    return str(judge_counts(~np.isnan(p), raw.clicks, why_unknown=raw.why_unknown, few=few))
+    return judge_counts(~np.isnan(p), raw.clicks, why_unknown=raw.why_unknown, few=few)
 
 
 def replicate_curves(raw: RawCurve, *, replicates: int, seed: int) -> Floats:
@@ -220,7 +220,7 @@ def not_identified(depth: int, clicks: Longs, *, method: str, why: str) -> Prope
     curve[:1] = 1.0
     if depth < 2:
         why = "only position 1 was shown; nothing can be compared with it"
-    return Propensities(curve, curve, curve, clicks, f"not identified: {why}", method)
+    return Propensities(curve, curve, curve, clicks, Verdict.of(Status.UNKNOWN, why), method)
 
 
 def _covariance(replicates: Floats, log_p: Floats) -> Floats:

@@ -1,10 +1,8 @@
 """Curves of observation propensities over positions."""
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NotRequired, Protocol, TypedDict
 
 import numpy as np
@@ -14,8 +12,7 @@ from prsrank.errors import InputError
 from prsrank.files import read_json, write_json
 from prsrank.files.schema import check, keys_of
 from prsrank.notebook import Chart, Columns, Shown
-from prsrank.propensity.estimators import ESTIMATORS
-from prsrank.propensity.verdict import WIDE, has_few_clicks, in_words
+from prsrank.propensity.verdict import WIDE, Status, Verdict, has_few_clicks, in_words
 from prsrank.types import Floats, Longs, Marks
 
 MOST_POSITIONS = 2_000
@@ -72,8 +69,8 @@ class Propensities(Shown):
         low: lower end of the 95 % interval (positions).
         high: upper end (positions).
         clicks: number of clicks behind each position (positions).
-        verdict: begins with "identified", "weak: " (and which positions) or
-            "not identified: " (why, and what would help).
+        verdict: text that begins with "identified", "weak: " (and which positions) or
+            "not identified: " (why, and what would help); its `status` and `reason` are apart.
         method: name of the estimator.
         contexts: a curve of its own for each value of a context column.
         covariance: of log p (positions x positions, of the first MOST_POSITIONS); None where only
@@ -92,7 +89,7 @@ class Propensities(Shown):
     low: Floats
     high: Floats
     clicks: Longs
-    verdict: str
+    verdict: Verdict
     method: str
     contexts: Mapping[str, "Propensities"] = field(default_factory=dict)
     covariance: Floats | None = None
@@ -105,6 +102,7 @@ class Propensities(Shown):
                     f"'{name}' has {len(array)} entries for {np.size(self.propensity)} propensities"
                 )
             object.__setattr__(self, name, array)
+        object.__setattr__(self, "verdict", Verdict(self.verdict))
         if self.propensity.size and self.propensity[0] != 1:
             raise InputError(f"the propensity of position 1 is {self.propensity[0]}: it must be 1")
         if self.covariance is not None:
@@ -126,7 +124,7 @@ class Propensities(Shown):
     @property
     def weak(self) -> Marks:
         """Which positions have few clicks or a wide interval, where the verdict is not identified."""
-        if self.verdict == "identified" or not self.positions:
+        if str(self.verdict) == Status.IDENTIFIED or not self.positions:
             return np.zeros(self.positions, bool)
         return has_few_clicks(self.clicks) | ~(self.high - self.low <= 2 * WIDE * self.propensity)
 
@@ -182,7 +180,7 @@ class Propensities(Shown):
     def to_json_dict(self) -> dict[str, Any]:
         """Return plain lists under propensity, low, high, clicks, verdict; NaN becomes None."""
         value: dict[str, Any] = {name: _plain(getattr(self, name)) for name in _ARRAYS}
-        value["verdict"] = self.verdict
+        value["verdict"] = str(self.verdict)
         if self.contexts:
             value["contexts"] = {name: c.to_json_dict() for name, c in self.contexts.items()}
         return value
@@ -231,7 +229,7 @@ def learned_curve(values: Floats, clicks: Longs | None, method: str) -> Propensi
     """
     unknown = np.full(len(values), np.nan)
     counted = np.zeros(len(values), np.int64) if clicks is None else clicks
-    verdict = "weak: learned together with the ranker, without intervals"
+    verdict = Verdict.of(Status.WEAK, "learned together with the ranker, without intervals")
     return Propensities(values, unknown, unknown, counted, verdict, method)
 
 
@@ -267,7 +265,7 @@ def covering(curve: Propensities, depth: int, *, fewest: int = FEWEST_CLICKS) ->
         clicks=np.where(known, curve.clicks[source], 0),
         # what is taken as the position above moves with it
         covariance=curve.log_covariance[np.ix_(source[:MOST_POSITIONS], source[:MOST_POSITIONS])],
-        verdict=f"{curve.verdict}; positions {gaps}: taken as the position above",
+        verdict=Verdict(f"{curve.verdict}; positions {gaps}: taken as the position above"),
     )
 
 
@@ -276,37 +274,6 @@ def _clicks_of_steps(curve: Propensities) -> Longs:
     step = np.cumsum(np.diff(curve.propensity, prepend=curve.propensity[:1]) != 0)
     totals = np.bincount(step, curve.clicks).astype(np.int64)
     return np.asarray(totals[step])
-
-
-def parse_propensity(text: str) -> PowerLaw | Propensities:
-    """Return the curve that a command line names: "power:ETA", or a JSON file.
-
-    >>> parse_propensity("power:1.5")
-    PowerLaw(eta=1.5)
-    """
-    if not text.startswith("power:"):
-        _refuse_method(text)
-        return Propensities.load(text)
-    try:
-        return PowerLaw(float(text.removeprefix("power:")))
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"'{text}': what follows 'power:' must be a number") from None
-
-
-def _refuse_method(text: str) -> None:
-    """Raise an InputError for the name of a method where a curve is asked for."""
-    if Path(text).exists():
-        return
-    if text in ESTIMATORS:
-        raise InputError(
-            f"'{text}' is a method, not a curve: 'prsrank propensity --method {text} --out FILE' "
-            "writes one"
-        )
-    close = difflib.get_close_matches(text, ESTIMATORS, n=1)
-    if close:
-        raise InputError(f"{text}: no such file; did you mean the method '{close[0]}'?")
 
 
 def checked_positions(positions: npt.ArrayLike) -> Floats:
@@ -383,7 +350,7 @@ def _from_json(value: Mapping[str, Any], where: str) -> Propensities:
     try:
         return Propensities(
             **{name: value.get(name, unknown.get(name)) for name in _ARRAYS},
-            verdict=value.get("verdict", "given"),
+            verdict=Verdict(value.get("verdict", Status.GIVEN)),
             method="file",
             contexts={n: _from_json(c, f"{where}: context {n}") for n, c in contexts.items()},
             covariance=value.get("covariance"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prsrank.logs.sql_text import numbers_sql
-from prsrank.propensity.verdict import FEW_CARRIERS, judge_counts
+from prsrank.propensity.verdict import FEW_CARRIERS, Status, judge_counts
 from prsrank.types import LogTables
 
 PLACES = 50
@@ -55,15 +55,21 @@ class Identified:
 
     Attributes:
         method: name of the estimator.
-        status: "identified", "weak" or "not identified".
+        status: how far it can.
         reason: why, in a sentence.
         counts: what the log holds for it.
     """
 
     method: str
-    status: str
+    status: Status
     reason: str
     counts: Mapping[str, int]
+
+
+def best_first(methods: Iterable[Identified]) -> list[str]:
+    """Return the methods that a log identifies, then those that it identifies weakly."""
+    trusted = (Status.IDENTIFIED, Status.WEAK)
+    return [one.method for status in trusted for one in methods if one.status == status]
 
 
 def depth_of(tables: LogTables) -> int:
@@ -123,19 +129,19 @@ def judged(
         queries: queries with clicks behind each position; default: enough.
     """
     if len(known - {1}) == 0:
-        return Identified(method, "not identified", none, counts)
+        return Identified(method, Status.UNKNOWN, none, counts)
     at = range(1, depth + 1)
     few = None
     if queries is not None:
         few = np.array([queries.get(k, 0) <= FEW_CARRIERS for k in at])
-    found = judge_counts(
+    verdict = judge_counts(
         np.array([k in known for k in at]),
         np.array([clicks.get(k, 0) for k in at]),
         why_unknown=unlinked,
         few=few,
     )
     plenty = f"{sum(clicks.values()):,} clicks link positions 1 to {depth}"
-    return Identified(method, found.status, found.reason or plenty, counts)
+    return Identified(method, verdict.status, verdict.reason or plenty, counts)
 
 
 class MovedDocs:

@@ -9,6 +9,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.pieces import Extent, Pieces
 from prsrank.propensity.curve import PowerLaw, Propensities
+from prsrank.propensity.verdict import Status, Verdict
 from prsrank.types import LogTables
 
 
@@ -39,7 +40,9 @@ class KnownPropensity:
     def at_depth(self, depth: int) -> Propensities:
         """Return the curve for positions 1 to `depth`."""
         p = PowerLaw(self.eta).at(np.arange(1, depth + 1))
-        return Propensities(p, p, p, np.zeros(depth, np.int64), "identified", self.method)
+        return Propensities(
+            p, p, p, np.zeros(depth, np.int64), Verdict(Status.IDENTIFIED), self.method
+        )
 
     def estimate(
         self, log: ClickLog, *, dataset: RankingDataset | None = None, seed: int = 0

@@ -28,6 +28,7 @@ from prsrank.propensity.tempering import (
     temper_counts,
     within_powers,
 )
+from prsrank.propensity.verdict import Status, Verdict
 from prsrank.relevance.prior import PriorModel, cross_fitting
 from prsrank.types import Floats, LogTables
 
@@ -103,9 +104,10 @@ class LikelihoodEstimator(CurveOptions):
             else self._free(cells, dataset, found.power, seed, depth)
         )
         one_position = bool((np.diff(cells.offsets) < 2).all())
-        if one_position and not curve.verdict.startswith("not identified"):
+        if one_position and not curve.verdict.unknown:
             # more to the point than few clicks at some positions
-            return replace(curve, verdict=f"weak: positions 2-{depth}: {_ONE_POSITION}")
+            why = f"positions 2-{depth}: {_ONE_POSITION}"
+            return replace(curve, verdict=Verdict.of(Status.WEAK, why))
         return curve
 
     def _free(
@@ -151,7 +153,7 @@ def _power_within(
 
 def _with_doubt(curve: Propensities, error: float) -> Propensities:
     """Return a curve whose power has a standard error: all positions move together by it."""
-    if not error or curve.verdict.startswith("not identified"):
+    if not error or curve.verdict.unknown:
         return curve
     logs = np.where(np.isfinite(curve.propensity), np.log(curve.propensity), 0.0)
     moves = error * logs
@@ -184,7 +186,7 @@ def _power_curve(power: float, least: float, most: float, cells: Cells, depth: i
         low,
         high,
         cells.clicks_at[:depth],
-        "identified",
+        Verdict(Status.IDENTIFIED),
         LikelihoodEstimator.method,
         covariance=np.outer(moves, moves),
     )

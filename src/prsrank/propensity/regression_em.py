@@ -28,6 +28,7 @@ from prsrank.propensity.em_steps import (
 )
 from prsrank.propensity.identification import MOVE, Identified, MovedDocs
 from prsrank.propensity.links import linked_to_first, solve_grounded
+from prsrank.propensity.verdict import Status, Verdict
 from prsrank.threads import thread_count
 from prsrank.types import Floats, LogTables, Reals
 
@@ -102,9 +103,9 @@ class RegressionEM(CurveOptions):
         ]
         found = moved.judged(self.method, links)
         at_first = tables.row("SELECT coalesce(sum(clicked), 0) FROM {cells} WHERE k = 1")
-        if found.status == "not identified" and tables.features and int(at_first[0]):
+        if found.status == Status.UNKNOWN and tables.features and int(at_first[0]):
             reason = f"only the features tell relevance from position; {MOVE}"
-            return replace(found, status="weak", reason=reason)
+            return replace(found, status=Status.WEAK, reason=reason)
         return found
 
     def estimate(
@@ -152,7 +153,8 @@ class RegressionEM(CurveOptions):
         raw = RawCurve(log_p, influence, clicks, "no clicks", carriers=carriers)
         curve = curve_with_intervals(raw, options=self, method=self.method, seed=seed)
         if (shown < 2).all() and cells.depth > 1:
-            return replace(curve, verdict=f"weak: positions 2-{cells.depth}: {_BY_FEATURES}")
+            why = f"positions 2-{cells.depth}: {_BY_FEATURES}"
+            return replace(curve, verdict=Verdict.of(Status.WEAK, why))
         return curve
 
     def _fit_trees(self, cells: Cells, features: Reals, seed: int) -> tuple[Floats, Floats]:

@@ -25,7 +25,7 @@ from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.cells import ENOUGH_QUERIES
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw, Propensities, PropensityCurve
-from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
+from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING, SampledClicks
 from prsrank.relevance.prior import PriorModel, cross_fitting, sampled_queries
 from prsrank.relevance.priors import find_prior
 from prsrank.relevance.tree_prior import TreePrior
@@ -170,6 +170,16 @@ def temper(
     """Let the clicks judge a curve; arguments as those of `prsrank.pairs.posterior.posterior`."""
     counted = CountedClicks.of_log(as_click_log(log), lists, propensities, context=context)
     return temper_counts(counted, lists, model=model, prior=prior, seed=seed, threads=threads)
+
+
+def temper_sampled(
+    curve: Propensities, sampled: SampledClicks, *, seed: int = 0
+) -> Tempering | None:
+    """Let some lists of a log judge a curve; None where there are none, or there is no curve."""
+    if curve.verdict.unknown or not sampled.parts:
+        return None
+    lists, counted = sampled.on_curve(curve)
+    return temper_counts(counted, lists, seed=seed)
 
 
 @one_blas_thread()

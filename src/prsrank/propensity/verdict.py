@@ -1,6 +1,7 @@
 """What a log can say about a curve, in words."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +19,44 @@ _ONLY_FIRST = "only position 1 was shown; nothing can be compared with it"
 _Z = 1.96
 
 
-class Verdict(NamedTuple):
-    """What a log can tell an estimator: "identified", "weak" or "not identified", and why."""
+class Status(StrEnum):
+    """How far a curve is known."""
 
-    status: str
-    reason: str = ""
+    IDENTIFIED = "identified"
+    WEAK = "weak"
+    UNKNOWN = "not identified"
+    GIVEN = "given"
 
-    def __str__(self) -> str:
-        return f"{self.status}: {self.reason}" if self.reason else self.status
+
+class Verdict(str):
+    """A status and a reason, as the text that files and outputs hold.
+
+    >>> verdict = Verdict.of(Status.WEAK, "positions 3: few clicks")
+    >>> verdict, verdict.status, verdict.reason
+    ('weak: positions 3: few clicks', <Status.WEAK: 'weak'>, 'positions 3: few clicks')
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, status: Status, reason: str = "") -> "Verdict":
+        """Return the verdict of a status and a reason."""
+        return cls(f"{status}: {reason}" if reason else status)
+
+    @property
+    def status(self) -> Status:
+        """How far the curve is known; text that begins with no status is that of a given curve."""
+        return next((status for status in Status if self.startswith(status)), Status.GIVEN)
+
+    @property
+    def reason(self) -> str:
+        """Why; "" if nothing is to be said."""
+        return self.removeprefix(self.status).lstrip(":; ")
+
+    @property
+    def unknown(self) -> bool:
+        """Whether there is no curve beyond position 1."""
+        return self.status == Status.UNKNOWN
 
 
 def judge_counts(
@@ -41,23 +72,18 @@ def judge_counts(
         why_unknown: why positions may be unknown, and what would help.
         few: positions that no more than FEW_CARRIERS queries carry; default: none.
 
-    >>> str(judge_counts(np.array([True, True, True]), np.array([900, 90, 9]), why_unknown=""))
+    >>> judge_counts(np.array([True, True, True]), np.array([900, 90, 9]), why_unknown="")
     'weak: positions 3: few clicks'
     """
     if len(known) < 2:
-        return Verdict("not identified", _ONLY_FIRST)
+        return Verdict.of(Status.UNKNOWN, _ONLY_FIRST)
     beyond = np.arange(len(known)) > 0
     if not known[beyond].any():
-        return Verdict("not identified", why_unknown)
+        return Verdict.of(Status.UNKNOWN, why_unknown)
     few = known & beyond & (np.zeros_like(known) if few is None else few)
     thin = known & beyond & ~few & has_few_clicks(clicks)
     marks = {_CARRIED_BY_FEW: few, "few clicks": thin, why_unknown: ~known & beyond}
-    parts = [
-        f"positions {in_words(np.flatnonzero(at) + 1)}: {why}"
-        for why, at in marks.items()
-        if at.any()
-    ]
-    return Verdict("weak", "; ".join(parts)) if parts else Verdict("identified")
+    return _of_parts(marks)
 
 
 def has_few_clicks(clicks: Longs) -> Marks:
@@ -67,7 +93,7 @@ def has_few_clicks(clicks: Longs) -> Marks:
     return np.asarray(~(reach <= WIDE))
 
 
-def verdict_of(propensity: Floats, low: Floats, high: Floats, *, why_unknown: str) -> str:
+def verdict_of(propensity: Floats, low: Floats, high: Floats, *, why_unknown: str) -> Verdict:
     """Judge by intervals, where more than a curve's own clicks stands behind it.
 
     Args:
@@ -81,18 +107,23 @@ def verdict_of(propensity: Floats, low: Floats, high: Floats, *, why_unknown: st
     'weak: positions 3: few clicks, wide intervals'
     """
     if len(propensity) < 2:
-        return f"not identified: {_ONLY_FIRST}"
+        return Verdict.of(Status.UNKNOWN, _ONLY_FIRST)
     unknown = np.isnan(propensity)
     if unknown[1:].all():
-        return f"not identified: {why_unknown}"
+        return Verdict.of(Status.UNKNOWN, why_unknown)
     wide = ~unknown & ~((high - low) / 2 <= WIDE * propensity)
     wide[0] = False
-    parts = []
-    if wide.any():
-        parts.append(f"positions {in_words(np.flatnonzero(wide) + 1)}: few clicks, wide intervals")
-    if unknown.any():
-        parts.append(f"positions {in_words(np.flatnonzero(unknown) + 1)}: {why_unknown}")
-    return f"weak: {'; '.join(parts)}" if parts else "identified"
+    return _of_parts({"few clicks, wide intervals": wide, why_unknown: unknown})
+
+
+def _of_parts(marks: Mapping[str, Marks]) -> Verdict:
+    """Return the verdict from what is wrong with which positions."""
+    parts = [
+        f"positions {in_words(np.flatnonzero(at) + 1)}: {why}"
+        for why, at in marks.items()
+        if at.any()
+    ]
+    return Verdict.of(Status.WEAK, "; ".join(parts)) if parts else Verdict(Status.IDENTIFIED)
 
 
 def in_words(positions: npt.ArrayLike) -> str:
