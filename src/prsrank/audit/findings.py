@@ -7,7 +7,7 @@ from typing import Any
 
 from prsrank.audit.catalogue import KINDS, SEVERITIES, Severity
 from prsrank.notebook import Chart, Columns, Shown
-from prsrank.propensity.identification import Identified, best_first
+from prsrank.propensity.identification import Identified, trusted_methods
 
 _MOST_POSITIONS = 20
 
@@ -115,7 +115,7 @@ class Audit(Shown):
     @property
     def best_estimator(self) -> str | None:
         """The first estimator that the log identifies, else the first weak one, else None."""
-        return next(iter(best_first(self.estimators)), None)
+        return next(iter(trusted_methods(self.estimators)), None)
 
     def _line(self) -> str:
         counts = Counter(finding.severity for finding in self.findings)

@@ -14,7 +14,7 @@ from prsrank.fit.plan import Plan
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.propensity.curve_of import given_curve, monotone_curve
 from prsrank.propensity.estimators import ESTIMATORS, estimator
-from prsrank.propensity.identification import best_first
+from prsrank.propensity.identification import trusted_methods
 from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.tempering import Tempering, temper_sampled, tempered
 from prsrank.propensity.verdict import Status, Verdict
@@ -109,7 +109,7 @@ def _found_propensities(plan: Plan, audit: Audit, log: "EngineLog", parts: LogPa
         curve.at(sorted(shown))  # names a position that it lacks
         return FitCurves(curve, curve, f"given: {plan.propensity}")
     named = plan.propensity != "auto"
-    tried = [plan.propensity] if named else best_first(audit.estimators)
+    tried = [plan.propensity] if named else trusted_methods(audit.estimators)
     for method in tried:
         held_out = parts.halves is not None and estimator(method).only_randomised
         source = parts.held_out if held_out else parts.learning

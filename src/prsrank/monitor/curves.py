@@ -11,7 +11,7 @@ import numpy as np
 from prsrank.fit.engine import EngineLog
 from prsrank.fit.plan import Plan
 from prsrank.propensity.curve import Propensities
-from prsrank.propensity.curve_of import methods, monotone_curve
+from prsrank.propensity.curve_of import estimating_methods, monotone_curve
 from prsrank.propensity.estimators import ESTIMATORS, estimator
 from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.tempering import temper_sampled
@@ -99,7 +99,9 @@ def estimated_curve(log: EngineLog, plan: Plan, method: str) -> Propensities | N
     """
     if not log.extent().clicks:
         return None
-    names = [n for n in ([method] if method else methods()) if not estimator(n).uses_features]
+    names = [
+        n for n in ([method] if method else estimating_methods()) if not estimator(n).uses_features
+    ]
     curves = (monotone_curve(name, log.pieces, seed=plan.seed) for name in names)
     return next((curve for curve in curves if curve is not None), None)
 

@@ -48,7 +48,7 @@ def curve_of(log: ClickLog, given: str | None = None, *, seed: int = 0) -> LogCu
             logged_curve(log, logged), "the propensities in the log, their mean by position"
         )
     pieces, reasons, curves = LocalPieces([log]), list[str](), dict[Status, Propensities]()
-    for method in methods():
+    for method in estimating_methods():
         curve = estimated_curve(method, pieces, seed=seed)
         if _tells_nothing(curve):
             reasons.append(f"{method}: {curve.verdict.reason}")
@@ -65,14 +65,14 @@ def curve_of(log: ClickLog, given: str | None = None, *, seed: int = 0) -> LogCu
     return LogCurve(curve, f"{best.method}, from {log.sessions:,} sessions: {curve.verdict}")
 
 
-def methods() -> list[str]:
+def estimating_methods() -> list[str]:
     """Return the methods that estimate a curve, the best first."""
     return [name for name in ESTIMATORS if name != "known"]
 
 
 def estimated_curve(method: str, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
     """Return a method's monotone curve of a log that lies in pieces, from its sessions alone."""
-    curve: Propensities = _monotone(method).estimate_pieces(pieces, seed=seed)
+    curve: Propensities = _with_monotone_shape(method).estimate_pieces(pieces, seed=seed)
     return curve
 
 
@@ -96,11 +96,11 @@ def monotone_curve(
     if curve.verdict.unknown and featured is not None and estimator(method).uses_features:
         held = featured()
         if held is not None:
-            curve = _monotone(method).estimate(held[0], dataset=held[1], seed=seed)
+            curve = _with_monotone_shape(method).estimate(held[0], dataset=held[1], seed=seed)
     return None if _tells_nothing(curve) else curve
 
 
-def _monotone(method: str) -> Any:
+def _with_monotone_shape(method: str) -> Any:
     return replace(estimator(method), shape="monotone")  # type: ignore[type-var]
 
 

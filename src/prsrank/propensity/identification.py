@@ -66,7 +66,7 @@ class Identified:
     counts: Mapping[str, int]
 
 
-def best_first(methods: Iterable[Identified]) -> list[str]:
+def trusted_methods(methods: Iterable[Identified]) -> list[str]:
     """Return the methods that a log identifies, then those that it identifies weakly."""
     trusted = (Status.IDENTIFIED, Status.WEAK)
     return [one.method for status in trusted for one in methods if one.status == status]
