@@ -61,7 +61,7 @@ def figure(found: dict[str, dict[int, float]]) -> dict[str, Any]:
     from prsrank.report.parts import series
 
     names = {"ours": "prsrank", "expanded": "one group per session, LightGBM position"}
-    drawn = [series(names[route], list(t), list(t.values())) for route, t in found.items()]
+    drawn = [series(names[route], t.items()) for route, t in found.items()]
     return {
         "id": "fit-by-clicks",
         "title": "Time of a fit by the number of clicks",

@@ -176,7 +176,7 @@ class Weighting:
         parameters: values of the function's keywords.
         no_clip: the keyword values at which nothing is clipped.
         search_grid: parameters to try where rankers are tuned, the likeliest first.
-        chart_style: index of its style in charts (`prsrank.report.styles`); None: the next free.
+        chart_style: index of its style in charts (`prsrank.notebook.vega_lite`); None: the next free.
 
     >>> WEIGHTINGS["prs"].with_parameters(gamma=3.0)(0.25, 1.0).tolist()
     3.0

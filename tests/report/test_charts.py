@@ -5,15 +5,8 @@ from xml.etree import ElementTree
 import altair
 import pytest
 
-from prsrank.report.charts import (
-    figure_picture,
-    figure_spec,
-    panel_spec,
-    panel_tips,
-    series_names,
-    write_figures,
-)
-from prsrank.report.styles import STYLES, style_numbers
+from prsrank.notebook.vega_lite import STYLES, figure_spec, panel_spec, series_names
+from prsrank.report.charts import figure_picture, panel_tips, style_numbers, write_figures
 
 
 def figures(report):

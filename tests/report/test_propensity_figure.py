@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from prsrank.errors import InputError
+from prsrank.notebook.vega_lite import panel_spec
 from prsrank.propensity.curve import Propensities
-from prsrank.report.charts import panel_spec
 from prsrank.report.propensity_figure import plot_propensities, propensity_figure
 
 

@@ -133,7 +133,7 @@ class Audit(Shown):
             "position": [at.position for at in self.positions],
             "click rate": [at.ctr for at in self.positions],
         }
-        return Chart("line", rates, "position", "click rate", title=self.verdict)
+        return Chart("lines", rates, "position", "click rate", title=self.verdict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the audit as plain data, for JSON."""

@@ -142,7 +142,7 @@ class RankingDataset(Shown):
         return {"docs in a list": lengths, "lists": lists}
 
     def _chart(self) -> Chart:
-        return Chart("line", self._table(), "docs in a list", "lists")
+        return Chart("lines", self._table(), "docs in a list", "lists")
 
     @property
     def lists(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from prsrank.experiment.statistics import compare_queries
 from prsrank.experiment.verdicts import AGAINST, SUPPORTS, Comparison
 from prsrank.experiment.words import metric_title, p_text, signed_text
-from prsrank.report.numbers import point_text
+from prsrank.notebook.vega_lite import point_text
 
 _MOST_LISTED = 3
 

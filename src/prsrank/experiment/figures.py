@@ -9,8 +9,8 @@ from typing import Any
 from prsrank.experiment.shown_results import ShownResults
 from prsrank.experiment.spec import Point
 from prsrank.experiment.words import decimal_text, direction, metric_title, percent_text
-from prsrank.report.numbers import plain_number, point_text
-from prsrank.report.parts import Part, series
+from prsrank.notebook.vega_lite import point_text
+from prsrank.report.parts import Part, figure, series
 
 
 def metric_figure(shown: ShownResults, metric: str) -> Part:
@@ -20,46 +20,42 @@ def metric_figure(shown: ShownResults, metric: str) -> Part:
         Lines over the axis, or one interval for each method where there is no axis.
     """
     spec, title = shown.spec, metric_title(metric)
-    over, scale = (spec.axis.title, spec.axis.scale) if shown.has_axis else ("method", "ordinal")
-    return {
-        "id": identifier(spec.id, metric),
-        "title": f"{spec.title}: {title}" if len(spec.metrics) > 1 else spec.title,
-        "caption": _caption(shown, metric),
-        "alt": _alt(shown, title),
-        "x": {"title": over, "scale": scale},
-        "y": {
-            "title": f"{title}, change in %" if spec.relative_to else title,
-            "zero": metric == "share",
-        },
-        "kind": "lines" if shown.has_axis else "intervals",
-        "panels": [
-            {
-                "title": panel_title,
-                "series": [
-                    _series(shown, panel, method, metric) for method in shown.methods(panel)
-                ],
-            }
-            for panel, panel_title in shown.panels.items()
-        ],
-    }
+    look = {"kind": "lines", "scale": spec.axis.scale}
+    if not shown.has_axis:
+        look = {"kind": "intervals", "scale": "ordinal"}
+    drawn = [
+        {"title": name, "series": [_series(shown, panel, m, metric) for m in shown.methods(panel)]}
+        for panel, name in shown.panels.items()
+    ]
+    whole = figure(
+        identifier(spec.id, metric),
+        f"{spec.title}: {title}" if len(spec.metrics) > 1 else spec.title,
+        (
+            spec.axis.title if shown.has_axis else "method",
+            f"{title}, change in %" if spec.relative_to else title,
+        ),
+        [],
+        zero=metric == "share",
+        caption=_caption(shown, metric),
+        alt=_alt(shown, title),
+        **look,
+    )
+    return whole | {"panels": drawn}
 
 
 def curves_figure(name: str, curves: Mapping[str, Mapping[str, Any]]) -> Part:
     """Draw propensity curves: `positions` and `values` of each, by name."""
-    drawn = [
-        series(curve_name, curve["positions"], map(plain_number, curve["values"]))
-        for curve_name, curve in curves.items()
-    ]
-    return {
-        "id": identifier(name, "propensities"),
-        "title": "Propensities used in training",
-        "caption": "Probability that a position is seen, relative to the first.",
-        "alt": f"Line chart of propensity over position: {', '.join(curves)}.",
-        "x": {"title": "position", "scale": "linear"},
-        "y": {"title": "propensity", "zero": True},
-        "kind": "lines",
-        "panels": [{"title": "", "series": drawn}],
-    }
+    return figure(
+        identifier(name, "propensities"),
+        "Propensities used in training",
+        ("position", "propensity"),
+        [
+            series(curve_name, zip(curve["positions"], curve["values"], strict=True))
+            for curve_name, curve in curves.items()
+        ],
+        caption="Probability that a position is seen, relative to the first.",
+        alt=f"Line chart of propensity over position: {', '.join(curves)}.",
+    )
 
 
 def identifier(*names: str) -> str:
@@ -75,13 +71,15 @@ def identifier(*names: str) -> str:
 def _series(shown: ShownResults, panel: str, method: str, metric: str) -> Part:
     """Return what was measured of a method: by point, or where there is no axis by its name."""
     name, points = shown.titles[method], shown.results.axis_points
-    rows = [(p, *shown.values[panel, method, p, metric].interval) for p in points]
-    rows = [row for row in rows if not math.isnan(row[1])]
-    x, y, low, high = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [])
-    spread = rows and not any(map(math.isnan, low))
-    return series(
-        name, x if shown.has_axis else [name] * len(x), y, *((low, high) if spread else ())
-    )
+    values = {point: shown.values[panel, method, point, metric].interval for point in points}
+    rows: list[Any] = [
+        (point if shown.has_axis else name, *interval)
+        for point, interval in values.items()
+        if not math.isnan(interval[0])
+    ]
+    if any(math.isnan(row[2]) for row in rows):
+        rows = [row[:2] for row in rows]
+    return series(name, rows)
 
 
 def _caption(shown: ShownResults, metric: str) -> str:

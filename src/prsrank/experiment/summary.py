@@ -15,7 +15,7 @@ from prsrank.experiment.spec import Spec
 from prsrank.experiment.tables import claim_table, result_tables
 from prsrank.experiment.verdicts import CONFIRMED, CONTRADICTED, NOT_CONFIRMED, judge
 from prsrank.experiment.words import decimal_text
-from prsrank.report.numbers import point_text
+from prsrank.notebook.vega_lite import point_text
 from prsrank.report.parts import Part, page, section
 
 MOST_FEATURES = 10

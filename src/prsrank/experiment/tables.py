@@ -22,7 +22,7 @@ from prsrank.experiment.words import (
     signed_text,
 )
 from prsrank.files import FileName, atomic_output
-from prsrank.report.numbers import plain_number, point_text
+from prsrank.notebook.vega_lite import plain_number, point_text
 from prsrank.report.parts import Part, table
 
 WORSE, BETTER = "▼", "▲"

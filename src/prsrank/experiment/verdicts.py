@@ -24,7 +24,7 @@ from prsrank.experiment.spec import Claim, Point, Spec
 from prsrank.experiment.statistics import compare_queries, per_query
 from prsrank.experiment.words import direction
 from prsrank.metrics.significance import PairedTest, holm
-from prsrank.report.numbers import point_text
+from prsrank.notebook.vega_lite import point_text
 from prsrank.types import Floats
 
 SIGNIFICANT = 0.05

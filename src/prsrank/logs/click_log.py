@@ -176,7 +176,7 @@ class ClickLog(Shown):
         return {"position": position, "shown": shown, "clicks": clicked, "click rate": rate}
 
     def _chart(self) -> Chart:
-        return Chart("line", self._table(), "position", "click rate")
+        return Chart("lines", self._table(), "position", "click rate")
 
     def slot_statistics(self) -> tuple[Longs, Longs]:
         """Return how often each slot of each ranking was shown, and clicked (slots each).

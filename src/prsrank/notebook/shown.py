@@ -5,7 +5,8 @@ from textwrap import shorten
 from typing import Any
 
 from prsrank.errors import InputError
-from prsrank.notebook.charts import Chart, Columns, plain
+from prsrank.notebook.charts import Chart, Columns
+from prsrank.notebook.vega_lite import plain_number
 
 _MOST_ROWS = 20
 _LONGEST_LINE = 200
@@ -83,7 +84,7 @@ def html_table(columns: Columns) -> str:
 
 
 def _text(value: Any) -> str:
-    value = plain(value)
+    value = plain_number(value)
     if value is None:
         return ""
     if isinstance(value, float):

@@ -175,7 +175,7 @@ class Propensities(Shown):
 
     def _chart(self) -> Chart:
         series = "context" if self.contexts else ""
-        return Chart("line", self._table(), "position", "propensity", "low", "high", series)
+        return Chart("lines", self._table(), "position", "propensity", "low", "high", series)
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return plain lists under propensity, low, high, clicks, verdict; NaN becomes None."""

@@ -116,7 +116,7 @@ class Tempering(Shown):
         return {"power": self.powers, "log likelihood": self.log_likelihood}
 
     def _chart(self) -> Chart:
-        return Chart("line", self._table(), "power", "log likelihood")
+        return Chart("lines", self._table(), "power", "log likelihood")
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return the finding as plain data; an end that is infinite becomes None."""

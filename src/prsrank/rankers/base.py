@@ -83,7 +83,7 @@ class Ranker(ABC):
         on_spark: how Spark trains it: "sums" (of loss and gradient over the workers), "trees"
             (LightGBM on the workers), or "": not at all.
         uses_torch: whether it trains with PyTorch.
-        chart_style: index of its style in charts (`prsrank.report.styles`); None: the next free.
+        chart_style: index of its style in charts (`prsrank.notebook.vega_lite`); None: the next free.
         about_: what the model was made from (weighting, propensities, ...), kept with it.
         feature_names_: names of the features that it was trained on.
     """

@@ -3,7 +3,7 @@
 from prsrank import __version__
 from prsrank.audit.findings import Audit, Finding
 from prsrank.report import parts
-from prsrank.report.parts import Part, card, page, series, table
+from prsrank.report.parts import Part, card, figure, page, series, table
 
 _MOST_POSITIONS = 50
 _TONES = {"error": "bad", "warning": "open", "note": "plain"}
@@ -85,22 +85,15 @@ def _positions(audit: Audit) -> Part:
 
 def _rates(audit: Audit) -> Part:
     shown = audit.positions[:_MOST_POSITIONS]
-    ends = [wilson_interval(at.clicks, at.shown) for at in shown]
-    positions, rates = [at.position for at in shown], [at.ctr for at in shown]
-    one = series("click rate", positions, rates, *zip(*ends, strict=True))
-    return {
-        "id": "audit-click-rates",
-        "title": "Click rate by position",
-        "caption": "Share of shown docs that were clicked, with 95 % intervals of chance.",
-        "alt": f"Click rate at positions {shown[0].position} to {shown[-1].position}.",
-        "x": {"title": "position", "scale": "linear"},
-    } | _drawn(one)
-
-
-def _drawn(one: Part) -> Part:
-    """Return the rest of a figure of click rates."""
-    panels = [{"title": "", "series": [one]}]
-    return {"y": {"title": "click rate", "zero": True}, "kind": "lines", "panels": panels}
+    rows = [(at.position, at.ctr, *wilson_interval(at.clicks, at.shown)) for at in shown]
+    return figure(
+        "audit-click-rates",
+        "Click rate by position",
+        ("position", "click rate"),
+        [series("click rate", rows)],
+        caption="Share of shown docs that were clicked, with 95 % intervals of chance.",
+        alt=f"Click rate at positions {shown[0].position} to {shown[-1].position}.",
+    )
 
 
 def wilson_interval(clicks: int, shown: int) -> tuple[float, float]:
@@ -116,12 +109,12 @@ def wilson_interval(clicks: int, shown: int) -> tuple[float, float]:
 
 
 def _over_time(audit: Audit) -> Part:
-    begins = [period.begin for period in audit.periods]
-    one = series("click rate", begins, [p.clicks / p.rows for p in audit.periods])
-    return {
-        "id": "audit-over-time",
-        "title": "Click rate over time",
-        "caption": "Ten stretches of equal length, named by their first event.",
-        "alt": "Click rate of each stretch of time.",
-        "x": {"title": "from", "scale": "ordinal"},
-    } | _drawn(one)
+    return figure(
+        "audit-over-time",
+        "Click rate over time",
+        ("from", "click rate"),
+        [series("click rate", [(p.begin, p.clicks / p.rows) for p in audit.periods])],
+        scale="ordinal",
+        caption="Ten stretches of equal length, named by their first event.",
+        alt="Click rate of each stretch of time.",
+    )

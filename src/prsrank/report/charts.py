@@ -1,92 +1,66 @@
-"""Figures of a report as Vega-Lite charts, on a page or as pictures.
-
-Specs are plain values: a library that builds them copies and checks each step, which took
-longer than all else of a report. Tests hold them against Vega-Lite's schema.
-"""
+"""The charts of a report: styles of its methods, pictures of its figures, words at its points."""
 
 import re
-import textwrap
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output
-from prsrank.report.numbers import interval_text, plain_number, point_text
+from prsrank.notebook.vega_lite import (
+    STYLES,
+    figure_spec,
+    panel_points,
+    series_names,
+    series_rows,
+)
+from prsrank.rankers.base import RANKERS
+from prsrank.report.numbers import interval_text
 from prsrank.report.parts import Part, figures_of
-from prsrank.report.styles import STYLES, style_numbers
+from prsrank.weighting import WEIGHTINGS
 
-Spec = dict[str, Any]
-
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-_TYPES = {"N": "nominal", "O": "ordinal", "Q": "quantitative"}
-_PICTURE_WIDTH = 330
-_LINES_HEIGHT = 270
-_MOST_MARKED = 40  # more points in a row than this hide their line
-_SHOWN = "indexof(hidden, datum.method) < 0"
-
-# On a page colours are CSS variables, so that light, dark and print need no second drawing.
-_PAGE = {
-    "text": "var(--text)", "muted": "var(--muted)", "grid": "var(--grid)", "axis": "var(--axis)",
-    "font": "system-ui, sans-serif", "background": "transparent",
-}  # fmt: skip
-_PICTURE = {
-    "text": "#1d2227", "muted": "#4d5560", "grid": "#e4e7eb", "axis": "#9aa3ae",
-    "font": "sans-serif", "background": "white",
-}  # fmt: skip
+_PRODUCTION = 5
+# what the paper's figures call them -> the weighting or ranker that it is
+_TITLES = {
+    "full_information": "labels",
+    "full_info": "labels",
+    "prs_lambdamart": "prs",
+    "propensity_svm_rank": "svm",
+    "posterior_pairs": "posterior",
+}
 
 
-def series_names(figures: Iterable[Part]) -> list[str]:
-    """Return the distinct names of series, in order of appearance."""
-    found = (s["name"] for f in figures for panel in f["panels"] for s in panel["series"])
-    return list(dict.fromkeys(found))
-
-
-def figure_spec(*figures: Part, styles: Mapping[str, int] | None = None) -> Spec:
-    """Return the Vega-Lite spec of whole figures, one below the other, for a picture.
+def style_numbers(figures: Iterable[Sequence[str]]) -> dict[str, int]:
+    """Give each name an index into STYLES: the usual methods always the same one.
 
     Args:
-        figures: Figures of a report; each has its title and legend, panels side by side.
-        styles: number of each series' style, for the same colours in several figures.
+        figures: the names that each figure shows. Those of one figure differ, as long as
+            there are styles enough.
+
+    >>> style_numbers([["new", "ips", "other"], ["third", "new"]])
+    {'new': 0, 'ips': 1, 'other': 2, 'third': 3}
     """
-    numbers = styles or style_numbers([series_names(figures)])
-    rows = [_titled(figure, numbers) for figure in figures]
-    own = dict.fromkeys(("color", "strokeDash", "shape"), "independent")
-    chart = rows[0] if len(rows) == 1 else {"vconcat": rows, "resolve": {"scale": own}}
-    return {"$schema": _SCHEMA, "config": _config(_PICTURE), **chart}
+    groups = [list(figure) for figure in figures]
+    unique = list(dict.fromkeys(name for names in groups for name in names))
+    own = {name: _own_style(name) for name in unique}
+    numbers = {name: style for name, style in own.items() if style is not None}
+    for name in unique:
+        if name not in numbers:
+            beside = {other for names in groups if name in names for other in names}
+            taken = Counter(numbers[other] for other in beside if other in numbers)
+            used = Counter(numbers.values())
+            numbers[name] = min(range(len(STYLES)), key=lambda i: (taken[i], used[i]))
+    return {name: numbers[name] for name in unique}
 
 
-def _titled(figure: Part, styles: Mapping[str, int]) -> Spec:
-    """Return a figure with its title; panels whose values share a scale stand in one row."""
-    panels = [_panel(figure, panel, styles, page=False) for panel in figure["panels"]]
-    shared = figure["y"].get("shared", False)
-    columns = len(panels) if shared else 2 if len(panels) in (2, 4) else 3
-    title = {"text": textwrap.wrap(figure["title"], 90) or [""], "fontSize": 15, "offset": 14}
-    chart: Spec = {"concat": panels, "columns": columns, "spacing": 28, "title": title}
-    return chart | ({"resolve": {"scale": {"y": "shared"}}} if shared else {})
-
-
-def panel_spec(figure: Part, panel: Part, styles: Mapping[str, int]) -> Spec:
-    """Return the Vega-Lite spec of one panel for a page.
-
-    It is as wide as its container. The page sets the signal `hidden` to the names of the
-    series that are switched off, and shows `panel_tips` where the pointer is.
-    """
-    title = f"{panel['title']}: " if panel["title"] else ""
-    return {
-        "$schema": _SCHEMA,
-        "config": _config(_PAGE),
-        "description": f"{title}{figure['alt']}",
-        "width": "container",
-        "params": [{"name": "hidden", "value": []}],
-        **_panel(figure, panel, styles, page=True),
-    }
-
-
-def panel_points(panel: Part) -> list[Any]:
-    """Return the distinct x of all series of a panel: numbers rising, names as they come."""
-    found = list(dict.fromkeys(x for series in panel["series"] for x in series["x"]))
-    return found if any(isinstance(x, str) for x in found) else sorted(found)
+def _own_style(title: str) -> int | None:
+    """Return the style that the weighting or the ranker of a title names as its own."""
+    plain = title.casefold().strip().replace(" ", "_").replace("-", "_")
+    if plain == "production":
+        return _PRODUCTION
+    name = _TITLES.get(plain, plain)
+    if name in WEIGHTINGS:
+        return WEIGHTINGS[name].chart_style
+    return RANKERS[name].chart_style if name in RANKERS else None
 
 
 def panel_tips(panel: Part) -> list[list[list[str]]]:
@@ -95,7 +69,7 @@ def panel_tips(panel: Part) -> list[list[list[str]]]:
         [
             [series["name"], interval_text(*values)]
             for series in panel["series"]
-            for x, *values in _columns(series)
+            for x, *values in series_rows(series)
             if x == point
         ]
         for point in panel_points(panel)
@@ -120,7 +94,7 @@ def figure_picture(*figures: Part, suffix: str, styles: Mapping[str, int] | None
     """Return whole figures as one picture, drawn without a browser: ".png" or ".svg"."""
     import vl_convert
 
-    spec = figure_spec(*figures, styles=styles)
+    spec = figure_spec(*figures, styles=styles or style_numbers([series_names(figures)]))
     if suffix == ".svg":
         return str(vl_convert.vegalite_to_svg(spec)).encode()
     return bytes(vl_convert.vegalite_to_png(spec, scale=2))
@@ -141,216 +115,3 @@ def file_names(ids: Iterable[str]) -> list[str]:
             name = f"{base}-{number}"
         names.append(name)
     return names
-
-
-def _columns(series: Part) -> Iterable[tuple[Any, ...]]:
-    gaps = [None] * len(series["x"])
-    ends = (series[name] or gaps for name in ("low", "high"))
-    return zip(series["x"], series["y"], *ends, strict=True)
-
-
-def _rows(figure: Part, panel: Part) -> list[dict[str, Any]]:
-    order = {point: key for key, point in enumerate(panel_points(panel))}
-    names = figure["kind"] != "lines" or figure["x"]["scale"] == "ordinal"
-    rows = []
-    for series in panel["series"]:
-        weak = series.get("weak") or [False] * len(series["x"])
-        for (x, *values), thin in zip(_columns(series), weak, strict=True):
-            y, low, high = map(plain_number, values)
-            if y is not None:
-                point = point_text(x) if names else x
-                row = {"method": series["name"], "x": point, "y": y, "key": order[x]}
-                # a line of "firm" values has gaps where they are weak
-                rows.append(row | {"low": low, "high": high, "firm": None if thin else y})
-    return rows
-
-
-def _panel(figure: Part, panel: Part, styles: Mapping[str, int], *, page: bool) -> Spec:
-    """Draw the marks, and on a page what answers the pointer."""
-    rows = _rows(figure, panel)
-    draw = _lines if figure["kind"] == "lines" else _across
-    layers = draw(figure, panel, rows, _channels(series_names([figure]), styles, page=page))
-    chart = {"data": {"values": rows}, "height": _height(figure, panel)}
-    if not page:
-        return chart | {"title": panel["title"], "width": _PICTURE_WIDTH, "layer": layers}
-    shown = [_filtered(layer, _SHOWN) for layer in layers]
-    return chart | {"layer": [*_pointer(figure, panel), *shown]}
-
-
-def _filtered(layer: Spec, condition: str) -> Spec:
-    return layer | {"transform": [*layer.get("transform", []), {"filter": condition}]}
-
-
-def _field(name: str, **more: Any) -> Spec:
-    """Return an encoding by a column and its type.
-
-    >>> _field("y:Q", title="clicks")
-    {'field': 'y', 'type': 'quantitative', 'title': 'clicks'}
-    """
-    column, _, kind = name.partition(":")
-    return {"field": column, "type": _TYPES[kind], **more}
-
-
-def _layer(mark: str, encoding: Spec, **look: Any) -> Spec:
-    return {"mark": {"type": mark, **look}, "encoding": encoding}
-
-
-def _side_by_side(panel: Part) -> bool:
-    """Whether some category has values of several series."""
-    return sum(len(series["x"]) for series in panel["series"]) > len(panel_points(panel))
-
-
-def _height(figure: Part, panel: Part) -> int:
-    if figure["kind"] == "lines":
-        return _LINES_HEIGHT
-    series = len(panel["series"]) if _side_by_side(panel) else 1
-    thickness = 12 if figure["kind"] == "bars" else 17
-    return max(60, len(panel_points(panel)) * (12 + thickness * series))
-
-
-def _channels(names: list[str], styles: Mapping[str, int], *, page: bool) -> Spec:
-    """Return the encodings of colour, dash and shape by method."""
-    chosen = [STYLES[styles[name]] for name in names]
-    colours = [
-        f"var(--m{styles[n]})" if page else s.light for n, s in zip(names, chosen, strict=True)
-    ]
-    legend = (
-        None if page or len(names) < 2 else {"title": None, "symbolSize": 80, "symbolOpacity": 1}
-    )
-
-    def channel(values: list[Any]) -> Spec:
-        return _field("method:N", scale={"domain": names, "range": values}, legend=legend)
-
-    return {
-        "color": channel(colours),
-        "dash": channel([list(s.dash) or [1, 0] for s in chosen]),
-        "shape": channel([s.shape for s in chosen]),
-        "ink": (_PAGE if page else _PICTURE)["text"],
-    }
-
-
-def _value_scale(figure: Part) -> Spec:
-    """Return the scale of values; an optional `max` cuts off what would flatten the rest."""
-    top = figure["y"].get("max")
-    more = {} if top is None else {"domainMax": top, "nice": False}
-    return {"zero": bool(figure["y"]["zero"]), **more}
-
-
-def _has_intervals(rows: list[Any]) -> bool:
-    return any(row["low"] is not None and row["high"] is not None for row in rows)
-
-
-def _lines(figure: Part, panel: Part, rows: list[Any], channels: Spec) -> list[Spec]:
-    along = {"scale": _value_scale(figure), "title": figure["y"]["title"]}
-    base = {"x": _position(figure, panel), "color": channels["color"]}
-    base["y"] = _field("y:Q", **along)
-    apart = {"detail": _field("method:N")}
-    layers = []
-    if _has_intervals(rows):
-        band = base | {"y": _field("low:Q", **along), "y2": {"field": "high"}}
-        layers.append(_layer("area", band, opacity=0.16, clip=True))
-    weak = any(row["firm"] is None for row in rows)
-    if weak:
-        layers.append(_layer("line", base | apart, strokeWidth=1, opacity=0.7, clip=True))
-    firm = apart | {"y": _field("firm:Q", **along), "strokeDash": channels["dash"]}
-    layers.append(_layer("line", base | firm, strokeWidth=2, clip=True))
-    if len(panel_points(panel)) <= _MOST_MARKED:
-        shaped = base | {"shape": channels["shape"]}
-        points = _layer("point", shaped, filled=True, size=46, opacity=1)
-        layers.append(_filtered(points, "datum.firm !== null"))
-        if weak:
-            points = _layer("point", shaped, filled=False, size=36)
-            layers.append(_filtered(points, "datum.firm === null"))
-    return [*_marks(panel), *layers]
-
-
-def _marks(panel: Part) -> list[Spec]:
-    """Return a line at each marked value of a panel, with a line at 0 to read it by."""
-    marks = panel.get("marks") or []
-    if not marks:
-        return []
-    drawn = [_layer("rule", {"x": {"datum": mark}}, strokeWidth=1.5) for mark in marks]
-    return [_layer("rule", {"y": {"datum": 0}}, strokeDash=[3, 3]), *drawn]
-
-
-def _position(figure: Part, panel: Part) -> Spec:
-    title, scale = figure["x"]["title"], figure["x"]["scale"]
-    points = panel_points(panel)
-    if scale == "ordinal":
-        order = [point_text(point) for point in points]
-        return _field("x:O", sort=order, title=title, axis={"labelAngle": 0})
-    if scale == "log" and min(points, default=1) <= 0:
-        raise InputError(f"{figure['title']}: a log scale takes values above 0, not {points[0]}")
-    # "s" turns 100000 into 100k, but 0.1 into 100m; without digits an axis would round 1.25
-    style = ".4~s" if min(points, default=1) >= 1 else ".4~g"
-    values = points if len(points) <= 12 else None
-    axis = {"format": style, "grid": False, **({"values": values} if values else {})}
-    zero = {"zero": False} if scale == "linear" else {}
-    kind = {"type": scale, "nice": False, "padding": 12, **zero}
-    return _field("x:Q", scale=kind, title=title, axis=axis)
-
-
-def _across(figure: Part, panel: Part, rows: list[Any], channels: Spec) -> list[Spec]:
-    """Bars or intervals: categories down, values across, so that long names stay readable."""
-    axis = {"tickCount": 5, "grid": True, "titleAnchor": "end"}
-    along = {"scale": _value_scale(figure), "title": figure["y"]["title"], "axis": axis}
-    value = {"x": _field("y:Q", **along)}
-    base = {"y": _category_axis(figure, panel), "color": channels["color"]}
-    names = [series["name"] for series in panel["series"]]
-    if _side_by_side(panel):
-        base["yOffset"] = _field("method:N", scale={"domain": names})
-    bars = figure["kind"] == "bars"
-    layers = [_layer("bar", base | value, opacity=0.85)] if bars else []
-    if _has_intervals(rows):
-        ends = base | {"x": _field("low:Q", **along), "x2": {"field": "high"}}
-        ends |= {"color": {"value": channels["ink"]}} if bars else {}
-        layers.append(_layer("rule", ends, strokeWidth=2))
-    if not bars:
-        lowest = min((r["y"] if r["low"] is None else r["low"] for r in rows), default=0)
-        if lowest < 0 or figure["y"]["zero"]:
-            layers.insert(0, _layer("rule", {"x": {"datum": 0}}, strokeDash=[3, 3]))
-        shaped = base | value | {"shape": channels["shape"]}
-        layers.append(_layer("point", shaped, filled=True, size=64, opacity=1))
-    return layers
-
-
-def _category_axis(figure: Part, panel: Part) -> Spec:
-    order = [point_text(point) for point in panel_points(panel)]
-    axis = {"labelLimit": 150, "domain": False, "ticks": False, "labelPadding": 6}
-    scale = {"type": "band", "paddingInner": 0.3, "paddingOuter": 0.15}
-    return _field("x:N", sort=order, title=figure["x"]["title"] or None, axis=axis, scale=scale)
-
-
-def _pointer(figure: Part, panel: Part) -> list[Spec]:
-    """Return a line at the point nearest to the pointer, and what finds that point."""
-    if figure["kind"] == "lines":
-        axis = {"x": _position(figure, panel)}
-    else:
-        axis = {"y": _category_axis(figure, panel)}
-    near = {"type": "point", "nearest": True, "fields": ["x"]}
-    found = {"name": "pointed", "select": near | {"on": "pointerover", "clear": "pointerout"}}
-    once = {"aggregate": [{"op": "count", "as": "series"}], "groupby": ["x", "key"]}
-    seen = {"condition": {"param": "pointed", "empty": False, "value": 1}, "value": 0}
-    tip = {"tooltip": [_field("key:Q")]}
-    line = _layer("rule", axis | {"opacity": seen}, strokeWidth=1, color=_PAGE["muted"], aria=False)
-    finder = _layer("point", axis | tip, opacity=0, aria=False)
-    return [line | {"transform": [once]}, finder | {"transform": [once], "params": [found]}]
-
-
-def _config(look: Mapping[str, str]) -> Spec:
-    axis = {
-        "labelColor": look["muted"], "titleColor": look["text"], "gridColor": look["grid"],
-        "domainColor": look["axis"], "tickColor": look["axis"], "labelFont": look["font"],
-        "titleFont": look["font"], "labelFontSize": 12, "titleFontSize": 12.5,
-        "titleFontWeight": 500, "titlePadding": 8, "labelOverlap": True,
-    }  # fmt: skip
-    text = {"labelFont": look["font"], "labelFontSize": 12.5, "labelColor": look["text"]}
-    return {
-        "axis": axis,
-        "axisX": {"grid": False},
-        "view": {"continuousWidth": 300, "continuousHeight": 300, "stroke": None},
-        "rule": {"color": look["muted"]},
-        "background": look["background"],
-        "legend": text | {"labelLimit": 260, "symbolStrokeWidth": 2},
-        "title": {"font": look["font"], "color": look["text"], "anchor": "start", "fontSize": 13},
-    }

@@ -14,8 +14,9 @@ from prsrank.evaluation.results import (
     Difference,
     Estimate,
 )
-from prsrank.report.numbers import fixed_text, plain_number, range_text
-from prsrank.report.parts import Part, section, series, table
+from prsrank.notebook.vega_lite import plain_number
+from prsrank.report.numbers import fixed_text, range_text
+from prsrank.report.parts import Part, figure, section, series, table
 
 ESTIMATORS = {
     "ips": "inverse propensity",
@@ -116,23 +117,23 @@ def _gain_figure(found: CounterfactualEvaluation, metric: str) -> Part:
     pairs: dict[str, dict[str, list[Difference]]] = {}
     for one in (d for d in shown if d.estimator == first):
         pairs.setdefault(one.against, {}).setdefault(one.ranker, []).append(one)
-    panels = [
-        {
-            "title": f"against {against}",
-            "series": [_series(name, rows) for name, rows in by_ranker.items()],
-        }
+    panels = {
+        f"against {against}": [
+            series(name, [(d.part, d.difference, d.low, d.high) for d in rows])
+            for name, rows in by_ranker.items()
+        ]
         for against, by_ranker in pairs.items()
-    ]
-    return {
-        "id": "estimated-gain",
-        "title": f"Estimated difference in {metric}, {ESTIMATORS[first]}",
-        "caption": f"With {_percent(found)} intervals, for all clicks and for parts of them.",
-        "alt": f"Estimated differences in {metric} between rankers, with intervals",
-        "x": {"title": "clicks", "scale": "ordinal"},
-        "y": {"title": f"difference in {metric}", "zero": True},
-        "kind": "intervals",
-        "panels": panels,
     }
+    return figure(
+        "estimated-gain",
+        f"Estimated difference in {metric}, {ESTIMATORS[first]}",
+        ("clicks", f"difference in {metric}"),
+        panels,
+        kind="intervals",
+        scale="ordinal",
+        caption=f"With {_percent(found)} intervals, for all clicks and for parts of them.",
+        alt=f"Estimated differences in {metric} between rankers, with intervals",
+    )
 
 
 def gain_figure(found: CounterfactualEvaluation, chosen: str, base: str, metric: str) -> Part:
@@ -148,39 +149,27 @@ def gain_figure(found: CounterfactualEvaluation, chosen: str, base: str, metric:
     others = [name for name in found.rankers if name not in (chosen, base, LOGGED)]
     gains = [found.difference(n, metric, against=base, estimator=kind) for n in (chosen, *others)]
     leads = [found.difference(chosen, metric, against=n, estimator=kind) for n in others]
-    panels = [{"title": f"Each ranker less {base}", "series": _named(gains, "ranker")}]
+    panels = {f"Each ranker less {base}": _named(gains, "ranker")}
     if leads:
-        panels.append({"title": f"{chosen} less the others", "series": _named(leads, "against")})
-    return {
-        "id": "gain",
-        "title": f"Estimated gain in {metric} on held-out clicks",
-        "caption": f"Estimator: {ESTIMATORS[kind]}, with {_percent(found)} intervals. An interval "
+        panels[f"{chosen} less the others"] = _named(leads, "against")
+    return figure(
+        "gain",
+        f"Estimated gain in {metric} on held-out clicks",
+        ("", f"difference in {metric}"),
+        panels,
+        kind="intervals",
+        scale="ordinal",
+        caption=f"Estimator: {ESTIMATORS[kind]}, with {_percent(found)} intervals. An interval "
         "to the right of the dashed line is a gain that the clicks show.",
-        "alt": f"Gain in {metric} of {chosen} and other rankers over {base}, with intervals",
-        "x": {"title": "", "scale": "ordinal"},
-        "y": {"title": f"difference in {metric}", "zero": True},
-        "kind": "intervals",
-        "panels": panels,
-    }
+        alt=f"Gain in {metric} of {chosen} and other rankers over {base}, with intervals",
+    )
 
 
 def _named(rows: Sequence[Difference], name: str) -> list[Part]:
     """Return a series for each difference, called by one of its two rankers."""
     return [
-        series(
-            getattr(one, name),
-            [getattr(one, name)],
-            *([plain_number(v)] for v in (one.difference, one.low, one.high)),
-        )
-        for one in rows
+        series(getattr(d, name), [(getattr(d, name), d.difference, d.low, d.high)]) for d in rows
     ]
-
-
-def _series(name: str, rows: Sequence[Difference]) -> Part:
-    y, low, high = (
-        [plain_number(getattr(one, key)) for one in rows] for key in ("difference", "low", "high")
-    )
-    return series(name, [one.part for one in rows], y, low, high)
 
 
 def _estimate_table(found: CounterfactualEvaluation) -> Part:

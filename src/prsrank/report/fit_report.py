@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, DEFAULT_TAU
 from prsrank.evaluation.results import ALL, LOGGED, Difference
+from prsrank.notebook.vega_lite import plain_number
 from prsrank.propensity.curve import Propensities
 from prsrank.report.evaluation_section import ESTIMATORS, gain_figure
 from prsrank.report.evaluation_section import report_section as evaluation_section
-from prsrank.report.numbers import fixed_text, plain_number, range_text
+from prsrank.report.numbers import fixed_text, range_text
 from prsrank.report.parts import (
     Part,
     card,

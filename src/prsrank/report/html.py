@@ -16,16 +16,10 @@ from typing import Any
 from prsrank import __version__
 from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output
-from prsrank.report.charts import (
-    file_names,
-    panel_points,
-    panel_spec,
-    panel_tips,
-    series_names,
-)
-from prsrank.report.numbers import MISSING, cell_text, point_text
+from prsrank.notebook.vega_lite import STYLES, panel_points, panel_spec, point_text, series_names
+from prsrank.report.charts import file_names, panel_tips, style_numbers
+from prsrank.report.numbers import MISSING, cell_text
 from prsrank.report.parts import Part, figures_of
-from prsrank.report.styles import STYLES, style_numbers
 
 _NUMBER = re.compile(r"[+\-−±<]?\s?\d[\d.,]*")
 _ICONS = {"confirmed": "✓", "not confirmed": "○", "contradicted": "✗"}

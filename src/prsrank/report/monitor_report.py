@@ -7,7 +7,7 @@ from prsrank.evaluation.log_evaluation import DEFAULT_METRICS
 from prsrank.rankers.cards import library_versions
 from prsrank.report.audit_section import wilson_interval
 from prsrank.report.numbers import range_text
-from prsrank.report.parts import Part, card, page, section, series, table
+from prsrank.report.parts import Part, card, figure, page, section, series, table
 
 if TYPE_CHECKING:
     from prsrank.monitor.monitoring import Monitoring
@@ -100,33 +100,23 @@ def _reasons(window: "Window") -> list[list[Any]]:
     return [*rows, *(["note", note] for note in window.notes)]
 
 
-def _lines(name: str, title: str, x: str, y: str, drawn: Sequence[Part], **more: Any) -> Part:
-    """Return a figure of lines."""
-    return {
-        "id": name, "title": title, "caption": more.get("caption", ""),
-        "alt": f"{title}: {', '.join(one['name'] for one in drawn)}.",
-        "x": {"title": x, "scale": more.get("scale", "linear")},
-        "y": {"title": y, "zero": more.get("zero", True)},
-        "kind": more.get("kind", "lines"), "panels": [{"title": "", "series": list(drawn)}],
-    }  # fmt: skip
-
-
 def _curve(found: "Monitoring", windows: Sequence["Window"], latest: "Window") -> Part:
     reference = found.state.reference
     figures = []
     curves = {_BEFORE: reference.curve, _NOW: latest.summary.curve}
-    drawn = [_curve_series(name, one) for name, one in curves.items() if one is not None]
+    drawn = [_curve_series(name, curve) for name, curve in curves.items() if curve is not None]
     if drawn:
         caption = "Relative to position 1; bands are 95 % intervals."
         if latest.summary.curve is not None:
             caption += f" The latest window by {latest.summary.curve.method}."
         title = "Observation propensity by position"
-        figures.append(_lines("curve", title, "position", "propensity", drawn, caption=caption))
+        figures.append(_figure("curve", title, ("position", "propensity"), drawn, caption=caption))
     powers = [("reference", reference.summary.power)]
-    powers += [(one.summary.name, one.summary.power) for one in windows]
-    known = [(name, one.value, _Z * one.error) for name, one in powers if one is not None]
-    if known:
-        figures.append(_intervals("power", "Power of the curve that the clicks look like", known))
+    powers += [(window.summary.name, window.summary.power) for window in windows]
+    rows = [(name, power.value, *_ends(power)) for name, power in powers if power is not None]
+    if rows:
+        title = "Power of the curve that the clicks look like"
+        figures.append(_over_windows("power", title, rows, zero=False))
     text = [
         "The power is that at which the clicks are likeliest, relevance told by the features: a "
         "change of it, more than its value, says that the curve has changed."
@@ -137,39 +127,42 @@ def _curve(found: "Monitoring", windows: Sequence["Window"], latest: "Window") -
 
 
 def _curve_series(name: str, curve: Any) -> Part:
-    known = [k for k, p in enumerate(curve.propensity) if p is not None]
-    columns = ([column[k] for k in known] for column in (curve.propensity, curve.low, curve.high))
-    return series(name, [k + 1 for k in known], *columns)
+    rows = enumerate(zip(curve.propensity, curve.low, curve.high, strict=True), 1)
+    return series(name, [(k, *values) for k, values in rows if values[0] is not None])
 
 
-def _intervals(name: str, title: str, rows: Sequence[tuple[str, float, float]]) -> Part:
-    """Return a figure of values with intervals, one a window."""
-    more = {"kind": "intervals", "scale": "ordinal", "zero": False, "caption": "95 % intervals."}
-    return _lines(name, title, "", "", [_interval_series(rows)], **more)
+def _ends(ratio: Any) -> tuple[float, float]:
+    return ratio.value - _Z * ratio.error, ratio.value + _Z * ratio.error
 
 
-def _interval_series(rows: Sequence[tuple[str, float, float]]) -> Part:
-    lows, highs = [y - half for _, y, half in rows], [y + half for _, y, half in rows]
-    return series("windows", [x for x, _, _ in rows], [y for _, y, _ in rows], lows, highs)
+def _figure(
+    name: str, title: str, axes: tuple[str, str], drawn: Sequence[Part], **more: Any
+) -> Part:
+    """Return a Figure of one panel, whose text for who cannot see it names its series."""
+    names = ", ".join(each["name"] for each in drawn)
+    return figure(name, title, axes, drawn, alt=f"{title}: {names}.", **more)
+
+
+def _over_windows(
+    name: str, title: str, rows: Sequence[Any], *, y: str = "", zero: bool = True
+) -> Part:
+    """Return a Figure of values with intervals, one a window."""
+    look = {"kind": "intervals", "scale": "ordinal", "zero": zero, "caption": "95 % intervals."}
+    return _figure(name, title, ("", y), [series("windows", rows)], **look)
 
 
 def _gain(found: "Monitoring", windows: Sequence["Window"]) -> Part:
-    rows = [("held out by the fit", found.state.reference.gain)]
-    rows += [(one.summary.name, one.summary.gain) for one in windows]
-    known = [(name, one) for name, one in rows if one is not None]
+    gains = [("held out by the fit", found.state.reference.gain)]
+    gains += [(window.summary.name, window.summary.gain) for window in windows]
+    rows = [(name, g.difference, g.low, g.high) for name, g in gains if g is not None]
+    if not rows:
+        return section("gain", "The gain", text=["No window has clicks enough for a gain."])
     title = f"Gain of the model in {DEFAULT_METRICS[0]} over the ranking shown"
     text = [
         "Estimated from the clicks of each window with the curve that the model was trained on."
     ]
-    if not known:
-        return section("gain", "The gain", text=["No window has clicks enough for a gain."])
-    drawn = series(
-        "windows", [name for name, _ in known], [one.difference for _, one in known],
-        [one.low for _, one in known], [one.high for _, one in known],
-    )  # fmt: skip
-    more = {"kind": "intervals", "scale": "ordinal", "caption": "95 % intervals."}
-    figure = _lines("gain", title, "", "gain", [drawn], **more)
-    return section("gain", "The gain", text=text, figures=[figure])
+    drawn = _over_windows("gain", title, rows, y="gain")
+    return section("gain", "The gain", text=text, figures=[drawn])
 
 
 def _features(latest: "Window") -> Part:
@@ -191,8 +184,8 @@ def _traffic(found: "Monitoring", windows: Sequence["Window"], latest: "Window")
     before, now = found.state.reference.summary, latest.summary
     drawn = [_rates(_BEFORE, before), _rates(_NOW, now)]
     caption = "Share of shown docs that were clicked, with 95 % intervals of chance."
-    title = "Click rate by position"
-    figures = [_lines("rates", title, "position", "click rate", drawn, caption=caption)]
+    title, axes = "Click rate by position", ("position", "click rate")
+    figures = [_figure("rates", title, axes, drawn, caption=caption)]
     figures.append(_over_time(before, windows))
     details = [{"title": "All shares of the latest window", "rows": _ratio_rows(before, now)}]
     return section("traffic", "Sessions, clicks and impressions", figures=figures, details=details)
@@ -200,30 +193,36 @@ def _traffic(found: "Monitoring", windows: Sequence["Window"], latest: "Window")
 
 def _over_time(before: "Summary", windows: Sequence["Window"]) -> Part:
     """Return a figure with a panel for each share that some window has."""
-    shown = [("reference", before), *((one.summary.name, one.summary) for one in windows)]
-    panels = []
+    summaries = [("reference", before), *((w.summary.name, w.summary) for w in windows)]
+    drawn = {}
     for name, title in _OVER_TIME.items():
-        known = [(label, one.ratios[name]) for label, one in shown if name in one.ratios]
-        rows = [(label, one.value, _Z * one.error) for label, one in known]
-        if any(value or reach for _, value, reach in rows):
-            panels.append({"title": title, "series": [_interval_series(rows)]})
-    more = {"kind": "intervals", "scale": "ordinal", "zero": False, "caption": "95 % intervals."}
-    return _lines("over-time", "Over the windows", "", "", [], **more) | {"panels": panels}
+        ratios = [(label, one.ratios[name]) for label, one in summaries if name in one.ratios]
+        if any(ratio.value or ratio.error for _, ratio in ratios):
+            rows = [(label, ratio.value, *_ends(ratio)) for label, ratio in ratios]
+            drawn[title] = [series("windows", rows)]
+    return figure(
+        "over-time",
+        "Over the windows",
+        ("", ""),
+        drawn,
+        kind="intervals",
+        scale="ordinal",
+        zero=False,
+        caption="95 % intervals.",
+        alt=f"Over the windows: {', '.join(drawn)}.",
+    )
 
 
-def _rates(name: str, one: "Summary") -> Part:
-    pairs = list(zip(one.clicked, one.shown, strict=True))
-    there = [(k, c, n) for k, (c, n) in enumerate(pairs, 1) if n]
-    ends = [wilson_interval(c, n) for _, c, n in there]
-    lows, highs = [low for low, _ in ends], [high for _, high in ends]
-    return series(name, [k for k, _, _ in there], [c / n for _, c, n in there], lows, highs)
+def _rates(name: str, summary: "Summary") -> Part:
+    pairs = enumerate(zip(summary.clicked, summary.shown, strict=True), 1)
+    return series(name, [(k, c / n, *wilson_interval(c, n)) for k, (c, n) in pairs if n])
 
 
 def _ratio_rows(before: "Summary", now: "Summary") -> list[list[Any]]:
     rows = []
     for name, one in now.ratios.items():
         old = before.ratios.get(name)
-        ends = range_text(one.value - _Z * one.error, one.value + _Z * one.error)
+        ends = range_text(*_ends(one))
         was = "" if old is None else f", was {old.value:.4f}"
         rows.append([name, f"{one.value:.4f} ({ends}){was}"])
     heaviest = [

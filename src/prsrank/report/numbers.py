@@ -1,19 +1,11 @@
 """Numbers of a report in words."""
 
 import json
-import math
 from typing import Any
 
+from prsrank.notebook.vega_lite import plain_number
+
 MISSING = "–"
-
-
-def plain_number(value: Any) -> float | int | None:
-    """Return a finite number as it is, and None for what is none.
-
-    >>> plain_number(0.5), plain_number(float("nan")), plain_number(None)
-    (0.5, None, None)
-    """
-    return value if value is not None and math.isfinite(value) else None
 
 
 def number_text(value: float | None) -> str:
@@ -28,17 +20,6 @@ def number_text(value: float | None) -> str:
     if isinstance(number, int) or (abs(number) >= 10_000 and abs(number) < 1e12):
         return f"{number:,.0f}"
     return f"{number:#.4g}".rstrip(".")
-
-
-def point_text(value: Any) -> str:
-    """Return a point of an axis: a name as it is, a number in full.
-
-    >>> [point_text(v) for v in (1_000_000.0, 0.05, float("inf"), "linear")]
-    ['1,000,000', '0.05', 'inf', 'linear']
-    """
-    if isinstance(value, str):
-        return value
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:g}"
 
 
 def interval_text(value: float | None, low: float | None, high: float | None) -> str:

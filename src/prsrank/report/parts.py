@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from prsrank.notebook.vega_lite import plain_number
 from prsrank.rankers.cards import library_versions
 
 if TYPE_CHECKING:
@@ -73,15 +74,62 @@ def table(
     }  # fmt: skip
 
 
-def series(
-    name: str, x: Iterable[Any], y: Iterable[Any], low: Any = None, high: Any = None, **more: Any
-) -> Part:
-    """Return a Series of a figure; low and high, if given, are the ends of its intervals.
+def series(name: str, rows: Iterable[Sequence[Any]], **more: Any) -> Part:
+    """Return a Series of a figure; numbers that are not finite become None.
 
-    More may hold weak: whether each point rests on little, and is drawn so.
+    Args:
+        name: as the legend says.
+        rows: x and y of each point, and the ends of its interval where these are known.
+        more: weak: whether each point rests on little, and is drawn so.
+
+    >>> series("a", [(1, 0.5, 0.4, float("inf"))])
+    {'name': 'a', 'x': [1], 'y': [0.5], 'low': [0.4], 'high': [None]}
     """
-    ends = {"low": None if low is None else list(low), "high": None if high is None else list(high)}
-    return {"name": name, "x": list(x), "y": list(y), **ends, **more}
+    points = [(x, *map(plain_number, values)) for x, *values in rows]
+    columns = [list(column) for column in zip(*points, strict=True)]
+    ends = columns[2:] or (None, None)
+    x, y = columns[:2] or ([], [])
+    return {"name": name, "x": x, "y": y, "low": ends[0], "high": ends[1], **more}
+
+
+def figure(
+    name: str,
+    title: str,
+    axes: tuple[str, str],
+    drawn: Sequence[Part] | Mapping[str, Sequence[Part]],
+    *,
+    kind: str = "lines",
+    scale: str = "linear",
+    zero: bool = True,
+    caption: str = "",
+    alt: str = "",
+    **of_values: Any,
+) -> Part:
+    """Return a Figure.
+
+    Args:
+        name: its id.
+        title: what stands above.
+        axes: titles of the axis of points and of that of values.
+        drawn: Series, or those of each panel by its title.
+        kind: "lines" over points, or "intervals" or "bars", one row for each name.
+        scale: of the points: "linear", "log" or "ordinal".
+        zero: whether the values begin at 0.
+        caption: what stands below.
+        alt: what is read instead of it.
+        of_values: max: where values are cut off; shared: whether panels share one scale.
+    """
+    panels = drawn if isinstance(drawn, Mapping) else {"": drawn}
+    return {
+        "id": name,
+        "title": title,
+        "caption": caption,
+        "alt": alt,
+        "x": {"title": axes[0], "scale": scale},
+        "y": {"title": axes[1], "zero": zero, **of_values},
+        "kind": kind,
+        "panels": [{"title": panel, "series": list(each)} for panel, each in panels.items()],
+    }
 
 
 def weight_rows(diagnostics: "PairDiagnostics") -> list[list[Any]]:
@@ -117,14 +165,16 @@ def importance_figure(
     """Return a Figure of the features that matter most to the first of several rankers."""
     first, *_ = importances.values()
     names = sorted(first, key=lambda name: -first[name])[:most]
-    drawn = [series(ranker, names, [v[n] for n in names]) for ranker, v in importances.items()]
-    return {
-        "id": "importance", "title": title,
-        "caption": f"The {len(names)} most important of {len(first)} features: {measure}.",
-        "alt": f"Bars of {measure}; most important: {', '.join(names[:3])}.",
-        "x": {"title": "feature", "scale": "ordinal"}, "y": {"title": measure, "zero": True},
-        "kind": "bars", "panels": [{"title": "", "series": drawn}],
-    }  # fmt: skip
+    return figure(
+        "importance",
+        title,
+        ("feature", measure),
+        [series(ranker, [(name, v[name]) for name in names]) for ranker, v in importances.items()],
+        kind="bars",
+        scale="ordinal",
+        caption=f"The {len(names)} most important of {len(first)} features: {measure}.",
+        alt=f"Bars of {measure}; most important: {', '.join(names[:3])}.",
+    )
 
 
 def about_rows(*, seed: int, started: float, command: str) -> list[list[Any]]:

@@ -7,10 +7,11 @@ from typing import Any
 from prsrank.evaluation.affine import Interval
 from prsrank.evaluation.sensitivity import Point, Sensitivity
 from prsrank.files import FileName, atomic_output
+from prsrank.notebook.vega_lite import plain_number
 from prsrank.report.charts import figure_picture
 from prsrank.report.html import write_report
-from prsrank.report.numbers import fixed_text, plain_number, range_text
-from prsrank.report.parts import Part, page, section, series, table
+from prsrank.report.numbers import fixed_text, range_text
+from prsrank.report.parts import Part, figure, page, section, series, table
 
 TITLES = {
     "eta": "position bias: power of the curve",
@@ -92,66 +93,60 @@ def _first(line: str) -> str:
 
 def _figures(study: Sensitivity) -> list[Part]:
     """Return the gains and, where models were retrained, how far their rankings agree."""
-    kinds = {point.kind: study.of(point.kind) for point in study.points}
-    gain = f"gain in {study.metric}, % of logged"
-    common = {"x": {"title": "assumed value", "scale": "linear"}, "kind": "lines"}
-    figures = [
-        {
-            "id": "sensitivity-gain",
-            "title": f"Gain in {study.metric} over the logged ranking, by what is assumed",
-            "caption": "In parts of the logged ranking's value under the same assumption, with "
-            "intervals for this model. A line down marks where the sign turns. The model is trained "
-            "with eta 1 (the curve as given), no noise, no trust and gamma 1.",
-            "alt": "Estimated gain under other position bias, noise, trust and clip",
-            "y": {"title": gain, "zero": True, "shared": True},
-            "panels": [
-                _panel(points, _gains(points)) | {"marks": study.turns(kind)}
-                for kind, points in kinds.items()
-            ],
-        }
-    ]
-    if any(point.kendall_tau is not None for point in study.points):
-        tau = "Kendall's tau"
-        figures.append(
-            {
-                "id": "sensitivity-tau",
-                "title": "Agreement of the retrained and this model's ranking",
-                "caption": "Kendall's tau of their rankings of held-out lists, mean over lists.",
-                "alt": "Kendall's tau under other position bias, noise, trust and clip",
-                "y": {"title": tau, "zero": False, "shared": True},
-                "panels": [_panel(points, _taus(study, points)) for points in kinds.values()],
-            }
-        )
-    return [figure | common for figure in figures]
+    kinds = [study.of(kind) for kind in dict.fromkeys(point.kind for point in study.points)]
+    gains = figure(
+        "sensitivity-gain",
+        f"Gain in {study.metric} over the logged ranking, by what is assumed",
+        ("assumed value", f"gain in {study.metric}, % of logged"),
+        {_panel_title(points): _gains(points) for points in kinds},
+        caption="In parts of the logged ranking's value under the same assumption, with "
+        "intervals for this model. A line down marks where the sign turns. The model is trained "
+        "with eta 1 (the curve as given), no noise, no trust and gamma 1.",
+        alt="Estimated gain under other position bias, noise, trust and clip",
+        shared=True,
+    )
+    for panel, points in zip(gains["panels"], kinds, strict=True):
+        panel["marks"] = study.turns(points[0].kind)
+    if all(point.kendall_tau is None for point in study.points):
+        return [gains]
+    taus = figure(
+        "sensitivity-tau",
+        "Agreement of the retrained and this model's ranking",
+        ("assumed value", "Kendall's tau"),
+        {_panel_title(points): _taus(study, points) for points in kinds},
+        zero=False,
+        caption="Kendall's tau of their rankings of held-out lists, mean over lists.",
+        alt="Kendall's tau under other position bias, noise, trust and clip",
+        shared=True,
+    )
+    return [gains, taus]
 
 
-def _panel(points: list[Point], drawn: list[Part]) -> Part:
-    """Return a panel whose title says what is assumed, and with which value the model is trained."""
+def _panel_title(points: list[Point]) -> str:
+    """Say what is assumed, and with which value the model is trained."""
     base = next((f" (trained with {p.value:g})" for p in points if p.is_base), "")
-    return {"title": f"{TITLES[points[0].kind]}{base}", "series": drawn}
+    return f"{TITLES[points[0].kind]}{base}"
 
 
 def _gains(points: list[Point]) -> list[Part]:
-    gains = [p.gain_of_model for p in points]
-    y, low, high = (
-        [_share(end, p) for end, p in zip(ends, points, strict=True)]
-        for ends in zip(*((g.value, g.low, g.high) for g in gains), strict=True)
-    )
-    drawn = [series(_MODEL, [p.value for p in points], y, low, high)]
-    other = [(p.value, _share(p.gain_retrained.value, p)) for p in points if p.gain_retrained]
-    return [*drawn, series(_RETRAINED, *zip(*other, strict=True))] if other else drawn
+    """Draw gains in percent of the logged ranking's value, where that is above 0."""
 
+    def share(gain: float, point: Point) -> float | None:
+        return 100 * gain / point.logged if point.logged > 0 else None
 
-def _share(gain: float, point: Point) -> float | None:
-    """Return a gain in percent of the logged ranking's value, None where that is not above 0."""
-    return plain_number(100 * gain / point.logged) if point.logged > 0 else None
+    rows = [
+        (p.value, *(share(end, p) for end in (gain.value, gain.low, gain.high)))
+        for p in points
+        for gain in [p.gain_of_model]
+    ]
+    other = [(p.value, share(p.gain_retrained.value, p)) for p in points if p.gain_retrained]
+    return [series(_MODEL, rows), *([series(_RETRAINED, other)] if other else [])]
 
 
 def _taus(study: Sensitivity, points: list[Point]) -> list[Part]:
-    x = [point.value for point in points]
-    drawn = [series(_RETRAINED, x, [plain_number(point.kendall_tau) for point in points])]
+    drawn = [series(_RETRAINED, [(point.value, point.kendall_tau) for point in points])]
     if study.reference_tau is not None:
-        drawn.append(series(_ALIKE, x, [plain_number(study.reference_tau)] * len(x)))
+        drawn.append(series(_ALIKE, [(point.value, study.reference_tau) for point in points]))
     return drawn
 
 

@@ -9,6 +9,7 @@ from prsrank.propensity.curve import Propensities, learned_curve
 from prsrank.report.parts import (
     Part,
     feature_importance,
+    figure,
     importance_figure,
     page,
     section,
@@ -66,20 +67,23 @@ def _learning(model: "Ranker") -> Part | None:
         return None
     records = history if isinstance(history[0], Mapping) else [{"validation": v} for v in history]
     step = "epoch" if isinstance(history[0], Mapping) else "tree"
-    panels = []
-    for name in records[0]:
-        y = [record.get(name) for record in records]
-        one = series(name, range(1, len(y) + 1), y)
-        panels.append({"title": name if len(records[0]) > 1 else "", "series": [one]})
-    figure = {
-        "id": "learning", "title": f"Value after each {step}",
-        "caption": "The value on the validation part, on which training stops, and the loss on "
+    panels = {
+        name if len(records[0]) > 1 else "": [
+            series(name, enumerate((record.get(name) for record in records), 1))
+        ]
+        for name in records[0]
+    }
+    learning = figure(
+        "learning",
+        f"Value after each {step}",
+        (step, "value"),
+        panels,
+        zero=False,
+        caption="The value on the validation part, on which training stops, and the loss on "
         "the training part, where the ranker keeps them.",
-        "alt": f"{', '.join(records[0])} over {len(records)} {step}s.",
-        "x": {"title": step, "scale": "linear"}, "y": {"title": "value", "zero": False},
-        "kind": "lines", "panels": panels,
-    }  # fmt: skip
-    return section("learning", "Training", figures=[figure])
+        alt=f"{', '.join(records[0])} over {len(records)} {step}s.",
+    )
+    return section("learning", "Training", figures=[learning])
 
 
 def _propensities(model: "Ranker", curve: Any) -> Part | None:
@@ -96,9 +100,9 @@ def _propensities(model: "Ranker", curve: Any) -> Part | None:
     else:
         return None
     shown = learned_curve(values / values[0], None, name)
-    figure = propensity_figure({name: shown}, positions=_POSITIONS)
-    figure["caption"] = "Relative to position 1."
-    return section("propensities", "Propensities", figures=[figure])
+    drawn = propensity_figure({name: shown}, positions=_POSITIONS)
+    drawn["caption"] = "Relative to position 1."
+    return section("propensities", "Propensities", figures=[drawn])
 
 
 def _weights(diagnostics: "PairDiagnostics | None") -> Part | None:
@@ -114,8 +118,8 @@ def _importance(model: "Ranker") -> Part | None:
     found = feature_importance(model)
     if found is None:
         return None
-    figure = importance_figure("Most important features", found[0], {model.name: found[1]})
-    return section("importance", "Feature importance", figures=[figure])
+    drawn = importance_figure("Most important features", found[0], {model.name: found[1]})
+    return section("importance", "Feature importance", figures=[drawn])
 
 
 def _plain(value: Any) -> Any:
