@@ -36,7 +36,7 @@ def interval_text(value: float | None, low: float | None, high: float | None) ->
 def range_text(low: float, high: float, form: str = ".4f") -> str:
     """Return an interval as lines of text show it: nothing that rounds to -0, and no infinity.
 
-    >>> range_text(-0.00001, 0.25), range_text(-1, 2, "+.1f"), range_text(-math.inf, math.inf)
+    >>> range_text(-0.00001, 0.25), range_text(-1, 2, "+.1f"), range_text(float("-inf"), float("inf"))
     ('0.0000 to 0.2500', '-1.0 to +2.0', 'no interval')
     """
     if plain_number(low) is None or plain_number(high) is None:
