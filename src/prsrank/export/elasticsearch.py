@@ -8,12 +8,9 @@ import numpy as np
 
 from prsrank.errors import DataWarning, InputError
 from prsrank.export.exportable import Exportable, refuse_unlike_zero
-from prsrank.export.float32_sums import float32_trees
+from prsrank.export.tree_texts import TreeText, float32_trees, json_numbers
 from prsrank.rankers.scorers import LinearSum, ScoreLayers
-from prsrank.rankers.trees import Tree, TreeEnsemble, exact, float32_above, nested
-
-# JSON has no infinity; Java's parser makes one of a number beyond float32.
-INFINITY = "1e39"
+from prsrank.rankers.trees import TreeEnsemble, float32_above
 
 
 def write_createmodel(model: Exportable) -> bytes:
@@ -37,40 +34,31 @@ def write_createmodel(model: Exportable) -> bytes:
 def _trees(model: Exportable, ensemble: TreeEnsemble) -> dict[str, Any]:
     names = model.feature_names
     if ensemble.learned_missing:
-        shown = ", ".join(f"'{names[column]}'" for column in ensemble.learned_missing[:3])
-        more = " and others" if len(ensemble.learned_missing) > 3 else ""
         warnings.warn(
-            f"missing values of {shown}{more} have a side of their own: it is written as "
+            f"missing values of {model.named(ensemble.learned_missing)} have a side of their own: it is written as "
             "'missing', which the plugins heed since 2024 (Elasticsearch) and July 2026 "
             "(OpenSearch)",
             DataWarning,
             stacklevel=4,
         )
     quoted = [json.dumps(name) for name in names]
-    splits = ",".join("".join(_tree(tree, quoted)) for tree in float32_trees(ensemble))
+    splits = ",".join(
+        _TREE.of(tree, quoted, json_numbers(float32_above(tree.thresholds)))
+        for tree in float32_trees(ensemble)
+    )
     return {
         "type": "model/xgboost+json",
         "definition": f'{{"objective":"rank:pairwise","splits":[{splits}]}}',
     }
 
 
-def _tree(tree: Tree, names: list[str]) -> list[str]:
-    conditions = float32_above(tree.thresholds)
-
-    def leaf(node: int) -> str:
-        return f'{{"nodeid":{node},"leaf":{exact(tree.leaf_values[node - tree.splits])}}}'
-
-    def split(node: int, depth: int) -> tuple[str, str, str]:
-        left, right = tree.left[node], tree.right[node]
-        condition = exact(conditions[node]) if np.isfinite(conditions[node]) else INFINITY
-        before = (
-            f'{{"nodeid":{node},"depth":{depth},"split":{names[tree.features[node]]},'
-            f'"split_condition":{condition},"yes":{left},"no":{right},'
-            f'"missing":{left if tree.missing_left[node] else right},"children":['
-        )
-        return before, ",", "]}"
-
-    return list(nested(tree, leaf, split))
+_TREE = TreeText(
+    leaf='{{"nodeid":{node},"leaf":{value}}}',
+    before='{{"nodeid":{node},"depth":{depth},"split":{feature},"split_condition":{threshold},'
+    '"yes":{left},"no":{right},"missing":{missing},"children":[',
+    between=",",
+    after="]}",
+)
 
 
 def _linear(model: Exportable, linear: LinearSum) -> dict[str, Any]:

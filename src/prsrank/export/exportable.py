@@ -45,6 +45,11 @@ class Exportable:
     def _first_empty(self) -> int:
         return 1 + [bool(name.strip()) for name in self.known_names or ()].index(False)
 
+    def named(self, columns: Sequence[int]) -> str:
+        """Return words that name the first of some features."""
+        named = ", ".join(f"'{self.feature_names[column]}'" for column in columns[:3])
+        return named + (" and others" if len(columns) > 3 else "")
+
     def refuse_characters(self, characters: str, library: str) -> None:
         """Raise an InputError if a feature name has a character that a library does not take."""
         for name in self.feature_names:

@@ -86,21 +86,17 @@ class _Graph:
 def _add_trees(graph: _Graph, ensemble: TreeEnsemble) -> None:
     """Thresholds, leaves and sums are float64, as LightGBM's."""
     trees = ensemble.trees
-    leaves = [len(tree.leaf_values) for tree in trees]
-    numbers = np.arange(len(trees))
 
-    def of_nodes(splits: str, leaf: Any) -> list[Any]:
-        parts = [
-            (getattr(tree, splits), np.full(n, leaf)) for tree, n in zip(trees, leaves, strict=True)
-        ]
-        return [value for pair in parts for part in pair for value in part.tolist()]
+    def of_nodes(values: str) -> npt.NDArray:
+        return np.concatenate([tree.of_nodes(getattr(tree, values)) for tree in trees])
 
-    def doubles(name: str, values: list[float]) -> Any:
-        return graph.onnx.numpy_helper.from_array(np.array(values, np.float64), name)
+    def doubles(name: str, values: npt.NDArray) -> Any:
+        return graph.onnx.numpy_helper.from_array(values.astype(np.float64), name)
 
-    modes = [
-        ["BRANCH_LEQ"] * tree.splits + ["LEAF"] * n for tree, n in zip(trees, leaves, strict=True)
-    ]
+    numbers = np.repeat(np.arange(len(trees)), [tree.nodes for tree in trees])
+    nodes = np.concatenate([np.arange(tree.nodes) for tree in trees])
+    is_leaf = np.concatenate([np.arange(tree.nodes) >= tree.splits for tree in trees])
+    leaf_values = np.concatenate([tree.leaf_values for tree in trees])
     graph.add(
         "TreeEnsembleRegressor",
         graph.add("Cast", "features", to=int(graph.onnx.TensorProto.DOUBLE)),
@@ -109,20 +105,18 @@ def _add_trees(graph: _Graph, ensemble: TreeEnsemble) -> None:
         n_targets=1,
         aggregate_function="SUM",
         post_transform="NONE",
-        nodes_treeids=np.repeat(numbers, [tree.nodes for tree in trees]).tolist(),
-        nodes_nodeids=[node for tree in trees for node in range(tree.nodes)],
-        nodes_featureids=of_nodes("features", 0),
-        nodes_values_as_tensor=doubles("thresholds", of_nodes("thresholds", 0.0)),
-        nodes_modes=[mode for tree in modes for mode in tree],
-        nodes_truenodeids=of_nodes("left", 0),
-        nodes_falsenodeids=of_nodes("right", 0),
-        nodes_missing_value_tracks_true=[int(left) for left in of_nodes("missing_left", False)],
-        target_treeids=np.repeat(numbers, leaves).tolist(),
-        target_nodeids=[node for tree in trees for node in range(tree.splits, tree.nodes)],
-        target_ids=[0] * sum(leaves),
-        target_weights_as_tensor=doubles(
-            "leaf_values", [value for tree in trees for value in tree.leaf_values.tolist()]
-        ),
+        nodes_treeids=numbers.tolist(),
+        nodes_nodeids=nodes.tolist(),
+        nodes_featureids=of_nodes("features").tolist(),
+        nodes_values_as_tensor=doubles("thresholds", of_nodes("thresholds")),
+        nodes_modes=np.where(is_leaf, "LEAF", "BRANCH_LEQ").tolist(),
+        nodes_truenodeids=of_nodes("left").tolist(),
+        nodes_falsenodeids=of_nodes("right").tolist(),
+        nodes_missing_value_tracks_true=of_nodes("missing_left").astype(np.int64).tolist(),
+        target_treeids=numbers[is_leaf].tolist(),
+        target_nodeids=nodes[is_leaf].tolist(),
+        target_ids=[0] * len(leaf_values),
+        target_weights_as_tensor=doubles("leaf_values", leaf_values),
     )
 
 

@@ -1,12 +1,10 @@
 """RankLib's model files: LambdaMART for trees, Linear Regression for a linear ranker."""
 
-import numpy as np
-
 from prsrank.errors import InputError
 from prsrank.export.exportable import Exportable, refuse_unlike_zero
-from prsrank.export.float32_sums import float32_trees
+from prsrank.export.tree_texts import TreeText, float32_trees, java_float
 from prsrank.rankers.scorers import LinearSum, ScoreLayers
-from prsrank.rankers.trees import Tree, TreeEnsemble, exact, float32_at_most, nested
+from prsrank.rankers.trees import TreeEnsemble, float32_at_most
 
 
 def write_ranklib(model: Exportable) -> bytes:
@@ -30,48 +28,31 @@ def _trees(model: Exportable, ensemble: TreeEnsemble) -> str:
             "a missing value as 0: use xgboost, elasticsearch, opensearch, solr or onnx"
         )
     trees = float32_trees(ensemble)
-    lines = [
-        "## LambdaMART",
-        f"## No. of trees = {len(trees)}",
-        f"## No. of leaves = {max(len(tree.leaf_values) for tree in trees)}",
-        "## No. of threshold candidates = -1",
-        "## Learning rate = 1.0",
-        "## Stop early = 0",
-        "",
-        "<ensemble>",
-    ]
-    for number, tree in enumerate(trees, 1):
-        lines += [f'\t<tree id="{number}" weight="1.0">', "\t\t<split>", *_tree(tree)]
-        lines += ["\t\t</split>", "\t</tree>"]
-    return "\n".join([*lines, "</ensemble>", ""])
+    head = (
+        "## LambdaMART\n"
+        f"## No. of trees = {len(trees)}\n"
+        f"## No. of leaves = {max(len(tree.leaf_values) for tree in trees)}\n"
+        "## No. of threshold candidates = -1\n"
+        "## Learning rate = 1.0\n"
+        "## Stop early = 0\n\n"
+    )
+    numbers = range(1, ensemble.columns + 1)
+    texts = (
+        f'\t<tree id="{number}" weight="1.0">\n\t\t<split>\n'
+        + _TREE.of(tree, numbers, [*map(java_float, float32_at_most(tree.thresholds))])
+        + "\t\t</split>\n\t</tree>\n"
+        for number, tree in enumerate(trees, 1)
+    )
+    return f"{head}<ensemble>\n{''.join(texts)}</ensemble>\n"
 
 
-def _tree(tree: Tree) -> list[str]:
-    thresholds = float32_at_most(tree.thresholds)
-
-    def leaf(node: int) -> str:
-        return f"\t\t\t<output> {exact(tree.leaf_values[node - tree.splits])} </output>"
-
-    def split(node: int, depth: int) -> tuple[str, str, str]:
-        before = (
-            f"\t\t\t<feature> {tree.features[node] + 1} </feature>\n"
-            f"\t\t\t<threshold> {java_float(thresholds[node])} </threshold>\n"
-            '\t\t\t<split pos="left">'
-        )
-        return before, '\t\t\t</split>\n\t\t\t<split pos="right">', "\t\t\t</split>"
-
-    return list(nested(tree, leaf, split))
-
-
-def java_float(number: np.float32) -> str:
-    """Return a number as Java's Float.parseFloat reads it.
-
-    >>> java_float(np.float32(-np.inf)), java_float(np.float32(0.5))
-    ('-Infinity', '0.5')
-    """
-    if np.isinf(number):
-        return "Infinity" if number > 0 else "-Infinity"
-    return exact(number)
+_TREE = TreeText(
+    leaf="\t\t\t<output> {value} </output>\n",
+    before="\t\t\t<feature> {feature} </feature>\n\t\t\t<threshold> {threshold} </threshold>\n"
+    '\t\t\t<split pos="left">\n',
+    between='\t\t\t</split>\n\t\t\t<split pos="right">\n',
+    after="\t\t\t</split>\n",
+)
 
 
 def _linear(model: Exportable, linear: LinearSum) -> str:

@@ -10,10 +10,9 @@ import numpy as np
 from prsrank.errors import DataWarning
 from prsrank.export.elasticsearch import float32_scaling
 from prsrank.export.exportable import Exportable, refuse_unlike_zero
-from prsrank.export.float32_sums import float32_trees
-from prsrank.export.ranklib import java_float
+from prsrank.export.tree_texts import TreeText, float32_trees, java_float
 from prsrank.rankers.scorers import LinearSum, ScoreLayers
-from prsrank.rankers.trees import Tree, TreeEnsemble, exact, float32_at_most, nested
+from prsrank.rankers.trees import Tree, TreeEnsemble, float32_at_most
 
 _MODEL = "org.apache.solr.ltr.model."
 _NORMALISER = "org.apache.solr.ltr.norm.StandardNormalizer"
@@ -81,36 +80,33 @@ def _trees(model: Exportable, ensemble: TreeEnsemble) -> str:
         warnings.warn(
             "missing values have a side of their own: this needs Solr 9.2, and "
             '"defaultValue": "NaN" in the feature store for '
-            + ", ".join(f"'{names[column]}'" for column in ensemble.learned_missing[:3])
-            + (" and others" if len(ensemble.learned_missing) > 3 else ""),
+            f"{model.named(ensemble.learned_missing)}",
             DataWarning,
             stacklevel=3,
         )
-    quoted = [json.dumps(name) for name in names]
+    quoted, text = [json.dumps(name) for name in names], _TREES[not null_is_zero]
     trees = ",\n".join(
-        '{"weight":"1.0","root":' + "".join(_tree(tree, quoted, null_is_zero)) + "}"
+        f'{{"weight":"1.0","root":{text.of(tree, quoted, _thresholds(tree))}}}'
         for tree in float32_trees(ensemble)
     )
     params = "{" + ("" if null_is_zero else '"isNullSameAsZero":false,') + f'"trees":[\n{trees}]}}'
     return json.dumps(head, indent=1).removesuffix("\n}") + f',\n "params": {params}\n}}\n'
 
 
-def _tree(tree: Tree, names: list[str], null_is_zero: bool) -> list[str]:
-    thresholds = float32_at_most(tree.thresholds)
+def _thresholds(tree: Tree) -> list[str]:
+    return [java_float(less_slack(value)) for value in float32_at_most(tree.thresholds)]
 
-    def leaf(node: int) -> str:
-        return f'{{"value":"{exact(tree.leaf_values[node - tree.splits])}"}}'
 
-    def split(node: int, depth: int) -> tuple[str, str, str]:
-        side = "left" if tree.missing_left[node] else "right"
-        missing = "" if null_is_zero else f'"missing":"{side}",'
-        threshold = java_float(less_slack(thresholds[node]))
-        before = (
-            f'{{"feature":{names[tree.features[node]]},"threshold":"{threshold}",{missing}"left":'
-        )
-        return before, ',"right":', "}"
-
-    return list(nested(tree, leaf, split))
+# without a text of missing values, and with one
+_TREES = tuple(
+    TreeText(
+        leaf='{{"value":"{value}"}}',
+        before='{{"feature":{feature},"threshold":"{threshold}",' + missing + '"left":',
+        between=',"right":',
+        after="}",
+    )
+    for missing in ("", '"missing":"{side}",')
+)
 
 
 @cache

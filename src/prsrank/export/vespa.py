@@ -3,15 +3,22 @@
 import json
 import re
 
-import numpy as np
-
 from prsrank.errors import InputError
-from prsrank.export.elasticsearch import INFINITY
 from prsrank.export.exportable import Exportable
-from prsrank.rankers.trees import Tree, TreeEnsemble, exact, float32_above, nested
+from prsrank.export.tree_texts import TreeText, json_numbers
+from prsrank.rankers.trees import TreeEnsemble, float32_above
 
 # A rank feature or function, such as price, bm25(title) or fieldMatch(title).proximity.
 _FEATURE = re.compile(r"[A-Za-z_]\w*(\([\w@$., \"'-]+\))?(\.\w+)*", re.ASCII)
+
+_TREE = TreeText(
+    leaf='{{"leaf_value":{double}}}',
+    before='{{"split_feature":{feature},"threshold":{threshold},"decision_type":"<=",'
+    '"default_left":{side},"missing_type":"NaN","left_child":',
+    between=',"right_child":',
+    after="}",
+    sides=("true", "false"),
+)
 
 
 def write_vespa(model: Exportable) -> bytes:
@@ -36,26 +43,12 @@ def write_vespa(model: Exportable) -> bytes:
         "pandas_categorical": [],
         "feature_names": list(model.feature_names),
     }
+    columns = range(model.scorer.columns)
+    texts = (
+        _TREE.of(tree, columns, json_numbers(float32_above(tree.thresholds)))
+        for tree in model.scorer.trees
+    )
     trees = ",\n".join(
-        f'{{"tree_index":{number},"tree_structure":{"".join(_tree(tree))}}}'
-        for number, tree in enumerate(model.scorer.trees)
+        f'{{"tree_index":{number},"tree_structure":{text}}}' for number, text in enumerate(texts)
     )
     return f'{json.dumps(head).removesuffix("}")}, "tree_info": [\n{trees}]}}\n'.encode()
-
-
-def _tree(tree: Tree) -> list[str]:
-    thresholds = float32_above(tree.thresholds)
-
-    def leaf(node: int) -> str:
-        return f'{{"leaf_value":{float(tree.leaf_values[node - tree.splits])!r}}}'
-
-    def split(node: int, depth: int) -> tuple[str, str, str]:
-        threshold = exact(thresholds[node]) if np.isfinite(thresholds[node]) else INFINITY
-        before = (
-            f'{{"split_feature":{tree.features[node]},"threshold":{threshold},'
-            f'"decision_type":"<=","default_left":{json.dumps(bool(tree.missing_left[node]))},'
-            f'"missing_type":"NaN","left_child":'
-        )
-        return before, ',"right_child":', "}"
-
-    return list(nested(tree, leaf, split))

@@ -4,10 +4,9 @@ import json
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.export.exportable import Exportable
-from prsrank.export.float32_sums import float32_trees
+from prsrank.export.tree_texts import float32_trees
 from prsrank.rankers.trees import Tree, TreeEnsemble, float32_above
 from prsrank.types import Longs
 
@@ -49,21 +48,19 @@ def write_xgboost(model: Exportable) -> bytes:
 
 def _tree(tree: Tree, number: int, columns: int) -> dict[str, Any]:
     order, children = _by_level(tree)
-    is_leaf = order >= tree.splits
-    leaf = np.where(is_leaf, order - tree.splits, 0)
-    split = np.where(is_leaf, 0, order)
+    is_split = children >= 0
     parents = np.full(tree.nodes, _NO_PARENT)
-    parents[children[~is_leaf]] = parents[children[~is_leaf] + 1] = np.flatnonzero(~is_leaf)
-    values = tree.leaf_values.astype(np.float32)[leaf]
+    parents[children[is_split]] = parents[children[is_split] + 1] = np.flatnonzero(is_split)
+    values = tree.leaf_values.astype(np.float32)
     nodes = {
-        "base_weights": np.where(is_leaf, values, 0),
-        "default_left": _of_splits(tree.missing_left.astype(np.int64), split, is_leaf, 0),
+        "base_weights": tree.of_nodes(np.zeros(tree.splits, np.float32), values)[order],
+        "default_left": tree.of_nodes(tree.missing_left.astype(np.int64))[order],
         "left_children": children,
         "loss_changes": np.zeros(tree.nodes),
         "parents": parents,
-        "right_children": np.where(is_leaf, -1, children + 1),
-        "split_conditions": _of_splits(float32_above(tree.thresholds), split, is_leaf, values),
-        "split_indices": _of_splits(tree.features, split, is_leaf, 0),
+        "right_children": np.where(is_split, children + 1, -1),
+        "split_conditions": tree.of_nodes(float32_above(tree.thresholds), values)[order],
+        "split_indices": tree.of_nodes(tree.features)[order],
         "split_type": np.zeros(tree.nodes, np.int64),
         "sum_hessian": np.ones(tree.nodes),
     }
@@ -79,12 +76,6 @@ def _tree(tree: Tree, number: int, columns: int) -> dict[str, Any]:
             "size_leaf_vector": "1",
         },
     }
-
-
-def _of_splits(
-    values: npt.NDArray, split: npt.NDArray, is_leaf: npt.NDArray, else_: Any
-) -> npt.NDArray:
-    return np.where(is_leaf, else_, values[split]) if len(values) else np.full(1, else_)
 
 
 def _by_level(tree: Tree) -> tuple[Longs, Longs]:

@@ -1,10 +1,11 @@
 """Regression trees as LightGBM decides them, and their thresholds in float32."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from prsrank.errors import InputError
 from prsrank.types import Floats, Longs, Marks, Reals
@@ -54,6 +55,11 @@ class Tree:
     def zero_left(self) -> Marks:
         """Whether the value 0 goes left at each split."""
         return self.thresholds >= 0
+
+    def of_nodes(self, splits: npt.NDArray, leaves: npt.NDArray | None = None) -> npt.NDArray:
+        """Return values of all nodes, given those of the splits and of the leaves, or 0 for leaves."""
+        zeros = np.zeros(len(self.leaf_values), splits.dtype)
+        return np.concatenate([splits, zeros if leaves is None else leaves])
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,31 +195,3 @@ def exact(number: float | np.floating) -> str:
     '0.10000000149011612'
     """
     return repr(float(np.float32(number)))
-
-
-def nested(
-    tree: Tree,
-    leaf: Callable[[int], str],
-    split: Callable[[int, int], tuple[str, str, str]],
-) -> Iterator[str]:
-    """Yield the pieces of a text that holds the left and the right tree inside each split.
-
-    Args:
-        tree: the tree.
-        leaf: text of a leaf, by its node.
-        split: text before, between and after the two trees of a split, by node and depth.
-    """
-    stack: list[str | tuple[int, int]] = [(0, 0)]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            yield item
-            continue
-        node, depth = item
-        if node >= tree.splits:
-            yield leaf(node)
-            continue
-        before, between, after = split(node, depth)
-        yield before
-        right, left = (int(tree.right[node]), depth + 1), (int(tree.left[node]), depth + 1)
-        stack += [after, right, between, left]

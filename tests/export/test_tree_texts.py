@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from prsrank.export.float32_sums import float32_trees
+from prsrank.export.tree_texts import float32_trees
 from prsrank.rankers.trees import Tree
 
 LEAVES = 15
