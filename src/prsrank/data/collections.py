@@ -95,9 +95,9 @@ def open_collection(name: str, *, relevant_from: float | None = None) -> Collect
             split: each of its splits is the whole file.
         relevant_from: the least label that counts as relevant; default the collection's.
     """
-    found = _found(name)
+    collection = _opened(name)
     if relevant_from is None:
-        return found
+        return collection
     if not np.isfinite(relevant_from):
         raise InputError(f"relevant-from must be a label, not {relevant_from}")
 
@@ -105,13 +105,13 @@ def open_collection(name: str, *, relevant_from: float | None = None) -> Collect
         return replace(data, relevant_from=relevant_from)
 
     return replace(
-        found,
-        parts=lambda fold, split: judged(found.parts(fold, split)),
-        everything=lambda: judged(found.everything()),
+        collection,
+        parts=lambda fold, split: judged(collection.parts(fold, split)),
+        everything=lambda: judged(collection.everything()),
     )
 
 
-def _found(name: str) -> Collection:
+def _opened(name: str) -> Collection:
     if name.startswith("synthetic:"):
         return _synthetic(name)
     path = Path(name)
@@ -182,10 +182,9 @@ def _synthetic(name: str) -> Collection:
 
 
 def _folder(path: Path) -> Collection:
-    for find in (_yahoo, _five_parts, _fold_folders):
-        found = find(path)
-        if found is not None:
-            return found
+    collection = _yahoo(path) or _five_parts(path) or _fold_folders(path)
+    if collection is not None:
+        return collection
     raise InputError(
         f"{path}: no collection found in this folder: looked for set1.train.txt (Yahoo), "
         "S1.txt to S5.txt (MQ2007, MQ2008), A1.txt to A5.txt (MQ2007-agg), "
@@ -279,14 +278,14 @@ def describe(data: RankingDataset) -> dict[str, Any]:
     values, counts = np.unique(
         data.labels if data.labels is not None else np.zeros(0), return_counts=True
     )
-    known = data.labels is not None and data.relevant_from is not None
+    judged = data.labels is not None and data.relevant_from is not None
     return {
         "lists": data.lists,
         "docs": data.docs,
         "features": len(data.feature_names),
         "labels": {f"{value:g}": int(n) for value, n in zip(values, counts, strict=True)},
         "relevant_from": data.relevant_from,
-        "relevant_share": float(data.relevance.mean()) if known else None,
+        "relevant_share": float(data.relevance.mean()) if judged else None,
         "list_length": {
             "min": int(lengths.min()),
             "median": float(np.median(lengths)),

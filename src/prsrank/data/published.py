@@ -49,8 +49,8 @@ _MILLION = {"2007": (1, 10_000), "2008": (10_001, 20_000)}
 """Query ids of the Million Query tracks of TREC."""
 
 PUBLISHED = {
-    one.name: one
-    for one in (
+    collection.name: collection
+    for collection in (
         Published("Yahoo set1", 700, 3, 4, (1, 19_944 + 2_994 + 6_983), _YAHOO),
         Published("MSLR-WEB10K", 136, 3, 4, (1, 40_000), _MSLR),
         Published("MSLR-WEB30K", 136, 3, 4, (1, 40_000), _MSLR),
@@ -101,19 +101,19 @@ def recognised(file: Path, folder: Path | None = None) -> Published | None:
         folder: its collection's folder, if it is in one.
     """
     seen = look_at(file)
-    possible = [one for one in PUBLISHED.values() if seen.queries and one.may_hold(seen)]
-    exact = [one for one in possible if one.features == seen.features]
+    possible = [c for c in PUBLISHED.values() if seen.queries and c.may_hold(seen)]
+    exact = [c for c in possible if c.features == seen.features]
     by_name = None if folder is None else spelled(folder, exact or possible)
     # several only where all but the number of queries is the same, as of MSLR-WEB10K and 30K
-    several = " or ".join(one.name for one in exact)
+    several = " or ".join(collection.name for collection in exact)
     return by_name or (replace(exact[0], name=several) if exact else None)
 
 
 def spelled(folder: Path, among: Iterable[Published] = PUBLISHED.values()) -> Published | None:
     """Return the collection that a folder's name spells, the longest name of several."""
     text = _letters(folder.name)
-    found = [one for one in among if _letters(one.name).removeprefix("mslr") in text]
-    return max(found, key=lambda one: len(one.name), default=None)
+    named = [c for c in among if _letters(c.name).removeprefix("mslr") in text]
+    return max(named, key=lambda collection: len(collection.name), default=None)
 
 
 def _letters(text: str) -> str:
