@@ -5,9 +5,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from prsrank.data.ids import id_array
+from prsrank.hashing import id_keys
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.units import MOST_UNITS, UnitSums, id_keys, session_keys, units_of
+from prsrank.logs.units import MOST_UNITS, UnitSums, session_keys, units_of
 
 
 def test_few_keys_are_units_of_their_own():
@@ -21,33 +21,6 @@ def test_many_keys_are_joined_by_their_remainder(count):
     keys, index = units_of(entries)
     assert len(keys) <= MOST_UNITS
     np.testing.assert_array_equal(keys[index], entries % MOST_UNITS - MOST_UNITS)
-
-
-def test_keys_of_ids_are_even():
-    for ids in (np.arange(100_000), np.array([f"query {i}" for i in range(100_000)])):
-        keys = id_keys(ids)
-        assert keys.min() >= 0
-        assert len(np.unique(keys)) == len(keys)
-        sizes = np.bincount(keys % 100, minlength=100)
-        # a thousand in each of a hundred, give or take five standard deviations
-        assert np.abs(sizes - 1000).max() < 5 * 1000**0.5
-
-
-def test_padding_does_not_change_the_key_of_a_string():
-    alone, beside = id_keys(np.array(["ab"])), id_keys(np.array(["ab", "a long one"]))
-    assert alone[0] == beside[0]
-    assert alone[0] == id_keys(id_array(["ab", "é" * 100]))[0]
-
-
-def test_the_key_of_a_text_is_that_of_its_code_points():
-    """FNV-1a over code points, then the last steps of splitmix64, in whole numbers of Python."""
-    for text in ("query é", "𐀀" * 100):
-        key = 0xCBF29CE484222325
-        for letter in text:
-            key = ((key ^ ord(letter)) * 0x100000001B3) % 2**64
-        key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
-        key = ((key ^ (key >> 27)) * 0x94D049BB133111EB) % 2**64
-        assert id_keys(id_array([text, ""]))[0] == (key ^ (key >> 31)) >> 1
 
 
 @settings(max_examples=30, deadline=None)

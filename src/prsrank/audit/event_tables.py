@@ -31,7 +31,6 @@ _WIDE = 2**31
 FEATURE_BLOCK = 64
 """So many features go into one query: what a query costs grows faster than its columns."""
 
-_HASHES = 16**4
 _TABLES = ("sessions", "firsts", "shown", "lists", "cells", "docs")
 _NAMES = {name: f"prsrank_{name}" for name in _TABLES}
 
@@ -186,12 +185,6 @@ class EventTables:
             return "NULL::VARCHAR"
         whole = self.source.is_integer(self.client)
         return quoted_name(self.client) if whole else f"{quoted_name(self.client)}::VARCHAR"
-
-
-def chosen_sql(ids: str, share: float) -> str:
-    """Return SQL that is true for about that share of ids, by a hash that DuckDB and Spark have."""
-    below = format(min(_HASHES - 1, int(_HASHES * share)), "04x")
-    return f"substr(md5({ids}::VARCHAR), 1, 4) <= '{below}'"
 
 
 def event_words(query: object, session: object, doc: object) -> str:

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.audit.event_tables import EventTables, chosen_sql
+from prsrank.audit.event_tables import EventTables
+from prsrank.hashing import chosen_sql
 from prsrank.logs.row_rules import finite_sql
 from prsrank.types import Floats, Longs
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from prsrank.audit import audit
-from prsrank.audit.event_tables import EventTables, chosen_sql
+from prsrank.audit.event_tables import EventTables
 from prsrank.audit.feature_checks import open_feature_table
 from prsrank.audit.findings import Audit, Finding, worst_first
 from prsrank.data.dataset import RankingDataset
 from prsrank.files import FileName
+from prsrank.hashing import chosen_sql
 from prsrank.logs.event_source import EventSource
 from prsrank.logs.frame_files import is_in_memory, write_frame
 from prsrank.logs.mapping import LogMapping

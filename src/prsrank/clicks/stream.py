@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit
 
 from prsrank.errors import InputError
+from prsrank.hashing import STEP, mixed_in_kernel
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
 _UNIT = 2.0**-52
 
 LONGEST_WAIT = 64.0
@@ -33,7 +33,7 @@ def stream_key(seed: int, purpose: int = 0) -> np.uint64:
 @njit(cache=True, nogil=True)
 def stream_start(key: np.uint64, index: int) -> np.uint64:
     """Return the state at which the stream of this index begins (Murmur3's finaliser)."""
-    z = key + np.uint64(index + 1) * _STEP
+    z = key + np.uint64(index + 1) * STEP
     z = (z ^ (z >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     z = (z ^ (z >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
     return z ^ (z >> np.uint64(33))
@@ -42,17 +42,13 @@ def stream_start(key: np.uint64, index: int) -> np.uint64:
 @njit(cache=True, nogil=True)
 def next_state(state: np.uint64) -> np.uint64:
     """Return the state of a stream's next draw."""
-    return state + _STEP
+    return state + STEP
 
 
 @njit(cache=True, nogil=True)
 def uniform(state: np.uint64) -> float:
     """Return this state's uniform number, strictly between 0 and 1."""
-    z = state
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return (float(np.int64(z >> np.uint64(12))) + 0.5) * _UNIT
+    return (float(np.int64(mixed_in_kernel(state) >> np.uint64(12))) + 0.5) * _UNIT
 
 
 @njit(cache=True, nogil=True)

@@ -17,10 +17,11 @@ from prsrank.evaluation.doc_sums import DEFAULT_TAU, Regression
 from prsrank.evaluation.rank_values import RankValue, find_rank_value
 from prsrank.evaluation.results import ALL, AT_OTHERS, AT_TOP, LOGGED
 from prsrank.evaluation.weight_diagnostics import WeightSums
+from prsrank.hashing import id_keys
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.events import check_few_values
 from prsrank.logs.features import original_queries
-from prsrank.logs.units import UnitSums, id_keys, units_of
+from prsrank.logs.units import UnitSums, units_of
 from prsrank.pairs.log_on_lists import PropensitySource
 from prsrank.ragged import row_in_list
 from prsrank.threads import one_blas_thread

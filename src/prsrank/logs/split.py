@@ -5,11 +5,11 @@ commands with one seed agree on what is held out.
 """
 
 from dataclasses import dataclass
-from hashlib import md5
 
 import numpy as np
 
 from prsrank.errors import InputError
+from prsrank.hashing import sql_hashes
 from prsrank.types import IdArray, Longs
 
 QUERY, TIME, RANDOMISED = "query", "time", "randomised"
@@ -46,11 +46,7 @@ class Split:
         >>> Split("query", 0.2).buckets(np.array([7, 8])).tolist()
         [7895, 2094]
         """
-        texts = (f"{self.seed}:{query}" for query in queries.tolist())
-        # a hash to spread ids evenly, not to keep a secret
-        heads = (md5(text.encode(), usedforsecurity=False).digest()[:4] for text in texts)
-        numbers = (int.from_bytes(head, "big") % BUCKETS for head in heads)
-        return np.fromiter(numbers, np.int64, len(queries))
+        return sql_hashes([f"{self.seed}:{query}" for query in queries.tolist()]) % BUCKETS
 
 
 def bucket_limit(histogram: Longs, share: float) -> int:

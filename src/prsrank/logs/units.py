@@ -7,45 +7,16 @@ files or tasks come: a unit is known by its ids, not by where it stands.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-from numba import njit
 
-from prsrank.data.ids import letters_of
+from prsrank.hashing import id_keys, joined_keys
 from prsrank.logs.click_log import ClickLog
 from prsrank.ragged import ragged_rows
-from prsrank.types import Floats, IdArray, Longs
+from prsrank.types import Floats, Longs
 
 MOST_UNITS = 2000
 """More units than this are joined by their hash: their sums are as good, and small."""
 
-_BASIS = np.uint64(0xCBF29CE484222325)
-_PRIME = np.uint64(0x100000001B3)
-_ODD = np.uint64(0x9E3779B97F4A7C15)
 _PROBE = 50 * MOST_UNITS
-
-
-def id_keys(ids: IdArray) -> Longs:
-    """Return a whole number of 63 bits for each id, the same for the same id everywhere.
-
-    >>> bool(id_keys(np.array(["a", "b", "a"]))[0] == id_keys(np.array(["a"]))[0])
-    True
-    """
-    if ids.dtype.kind in "iu":
-        return _mixed(ids.astype(np.int64).view(np.uint64))
-    keys = np.empty(len(ids), np.uint64)
-    _hash_kernel(*letters_of(ids), keys)
-    return _mixed(keys)
-
-
-@njit(cache=True, nogil=True)
-def _hash_kernel(letters, offsets, keys):  # type: ignore[no-untyped-def]
-    for i in range(len(keys)):
-        key = _BASIS
-        for letter in letters[offsets[i] : offsets[i + 1]]:
-            # an id may be padded with zeros, which must not change its key
-            if letter > 0:
-                key = (key ^ np.uint64(letter)) * _PRIME
-        keys[i] = key
 
 
 def query_keys(log: ClickLog) -> Longs:
@@ -58,18 +29,6 @@ def session_keys(log: ClickLog) -> Longs:
     ids = np.arange(log.sessions) if log.session_ids is None else log.session_ids
     queries = query_keys(log)[log.ranking_query][log.session_ranking]
     return joined_keys(queries, id_keys(ids))
-
-
-def joined_keys(one: Longs, other: Longs) -> Longs:
-    """Return the key of each pair of keys."""
-    return _mixed((one.view(np.uint64) * _ODD) ^ other.view(np.uint64))
-
-
-def _mixed(values: npt.NDArray[np.uint64]) -> Longs:
-    # splitmix64's last steps: neighbouring numbers get keys that are far apart
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((values ^ (values >> np.uint64(31))) >> np.uint64(1)).view(np.int64)
 
 
 def units_of(keys: Longs) -> tuple[Longs, Longs]:

@@ -13,7 +13,6 @@ $|D(r_i) - D(r_j)|$ with $D(r) = 1 / \log_2(1 + r)$ for NDCG and $D(r) = r$ for 
 """
 
 from collections.abc import Callable
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy.typing as npt
 from numba import njit
 
 from prsrank.errors import InputError
+from prsrank.hashing import STEP, mixed, text_hashes
 from prsrank.losses.logistic import FUSE, checked_scores, exponentials, plus
 from prsrank.pairs.pair_rows import PairRows, run_over_lists
 from prsrank.ragged import list_of_row, row_in_list
@@ -124,25 +124,12 @@ def tie_order(offsets: Longs, query_ids: "IdArray", seed: int) -> Ints:
     [1, 2, 0, 3]
     """
     list_of_doc, rows = list_of_row(offsets), row_in_list(offsets)
-    key = _mixed(_query_keys(query_ids) ^ _mixed(np.array([seed % 2**63], np.uint64)))
+    whole = query_ids.dtype.kind == "i"
+    queries = query_ids.astype(np.uint64) if whole else text_hashes(list(map(str, query_ids)))
+    key = mixed((queries ^ mixed(np.array([seed % 2**63], np.uint64) + STEP)) + STEP)
     # the hash of a row, not the row: the order of a log is often the order that was shown
-    order = np.lexsort((_mixed(key[list_of_doc] + rows.astype(np.uint64)), list_of_doc))
+    order = np.lexsort((mixed(key[list_of_doc] + rows.astype(np.uint64) + STEP), list_of_doc))
     return rows[order].astype(np.int32)
-
-
-def _query_keys(query_ids: "IdArray") -> npt.NDArray[np.uint64]:
-    if query_ids.dtype.kind == "i":
-        return query_ids.astype(np.uint64)
-    digests = (blake2b(str(i).encode(), digest_size=8).digest() for i in query_ids)
-    return np.fromiter((int.from_bytes(d, "little") for d in digests), np.uint64, len(query_ids))
-
-
-def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return the finaliser of splitmix64: a well-mixed one-to-one map of 64 bits."""
-    z = values + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -4,9 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
+from prsrank.hashing import id_keys, joined_keys
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.row_rules import MAX_POSITION
-from prsrank.logs.units import id_keys, joined_keys
 from prsrank.propensity.cells import Cells
 from prsrank.ragged import offsets_of
 from prsrank.types import Floats, Longs

@@ -7,7 +7,6 @@ seen them. Else q would hold the doc's own clicks, and the posterior would count
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.hashing import text_hashes
 from prsrank.relevance.workers import ALONE, Workers
 from prsrank.threads import one_blas_thread
 from prsrank.types import Floats, IdArray, Longs, Marks
@@ -144,9 +144,8 @@ def query_parts(query_ids: IdArray, parts: int, *, seed: int = 0) -> Longs:
     """
     if parts < 2:
         raise InputError(f"cross-fitting needs at least 2 parts, not {parts}")
-    digests = (blake2b(f"{seed} {i}".encode(), digest_size=8).digest() for i in query_ids.tolist())
-    keys = [int.from_bytes(digest, "little") % parts for digest in digests]
-    return np.array(keys, np.int64)
+    hashes = text_hashes([f"{seed} {query}" for query in query_ids.tolist()])
+    return (hashes % np.uint64(parts)).astype(np.int64)
 
 
 _SAMPLED_PARTS = 1000

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from numba import njit
 
 from prsrank.data.ids import frozen
+from prsrank.hashing import STEP, mixed_in_kernel
 from prsrank.types import Longs
 
 if TYPE_CHECKING:
@@ -59,18 +60,10 @@ def _values(ids: "pyarrow.Array") -> Longs:
 
 
 @njit(cache=True, nogil=True)
-def _mixed(bits):  # type: ignore[no-untyped-def]
-    """Mix 64 bits, each into all: the end of SplitMix64."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
-
-
-@njit(cache=True, nogil=True)
 def _mixed_kernel(values):  # type: ignore[no-untyped-def]
     found = np.empty(len(values), np.int64)
     for row in range(len(values)):
-        found[row] = np.int64(_mixed(np.uint64(values[row]) + np.uint64(0x9E3779B97F4A7C15)))
+        found[row] = np.int64(mixed_in_kernel(np.uint64(values[row]) + STEP))
     return found
 
 
@@ -82,7 +75,7 @@ def _texts_kernel(ends, letters):  # type: ignore[no-untyped-def]
         bits = np.uint64(0xCBF29CE484222325)
         for index in range(ends[row], ends[row + 1]):
             bits = (bits ^ np.uint64(letters[index])) * np.uint64(0x100000001B3)
-        found[row] = np.int64(_mixed(bits))
+        found[row] = np.int64(mixed_in_kernel(bits))
     return found
 
 
@@ -90,8 +83,8 @@ def _texts_kernel(ends, letters):  # type: ignore[no-untyped-def]
 def _pairs_kernel(ones, others):  # type: ignore[no-untyped-def]
     found = np.empty(len(ones), np.int64)
     for row in range(len(ones)):
-        bits = np.uint64(ones[row]) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(others[row])
-        found[row] = np.int64(_mixed(bits))
+        bits = np.uint64(ones[row]) * STEP + np.uint64(others[row])
+        found[row] = np.int64(mixed_in_kernel(bits))
     return found
 
 
@@ -104,5 +97,5 @@ def _rows_kernel(columns, missing):  # type: ignore[no-untyped-def]
             value = (
                 np.uint64(1 << 32) if missing[feature, row] else np.uint64(columns[feature, row])
             )
-            bits[row] = _mixed(bits[row] + value + np.uint64(0x9E3779B97F4A7C15))
+            bits[row] = mixed_in_kernel(bits[row] + value + STEP)
     return bits.view(np.int64)

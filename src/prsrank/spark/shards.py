@@ -13,9 +13,9 @@ from prsrank.data.ids import id_array, indices_of
 from prsrank.errors import DataWarning
 from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.fit.engine import METRIC
+from prsrank.hashing import id_keys
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_parts import merge
-from prsrank.logs.units import id_keys
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.pairs.posterior import DocClicks, posterior_of_clicks
