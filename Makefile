@@ -47,7 +47,7 @@ size: $(DEV)
 
 # compiled here once, else each process of the tests compiles them
 kernels: $(DEV)
-	@out=$$(mktemp -d); $(BIN)/prsrank demo --data synthetic:mq2007:40 --clicks 800 --out $$out >$$out/said && rm -r $$out
+	@out=$$(mktemp -d); $(BIN)/prsrank demo --clicks 800 --out $$out >$$out/said && rm -r $$out
 
 lint: $(DEV)
 	$(BIN)/ruff format --check .

@@ -1,9 +1,14 @@
-"""Docstrings as the site shows them: doctests as blocks, formulas as MathML, which browsers draw by themselves."""
+"""Docstrings as the site shows them: doctests as blocks, formulas as MathML, which browsers draw by themselves.
 
+A function that is called with a dataclass's fields (`prsrank.fit.settings.called_with`) has them as parameters.
+"""
+
+import inspect
 import re
+from importlib import import_module
 from typing import Any
 
-from griffe import Extension, Object
+from griffe import Extension, Function, Object, Parameter, ParameterKind, Parameters
 from latex2mathml.converter import convert
 
 # Markdown takes >>> for three quotes within each other
@@ -25,3 +30,21 @@ class Shown(Extension):
         """Rewrite the docstring of one module, class, function or attribute."""
         if obj.docstring:
             obj.docstring.value = shown(obj.docstring.value)
+
+    def on_function(self, *, func: Function, **_: Any) -> None:
+        """Give a function that is made of a dataclass the parameters and words that it has when it is called."""
+        if not any("called_with" in str(decorator.value) for decorator in func.decorators):
+            return
+        made = getattr(import_module(func.module.path), func.name)
+        func.docstring.value = shown(inspect.getdoc(made) or "")
+        func.parameters = Parameters(
+            *(
+                Parameter(
+                    name,
+                    kind=ParameterKind[own.kind.name.lower()],
+                    annotation=inspect.formatannotation(own.annotation),
+                    default=None if own.default is own.empty else repr(own.default),
+                )
+                for name, own in inspect.signature(made).parameters.items()
+            )
+        )

@@ -95,7 +95,7 @@ def _interleaved(events):
 def _models():
     command("propensity log.parquet --method randomised --shape monotone --out propensity.json")
     shutil.copy("propensity.json", "p.json")
-    given = f"log.parquet --data {DATA} --propensity propensity.json --set trees=5 --no-report"
+    given = f"log.parquet --data {DATA} --propensity propensity.json --set trees=5"
     command(f"train {given} --out model")
     for name in ("prs", "naive"):
         shutil.copytree("model", name)

@@ -16,13 +16,24 @@ import pytest
 import typer
 
 import prsrank
+from prsrank.cli import COMMANDS as NAMES
 from prsrank.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 NAV = [DOCS / page for page in re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text())]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+def command(name: str) -> Any:
+    """The command of a name, which is two words where there is a group."""
+    made: Any = typer.main.get_command(app)
+    for word in name.split():
+        made = made.commands[word]
+    return made
+
+
+COMMANDS = {name: command(name) for name in NAMES}
 
 _FENCE = re.compile(r"^( *)(`{3,})([\w-]*)[^\n]*\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -30,7 +41,7 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 def page_of(name: str) -> Path:
-    return DOCS / "commands" / f"{name}.md"
+    return DOCS / "commands" / f"{name.replace(' ', '-')}.md"
 
 
 def options_of(name: str) -> set[str]:
@@ -59,6 +70,12 @@ def own_mentions(text: str) -> set[str]:
     return {o for code in codes if not code.startswith("prsrank ") for o in _OPTION.findall(code)}
 
 
+def named(words: list[str]) -> tuple[str, list[str]]:
+    """The command that words begin with, and the rest of them."""
+    two = " ".join(words[:2])
+    return (two, words[2:]) if two in COMMANDS else (words[0], words[1:])
+
+
 def shown_commands(text: str) -> Iterator[list[str]]:
     """The words of each `prsrank ...` line in the blocks of a page."""
     for _, _, language, block in _FENCE.findall(text):
@@ -74,7 +91,7 @@ def shown_commands(text: str) -> Iterator[list[str]]:
 
 def test_every_command_has_a_page_and_every_page_a_command() -> None:
     pages = {path.stem for path in (DOCS / "commands").glob("*.md")}
-    assert pages == set(COMMANDS)
+    assert pages == {name.replace(" ", "-") for name in COMMANDS}
     assert {path.stem for path in NAV if path.parent.name == "commands"} == pages
 
 
@@ -108,7 +125,7 @@ def test_page_gives_the_defaults_of_its_command(name: str) -> None:
 def test_page_has_an_example_of_its_command_and_says_the_exit_codes(name: str) -> None:
     text = page_of(name).read_text()
     assert text.startswith(f"# prsrank {name}\n")
-    assert [words for words in shown_commands(text) if words[0] == name]
+    assert [words for words in shown_commands(text) if named(words)[0] == name]
     assert "\n## Errors\n" in text
     assert "\n## Read on\n" in text
     assert "Exit codes: 0" in text
@@ -117,15 +134,17 @@ def test_page_has_an_example_of_its_command_and_says_the_exit_codes(name: str) -
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_shown_commands_can_be_called_so(page: Path) -> None:
     text = page.read_text()
-    for name, *arguments in shown_commands(text):
+    for words in shown_commands(text):
+        name, arguments = named(words)
         assert name in COMMANDS, f"prsrank {name}"
         # parses and checks all arguments, and calls nothing
         COMMANDS[name].make_context(name, arguments)
     for code in _INLINE.findall(without_fences(text)):
-        named = re.match(r"prsrank ([a-z-]+)", code)
-        if named:
-            assert named[1] in COMMANDS, code
-            assert set(_OPTION.findall(code)) <= options_of(named[1]) | {"--help"}, code
+        if re.match(r"prsrank [a-z]", code):
+            name, _ = named(code.split()[1:])
+            assert name in {*COMMANDS, "plan"}, code
+            if name in COMMANDS:
+                assert set(_OPTION.findall(code)) <= options_of(name) | {"--help"}, code
 
 
 def anchors_of(page: Path) -> set[str]:

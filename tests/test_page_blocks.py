@@ -34,7 +34,7 @@ _BLOCK = re.compile(
 # what a line leaves open, so that it is quick; and what a trained model needs, for later lines to find it
 SMALL = {
     "fit": {"--trials": "1", "--trees": "5", "--weighting": "prs", "--force": None},
-    "demo": {"--data": page_inputs.DATA, "--clicks": "1000"},
+    "demo": {"--clicks": "1000"},
 }
 QUICK = {"trials": 1, "trees": 5, "weighting": "prs"}
 # these have something to say by their exit code 1
@@ -170,6 +170,7 @@ def test_blocks_run(page, inputs, tmp_path, monkeypatch):
     monkeypatch.setattr(prsrank.fit, "fit_log", partial(prsrank.fit.fit_log, **QUICK))
     monkeypatch.setattr(prsrank.cli.demo, "_TRIALS", QUICK["trials"])
     monkeypatch.setattr(prsrank.cli.demo, "_TREES", QUICK["trees"])
+    monkeypatch.setattr(prsrank.cli.demo, "_DATA", page_inputs.DATA)
     if page == SPARK:
         start_java_here(tmp_path, monkeypatch)
     known = page_inputs.names() if "```python" in page.read_text() else {}

@@ -158,7 +158,7 @@ def prsrank_run(capsys):
 @pytest.fixture
 def log(tmp_path, prsrank_run):
     path = tmp_path / "log.parquet"
-    simulate = ("simulate", DATA, "--clicks", 3000, "--click-model", "toy", "--cutoff", 9)
+    simulate = ("simulate", DATA, "--clicks", 3000, "--click-model", "toy", "--set", "cutoff=9")
     prsrank_run(*simulate, "--out", path)
     return path
 
@@ -242,7 +242,7 @@ grid = { column = [45, 3] }
     )
     out = tmp_path / "out"
     prsrank_run(
-        *("reproduce", spec, "--data", DATA, "--out", out, "--folds", 1, "--runs", 2),
+        *("reproduce", spec, "--data", DATA, "--out", out, "--set", "folds=1", "--set", "runs=2"),
         *("--processes", 0),
     )
     page = (out / "report.md").read_text()

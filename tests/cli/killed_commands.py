@@ -37,20 +37,20 @@ from prsrank.rankers.base import load_ranker
 DATA = "synthetic:mq2007:20"
 COMMANDS = {
     "simulate": ("log.parquet", "simulate {data} --clicks {n}"),
-    "compact": ("log", "simulate {data} --clicks {n} --compact"),
+    "compact": ("log", "simulate {data} --clicks {n}"),
     "convert": ("data", "convert {data}"),
     "train": ("model", "train {log} --data {data} --propensity power:1 --set trees={few}"),
     "linear": ("model", "train {log} --data {data} --propensity power:1 --ranker linear --set l2={few}"),
     "rank": ("r.parquet", "rank {model} --data {data}"),
     "rank csv": ("r.csv", "rank {model} --data {data}"),
-    "propensity": ("curve.json", "propensity {log} --method known --eta 1.{few}"),
+    "propensity": ("curve.json", "propensity {log} --method power:1.{few}"),
     "export": ("model.xml", "export {model} --to ranklib"),
     "split": ("parts", "split {log} --seed {few}"),
-    "judge": ("j.parquet", "judge {log} --propensity power:1 --evidence 0.{few}"),
+    "judge": ("j.parquet", "judge {log} --propensity power:1.{few}"),
     "fit": (
         "run",
         "fit {log} --data {data} --ranker linear --weighting naive --trials 1 --force "
-        "--propensity power:1 --no-temper --seed {few}",
+        "--propensity power:1 --seed {few}",
     ),
 }  # fmt: skip
 STEPS = ("fsync", "open", "rename", "replace", "exchange", "rmtree", "mkdtemp")
@@ -177,7 +177,7 @@ class Commands:
     def arguments(self, name: str, target: Path, few: int) -> list[str]:
         text = COMMANDS[name][1]
         if name == "simulate" and target == self.inputs["log"]:
-            text += " --rankers 2 --randomised 0.3"
+            text += " --production linear:2 --randomised 0.3"
         given = [part.format(**self.inputs, n=300 + few, few=few) for part in text.split()]
         return [*given, "--out", str(target)]
 

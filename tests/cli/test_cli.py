@@ -38,8 +38,9 @@ def test_describe(prsrank, tmp_path):
     code, out, _ = prsrank("describe", path)
     assert "lists" in out
     assert "50.0%" in out
-    assert "relevant: not known for these labels (--relevant-from N)" in out
-    code, out, _ = prsrank("describe", path, "--relevant-from", "2")
+    assert "relevant: not known for these labels ('prsrank convert --relevant-from N'" in out
+    prsrank("convert", path, "--relevant-from", "2", "--out", tmp_path / "judged")
+    code, out, _ = prsrank("describe", tmp_path / "judged")
     assert "relevant: label 2 or more, 50.0% of the docs" in out
 
 
@@ -83,9 +84,8 @@ def test_a_broken_file_leaves_nothing_behind(prsrank, tmp_path):
 def test_demo_tells_the_whole_story(prsrank, tmp_path, monkeypatch):
     monkeypatch.setattr("prsrank.cli.demo._TRIALS", 1)
     monkeypatch.setattr("prsrank.cli.demo._TREES", 10)
-    code, out, err = prsrank(
-        *("demo", "--data", "synthetic:mq2007:60", "--clicks", 3000, "--out", tmp_path / "demo")
-    )
+    monkeypatch.setattr("prsrank.cli.demo._DATA", "synthetic:mq2007:60")
+    code, out, err = prsrank("demo", "--clicks", 3000, "--out", tmp_path / "demo")
     assert (code, err) == (0, "")
     table = json.loads((tmp_path / "demo" / "results.json").read_text())
     assert {"production", "naive", "ips", "prs", "posterior", "full information"} < set(table)

@@ -30,7 +30,9 @@ def inputs(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("inputs")
     log, model = str(folder / "log.parquet"), str(folder / "model")
-    assert run(["simulate", DATA, "--clicks", "3000", "--rankers", "2", "--out", log]) == 0
+    assert (
+        run(["simulate", DATA, "--clicks", "3000", "--production", "linear:2", "--out", log]) == 0
+    )
     train = ["train", log, "--data", DATA, "--propensity", "power:1", "--set", "trees=5"]
     assert run([*train, "--out", model]) == 0
     return {"log": log, "model": model}
@@ -38,7 +40,7 @@ def inputs(tmp_path_factory):
 
 COMMANDS = {
     "simulate": ("log.parquet", "simulate {data} --clicks 3000"),
-    "compact": ("log", "simulate {data} --clicks 3000 --compact"),
+    "compact": ("log", "simulate {data} --clicks 3000"),
     "convert": ("data", "convert {data}"),
     "train": ("model", "train {log} --data {data} --propensity power:1 --set trees=5"),
     "linear": ("model", "train {log} --data {data} --propensity power:1 --ranker linear"),

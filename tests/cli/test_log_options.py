@@ -1,4 +1,4 @@
-"""The options that describe a log on the command line."""
+"""The options that describe a log on the command line, and where it is read."""
 
 import json
 
@@ -7,9 +7,8 @@ import typer
 from typer.testing import CliRunner
 
 from prsrank.cli import run
-from prsrank.cli.log_inputs import ListInputs
-from prsrank.cli.log_options import with_spark_value
-from prsrank.cli.option_groups import with_groups
+from prsrank.cli.inputs import LogInputs
+from prsrank.cli.options import with_groups
 from prsrank.errors import InputError
 from prsrank.fit.local import LocalEngine
 from prsrank.logs.reading import read_log
@@ -19,10 +18,10 @@ app = typer.Typer()
 
 @app.command()
 @with_groups
-def count(inputs: ListInputs) -> None:
+def count(inputs: LogInputs) -> None:
     with inputs.opened() as source:
         rows = source.total("count(*)")[0]
-    options = {"features": inputs.table, "lists": inputs.lists, "memory": inputs.memory}
+    options = {"features": inputs.table, "memory": inputs.memory}
     clicks, data = read_log(inputs.path, mapping=inputs.meaning(), **options)
     docs = None if data is None else data.docs
     typer.echo(json.dumps({"rows": rows, "sessions": clicks.sessions, "docs": docs}))
@@ -47,7 +46,7 @@ def test_options_reach_the_log(files):
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--column", "q"], ["--memory", "lots"], ["--mapping", "gone.toml"], ["--lists", "x"]]
+    "wrong", [["--column", "q"], ["--memory", "lots"], ["--mapping", "gone.toml"]]
 )
 def test_wrong_options_are_input_errors(files, wrong):
     log, _, toml = map(str, files)
@@ -59,18 +58,16 @@ ROWS = "1,1,5,1,0\n1,1,6,2,1\n1,2,5,1,1\n1,2,6,2,0\n"
 
 
 @pytest.mark.parametrize(
-    ("given", "master"),
+    ("words", "master"),
     [
         (["LOG", "--spark"], None),
         (["--spark", "LOG"], None),
         (["LOG", "--spark", "--json"], None),
-        (["LOG", "--spark", "default"], None),
-        (["LOG", "--spark", "local[2]"], "local[2]"),
-        (["--spark", "spark://host:7077", "LOG"], "spark://host:7077"),
-        (["LOG", "--spark=yarn"], "yarn"),
+        (["LOG", "--spark", "--master", "local[2]"], "local[2]"),
+        (["--master", "spark://host:7077", "--spark", "LOG"], "spark://host:7077"),
     ],
 )
-def test_spark_with_and_without_a_url(tmp_path, monkeypatch, capsys, given, master):
+def test_spark_with_and_without_a_master(tmp_path, monkeypatch, capsys, words, master):
     log = tmp_path / "log.csv"
     log.write_text("query_id,session_id,doc_id,position,click\n" + ROWS)
     asked = []
@@ -80,11 +77,11 @@ def test_spark_with_and_without_a_url(tmp_path, monkeypatch, capsys, given, mast
         return LocalEngine()
 
     monkeypatch.setattr("prsrank.spark.SparkEngine", spark_engine)
-    assert run(["audit", *(str(log) if word == "LOG" else word for word in given)]) == 0
+    assert run(["audit", *(str(log) if word == "LOG" else word for word in words)]) == 0
     assert asked == [master]
     assert "few-clicks" in capsys.readouterr().out
 
 
-def test_other_arguments_are_left_alone():
-    given = ["fit", "a b", "--column", "query_id=spark", "--", "--spark", "local"]
-    assert with_spark_value(given) == given
+def test_a_master_without_spark_is_refused(capsys):
+    assert run(["audit", "log.csv", "--master", "yarn"]) == 2
+    assert "--master is of --spark: give both" in capsys.readouterr().err

@@ -54,14 +54,14 @@ def tested(sessions, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "command", [["plan-experiment", "--position", 3], ["plan-test", "--gain", 0.05]]
+    "command", [["plan", "experiment", "--position", 3], ["plan", "test", "--gain", 0.05]]
 )
 def test_plans_ask_for_a_curve_that_the_log_does_not_give(prsrank, log, command):
-    code, _, err = prsrank(command[0], log, *command[1:])
+    code, _, err = prsrank(*command[:2], log, *command[2:])
     assert code == 2
     assert "identifies no propensities: give --propensity FILE or power:ETA" in err
     assert "harvest: every doc was only ever shown at one position" in err
-    code, out, _ = prsrank(command[0], log, *command[1:], "--propensity", "power:1")
+    code, out, _ = prsrank(*command[:2], log, *command[2:], "--propensity", "power:1")
     assert code == 0
     assert out.splitlines()[-1] == "curve: given: power:1"
 
@@ -72,12 +72,12 @@ def test_plans_take_the_curve_that_a_log_identifies(prsrank, tmp_path):
     drawn = interleaved(world, world.better_order(0.02), 40_000, seed=2)
     columns = {n: v for n, v in rows_of(drawn).items() if n != "team"}
     file = write_rows(tmp_path / "log.parquet", columns)
-    code, out, _ = prsrank("plan-experiment", file, "--position", 3, "--json")
+    code, out, _ = prsrank("plan", "experiment", file, "--position", 3, "--json")
     assert code == 0
     plan = json.loads(out)
     assert plan["curve"].startswith("harvest, from 40,000 sessions: identified")
     by_hand = prsrank(
-        "plan-experiment", file, "--position", 3, "--propensity", "power:0.3", "--json"
+        "plan", "experiment", file, "--position", 3, "--propensity", "power:0.3", "--json"
     )
     assert plan["sessions"] == pytest.approx(json.loads(by_hand[1])["sessions"], rel=0.1)
 
@@ -87,7 +87,7 @@ def test_plans_take_the_propensities_in_the_log(prsrank, tmp_path, sessions):
     # a context with other propensities: the mean by position counts
     columns["propensity"] = columns["position"] ** -1.0 * (0.5 + columns["session_id"] % 2)
     file = write_rows(tmp_path / "log.parquet", columns)
-    options = ["plan-experiment", file, "--position", 3, "--json"]
+    options = ["plan", "experiment", file, "--position", 3, "--json"]
     logged_plan = json.loads(prsrank(*options)[1])
     assert logged_plan.pop("curve") == "the propensities in the log, their mean by position"
     given = json.loads(prsrank(*options, "--propensity", "power:1")[1])
@@ -95,7 +95,7 @@ def test_plans_take_the_propensities_in_the_log(prsrank, tmp_path, sessions):
 
 
 def test_a_gain_from_randomising_is_said_in_one_sentence(prsrank, log):
-    command = ["plan-experiment", log, "--position", 3, "--propensity", "power:3"]
+    command = ["plan", "experiment", log, "--position", 3, "--propensity", "power:3"]
     code, out, _ = prsrank(*command)
     assert code == 0
     assert "they gain about" in out
@@ -104,7 +104,7 @@ def test_a_gain_from_randomising_is_said_in_one_sentence(prsrank, log):
 
 
 def test_plan_test(prsrank, log):
-    command = ["plan-test", log, "--gain", 0.05, "--propensity", "power:1"]
+    command = ["plan", "test", log, "--gain", 0.05, "--propensity", "power:1"]
     code, out, _ = prsrank(*command, "--json")
     assert code == 0
     plan = json.loads(out)
@@ -114,7 +114,7 @@ def test_plan_test(prsrank, log):
     assert f"A/B test: {plan['ab_sessions']:,} sessions, half of them in each arm" in text
     assert f"interleaving with a ranker that changes little: {sessions:,} sessions" in text
     assert "independent by session" in text
-    too_much = prsrank("plan-test", log, "--gain", 3, "--propensity", "power:1")[1]
+    too_much = prsrank("plan", "test", log, "--gain", 3, "--propensity", "power:1")[1]
     assert "changes little: not planned: no order of the docs shown gains 300.0%" in too_much
 
 

@@ -19,7 +19,7 @@ def folder(tmp_path_factory):
     log = folder / "log.parquet"
     base = ["simulate", DATA, "--clicks", "4000", "--randomised", "0.3", "--seed", "1"]
     assert run([*base, "--out", str(log)]) == 0
-    assert run([*base, "--compact", "--out", str(folder / "compact")]) == 0
+    assert run([*base, "--out", str(folder / "compact")]) == 0
     assert (
         run(["propensity", str(log), "--method", "randomised", "--out", str(folder / "p.json")])
         == 0
@@ -45,18 +45,27 @@ def test_simulation_leaves_out_the_production_rankers_own_lists(folder):
 
 def test_simulation_is_the_same_for_a_seed(prsrank, tmp_path, folder):
     options = ["simulate", DATA, "--clicks", 4000, "--randomised", 0.3]
-    prsrank(*options, "--seed", 1, "--out", tmp_path / "same")
-    prsrank(*options, "--seed", 2, "--out", tmp_path / "other")
+    prsrank(*options, "--seed", 1, "--out", tmp_path / "same.parquet")
+    prsrank(*options, "--seed", 2, "--out", tmp_path / "other.parquet")
     first = read_click_log(folder / "log.parquet")
-    assert first.equals(read_click_log(tmp_path / "same"))
-    assert not first.equals(read_click_log(tmp_path / "other"))
+    assert first.equals(read_click_log(tmp_path / "same.parquet"))
+    assert not first.equals(read_click_log(tmp_path / "other.parquet"))
 
 
 @pytest.mark.parametrize("model", ["position-based", "cascade", "trust"])
 def test_every_click_model_and_several_rankers(prsrank, tmp_path, model):
     out = tmp_path / "log"
     code, text, _ = prsrank(
-        "simulate", DATA, "--sessions", 200, "--click-model", model, "--rankers", 3, "--out", out
+        "simulate",
+        DATA,
+        "--sessions",
+        200,
+        "--click-model",
+        model,
+        "--production",
+        "linear:3",
+        "--out",
+        out,
     )
     assert code == 0
     assert "200 sessions" in text
@@ -74,7 +83,7 @@ def test_propensity_json_has_just_the_documented_keys(prsrank, folder):
 
 
 def test_a_curve_is_checked_by_the_clicks_where_there_are_features(prsrank, folder):
-    known = ("propensity", folder / "log.parquet", "--method", "known", "--eta", 2)
+    known = ("propensity", folder / "log.parquet", "--method", "power:2")
     code, out, _ = prsrank(*known, "--data", DATA, "--json")
     assert code == 0
     check = json.loads(out)["check"]
@@ -86,7 +95,7 @@ def test_a_curve_is_checked_by_the_clicks_where_there_are_features(prsrank, fold
         connection.register("docs", columns)
         connection.sql("SELECT * FROM docs").write_parquet(str(folder / "features.parquet"))
     _, out, _ = prsrank(*known, "--features", folder / "features.parquet")
-    assert out.splitlines()[-1] == f"known: {check['sentence']}"
+    assert out.splitlines()[-1] == f"power:2: {check['sentence']}"
 
 
 @pytest.mark.parametrize("suffix", ["html", "png", "svg"])
@@ -95,7 +104,7 @@ def test_propensity_plot_of_several_methods(prsrank, folder, tmp_path, suffix):
     code, out, _ = prsrank(
         "propensity",
         folder / "log.parquet",
-        *("--method", "randomised", "--method", "known", "--positions", 5, "--plot", plot),
+        *("--method", "randomised", "--method", "known", "--plot", plot),
     )
     assert code == 0
     assert "randomised: " in out
@@ -106,7 +115,7 @@ def test_propensity_plot_of_several_methods(prsrank, folder, tmp_path, suffix):
 
 
 def test_plan_experiment(prsrank, folder):
-    options = ["plan-experiment", folder / "log.parquet", "--position", 4]
+    options = ["plan", "experiment", folder / "log.parquet", "--position", 4]
     code, out, _ = prsrank(*options, "--precision", 0.1, "--json")
     assert code == 0
     wide = json.loads(prsrank(*options, "--precision", 0.2, "--json")[1])
@@ -122,6 +131,9 @@ def test_evaluate_json_has_just_the_documented_keys(prsrank, folder):
     assert result["lists"] + result["skipped"] == 12
     assert 0.3 < result["ndcg@10"] <= 1
     assert prsrank("evaluate", folder / "model", "--data", DATA, "--split", "validation")[0] == 0
+    other = prsrank("evaluate", folder / "model", "--data", f"{DATA}@3", "--json")
+    assert other[0] == 0
+    assert json.loads(other[1]) != result
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
@@ -154,9 +166,9 @@ def test_train_writes_a_report_into_the_model(prsrank, folder, tmp_path):
     for part in ("Propensities", "Weights of the pairs", "Most important features", DATA):
         assert part in page
     options = ["train", folder / "compact", "--data", DATA, "--ranker", "linear"]
-    options += ["--propensity", "power:1", "--no-report", "--out", tmp_path / "model"]
+    options += ["--propensity", "power:1", "--out", tmp_path / "model"]
     assert prsrank(*options)[::2] == (0, "")
-    assert not (tmp_path / "model" / "report.html").exists()
+    assert "Most important features" in (tmp_path / "model" / "report.html").read_text()
 
 
 @pytest.mark.parametrize("weighting", ["naive", "ips", "pns", "labels"])
@@ -255,17 +267,17 @@ def test_train_stops_on_held_out_clicks(prsrank, folder, tmp_path):
     ("arguments", "message"),
     [
         (["simulate", DATA, "--out", "OUT"], "either --clicks or --sessions"),
-        (["simulate", DATA, "--clicks", "10", "--mu", "0.7", "--out", "OUT"], "mu"),
+        (["simulate", DATA, "--clicks", "10", "--set", "mu=0.7", "--out", "OUT"], "mu"),
         (
             ["simulate", DATA, "--clicks", "10", "--click-model", "psychic", "--out", "OUT"],
             "psychic",
         ),
         (["simulate", DATA, "--clicks", "10", "--randomised", "2", "--out", "OUT"], "randomised"),
-        (["simulate", DATA, "--clicks", "10", "--fold", "9", "--out", "OUT"], "folds 1 to 5"),
+        (["simulate", f"{DATA}@9", "--clicks", "10", "--out", "OUT"], "folds 1 to 5"),
         (["propensity", "LOG", "--method", "guess"], "guess"),
         (["propensity", "LOG", "--method", "known", "--plot", "OUT.gif"], ".html"),
         (["propensity", "nowhere", "--method", "known"], "nowhere"),
-        (["plan-experiment", "LOG", "--position", "5", "--design", "dice"], "dice"),
+        (["plan", "experiment", "LOG", "--position", "5", "--design", "dice"], "dice"),
         (["train", "LOG", "--data", DATA, "--out", "OUT"], "needs propensities"),
         (["train", "LOG", "--data", DATA, "--propensity", "power:x", "--out", "OUT"], "power:x"),
         (["train", "LOG", "--data", DATA, "--ranker", "forest", "--out", "OUT"], "forest"),

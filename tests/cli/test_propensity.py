@@ -50,7 +50,7 @@ def test_the_first_method_decides(prsrank, folder):
 
 
 def test_the_printed_curve_begins_at_position_1(prsrank, folder):
-    _, text, _ = prsrank("propensity", folder / "log.parquet", "--method", "known", "--eta", 1)
+    _, text, _ = prsrank("propensity", folder / "log.parquet", "--method", "power:1")
     rows = [line.split()[:2] for line in text.splitlines()[2:]]
     assert [(int(position), float(p)) for position, p in rows] == [
         (1, 1.0), (2, 0.5), (3, pytest.approx(1 / 3, abs=0.001))

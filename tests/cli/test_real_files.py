@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from prsrank.cli import run
-from prsrank.cli.standard_input import as_file
+from prsrank.cli.inputs import as_file
 from prsrank.errors import InputError
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.reading import read_log
@@ -95,8 +95,10 @@ def test_words_for_nothing_on_the_command_line(prsrank, tmp_path):
     assert "nulls-read" in {one["code"] for one in json.loads(out)["findings"]}
     # what is said needs no notice
     split = ("split", file, "--mapping", toml, "--out", tmp_path / "parts")
-    assert prsrank(*split, "--null", "NULL")[::2] == (0, "")
-    code, _, err = prsrank(*split, "--null", "gone")
+    toml.write_text('nulls = ["NULL"]\n[features]\ncolumns = ["x", "y"]\n')
+    assert prsrank(*split)[::2] == (0, "")
+    toml.write_text('nulls = ["gone"]\n[features]\ncolumns = ["x", "y"]\n')
+    code, _, err = prsrank(*split)
     assert (code, "feature 'x' must hold numbers, not text such as 'NULL'" in err) == (2, True)
 
 
@@ -114,7 +116,8 @@ def test_decimal_commas(prsrank, tmp_path, clean):
     toml.write_text('decimal = ","\nnulls = "NULL"\n[features]\ncolumns = ["x", "y"]\n')
     split = ("split", file, "--mapping", toml, "--out", tmp_path / "parts")
     assert prsrank(*split)[::2] == (0, "")
-    code, _, err = prsrank(*split, "--decimal", ".")
+    toml.write_text('decimal = "."\nnulls = "NULL"\n[features]\ncolumns = ["x", "y"]\n')
+    code, _, err = prsrank(*split)
     assert code == 2
     assert "feature 'x' must hold numbers, not text such as" in err
 
@@ -188,8 +191,10 @@ def test_docs_shown_again_are_left_out_and_counted(prsrank, tmp_path, clean):
     code, out, _ = prsrank("audit", file)
     assert code == 1
     assert "duplicate-doc" in out
-    assert "'--duplicates first' does it" in out
-    code, out, err = prsrank("audit", file, "--duplicates", "first", "--json")
+    assert "'duplicates = \"first\"' in the mapping does it" in out
+    toml = tmp_path / "log.toml"
+    toml.write_text('duplicates = "first"\n')
+    code, out, err = prsrank("audit", file, "--mapping", toml, "--json")
     assert code == 0
     left_out = {one["code"]: one["count"] for one in json.loads(out)["findings"]}
     assert left_out["duplicates-left-out"] == 120
@@ -202,7 +207,7 @@ def test_docs_shown_again_are_left_out_and_counted(prsrank, tmp_path, clean):
     assert np.array_equal(log.position_counts(), expected.position_counts())
     code, _, err = prsrank("split", file, "--out", tmp_path / "parts")
     assert (code, "duplicates = 'first' keeps the first of each" in err) == (2, True)
-    assert prsrank("split", file, "--duplicates", "first", "--out", tmp_path / "parts")[0] == 0
+    assert prsrank("split", file, "--mapping", toml, "--out", tmp_path / "parts")[0] == 0
 
 
 def test_of_rows_at_one_position_the_clicked_one_counts(tmp_path):
@@ -279,7 +284,7 @@ def test_documents_wrapped_in_source(prsrank, tmp_path):
             (folder / f"{name}.jsonl").write_text(text)
     assert len(read_log(wrapped)[0].clicks) == 40
     assert read_log(wrapped)[0].equals(read_log(plain)[0])
-    plan = ("plan-experiment", wrapped, "--position", 2, "--propensity", "power:1")
+    plan = ("plan", "experiment", wrapped, "--position", 2, "--propensity", "power:1")
     assert prsrank(*plan)[::2] == (0, "")
 
 
@@ -303,7 +308,7 @@ def test_sensitivity_of_a_ubi_folder_and_a_table(prsrank, tmp_path):
     table = tmp_path / "table.csv"
     lines = [f"{t},{d},{n},{len(t)}" for t in sorted(set(texts)) for n, d in enumerate("abc")]
     table.write_text("\n".join(["query_id,doc_id,x,y", *lines]))
-    study = ("sensitivity", folder, "--features", table, "--ranker", "linear", "--propensity")
+    study = ("sensitivity", folder, "--features", table, "--propensity")
     quick = ("--try", "eta=0.5", "--try", "noise=0.1", "--try", "trust=0.2", "--try", "gamma=2")
     code, out, err = prsrank(*study, "power:1", *quick, "--out", tmp_path / "study")
     assert (code, err) == (0, "")
@@ -380,7 +385,7 @@ def test_counts_of_clicks_are_clicks(prsrank, tmp_path):
     ],
 )
 def test_a_method_is_not_a_file(prsrank, tmp_path, clean, given, said):
-    code, _, err = prsrank("plan-experiment", clean, "--position", 2, "--propensity", given)
+    code, _, err = prsrank("plan", "experiment", clean, "--position", 2, "--propensity", given)
     assert code == 2
     assert said in err
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from prsrank.cli.progress import ProgressLines
+from prsrank.cli.output import ProgressLines
 
-SMALL = ("--folds", "1", "--runs", "2", "--points", "4000,8000", "--processes", "1", "--smoke")
+SMALL = ("--set", "folds=1", "--set", "runs=2", "--set", "points=4000,8000", "--smoke")
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +45,14 @@ def test_a_folder_with_results_needs_resume(prsrank, out):
         (("fig3", "--data", "synthetic:mq2070:40"), "did you mean 'mq2007'"),
         (("fig3", "--data", "nowhere"), "no such file or folder"),
         (("none.toml", "--data", "synthetic:mq2007:40"), "no such file"),
-        (("fig3", "--data", "synthetic:mq2007:40", "--points", "x"), "points must be numbers"),
-        (("fig3", "--data", "synthetic:mq2007:40", "--relevant-from", "nan"), "must be a label"),
-        (("fig3", "--data", "synthetic:mq2007:40", "--tune-on", "test"), "labels or on clicks"),
+        (("fig3", "--data", "synthetic:mq2007:40", "--set", "points=x"), "points must be numbers"),
+        (
+            ("fig3", "--data", "synthetic:mq2007:40", "--set", "relevant_from=NaN"),
+            "must be a finite number",
+        ),
+        (("fig3", "--data", "synthetic:mq2007:40", "--set", "tune_on=test"), "labels or on clicks"),
+        (("fig3", "--data", "synthetic:mq2007:40", "--set", "runs=0"), "runs must be from 1 to"),
+        (("fig3", "--data", "synthetic:mq2007:40", "--set", "run=3"), "did you mean 'runs'"),
     ],
 )
 def test_bad_input_is_one_clear_line(prsrank, tmp_path, arguments, message):

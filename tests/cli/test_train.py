@@ -1,6 +1,6 @@
 """Which sessions `train` learns from and stops on."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -51,17 +51,13 @@ class Inputs:
 
 
 @pytest.fixture
-def trained(monkeypatch):
-    @contextmanager
-    def runner(spark):
-        yield "runner"
-
-    monkeypatch.setattr(train, "find_runner", runner)
+def trained():
+    where = SimpleNamespace(engine=lambda: nullcontext("engine"))
     model = SimpleNamespace(get_params=dict)
 
     def run(stop_on):
         inputs, how = Inputs(), Weighed(None, "prs", {})
-        found = train._trained(model, how, stop_on, inputs, spark=None, seed=8)
+        found = train._trained(model, how, stop_on, inputs, where, 8)
         return inputs.sessions, found
 
     return run

@@ -70,7 +70,7 @@ def test_the_heaviest_clicks_by_bins(data, log):
 
 
 def test_lists_of_one_query_are_one_unit(data, log):
-    """As `--lists session` names them: a query's lists are resampled together."""
+    """As `lists = "session"` names them: a query's lists are resampled together."""
     numbers = np.arange(log.queries)
     names = np.array([f"q{n // 3}#{n % 3 + 1}" for n in numbers])
     lists = replace(data, query_ids=names)

@@ -244,7 +244,7 @@ def test_text_and_section(study):
 def command():
     import typer
 
-    from prsrank.cli.option_groups import with_groups
+    from prsrank.cli.options import with_groups
     from prsrank.cli.sensitivity import sensitivity
 
     app = typer.Typer(pretty_exceptions_enable=False)
@@ -255,7 +255,7 @@ def command():
 def test_the_command_writes_one_chart(command, log, tmp_path):
     write_events(log, tmp_path / "log.parquet")
     arguments = [tmp_path / "log.parquet", "--data", DATA, "--propensity", "power:1"]
-    quick = ["--ranker", "linear"]
+    quick = []
     for one in ("eta=0.5", "noise=0.1", "trust=0.3", "gamma=5"):
         quick += ["--try", one]
     result = command(*arguments, *quick, "--out", tmp_path / "study", "--json")
@@ -268,6 +268,6 @@ def test_the_command_writes_one_chart(command, log, tmp_path):
     taken = command(*arguments, "--out", tmp_path)
     assert isinstance(taken.exception, InputError)
     assert "other things in it" in str(taken.exception)
-    wrong = command(*arguments, "--out", tmp_path / "new", "--holdout", "half")
-    assert "query:SHARE or time:SHARE" in str(wrong.exception)
+    wrong = command(*arguments, "--out", tmp_path / "new", "--try", "bias=2")
+    assert "names are:" in str(wrong.exception)
     assert not (tmp_path / "new").exists()

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 import typer
@@ -36,18 +34,11 @@ def test_round_trip(model, tmp_path):
     folder, ranker, x = model
     (tmp_path / "names.txt").write_text("title\nprice\nage\n")
     out = tmp_path / "new" / "m.json"
-    result = invoke(
-        folder, "--to", "xgboost", "--out", out, "--feature-names", tmp_path / "names.txt", "--json"
-    )
+    names = ("--feature-names", tmp_path / "names.txt")
+    result = invoke(folder, "--to", "xgboost", "--out", out, *names)
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout) == {
-        "file": str(out),
-        "format": "xgboost",
-        "ranker": "lambdamart",
-        "name": "prsrank",
-        "features": 3,
-        "bytes": out.stat().st_size,
-    }
+    size = out.stat().st_size
+    assert result.stdout == f"{out}: lambdamart of 3 features as xgboost, {size:,} bytes\n"
     booster = xgboost.Booster(model_file=out)
     scores = booster.predict(xgboost.DMatrix(x, feature_names=["title", "price", "age"]))
     assert np.abs(scores - ranker.score(x)).max() < 1e-6

@@ -1,6 +1,7 @@
 """Splitting, propensities, trials and manifests of a fit, each alone."""
 
 import hashlib
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,15 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
 from prsrank.fit.local import LocalLog
-from prsrank.fit.manifest import check_inputs, hashed_files, hashed_inputs, version_differences
+from prsrank.fit.manifest import (
+    FORMAT,
+    MANIFEST,
+    check_inputs,
+    hashed_files,
+    hashed_inputs,
+    read_manifest,
+    version_differences,
+)
 from prsrank.fit.parts import BUCKETS, Split, bucket_limit
 from prsrank.fit.plan import Plan
 from prsrank.fit.tuning import candidates
@@ -129,15 +138,15 @@ def split_lists_log(tmp_path_factory):
     file = tmp_path_factory.mktemp("split") / "log.csv"
     header = "query_id,session_id,doc_id,position,click,timestamp,randomised,x\n"
     file.write_text(header + "\n".join(rows))
-    mapping = LogMapping(features=("x",))
-    log, _ = read_log(file, mapping=mapping, lists="session")
+    mapping = LogMapping(features=("x",), lists="session")
+    log, _ = read_log(file, mapping=mapping)
     return file, mapping, log, {int(row.split(",")[5]): row.split(",")[0] for row in rows}
 
 
 @pytest.mark.parametrize("holdout", ["query:0.3", "time:0.04", "randomised"])
 def test_lists_of_one_query_are_in_one_part(split_lists_log, holdout):
     file, mapping, log, queries_of = split_lists_log
-    parts = split_log(log, Plan(str(file), mapping=mapping, lists="session", holdout=holdout))
+    parts = split_log(log, Plan(str(file), mapping=mapping, holdout=holdout))
     sides = [
         {queries_of[time] for time in sessions(part).session_times.tolist()}
         for part in (parts.train, parts.validation, parts.held_out)
@@ -151,7 +160,7 @@ def test_lists_of_one_query_are_in_one_part(split_lists_log, holdout):
 def test_a_query_with_many_lists_counts_once(split_lists_log):
     """Held out is a share of the queries, not of their lists, of which one query has but one."""
     file, mapping, log, queries_of = split_lists_log
-    plan = Plan(str(file), mapping=mapping, lists="session", holdout="query:0.3")
+    plan = Plan(str(file), mapping=mapping, holdout="query:0.3")
     held_out = sessions(split_log(log, plan).held_out)
     queries = {queries_of[time] for time in held_out.session_times.tolist()}
     assert len(queries) == round(0.3 * len(set(queries_of.values())))
@@ -296,6 +305,16 @@ def test_a_plan_comes_back_from_its_json(tmp_path):
     )
     plan = Plan(str(tmp_path / "log.csv"), mapping=mapping, holdout="time:0.1", seed=7, trials=3)
     assert Plan.from_json_dict(plan.to_json_dict(), "m") == plan
+
+
+def test_lists_of_an_older_manifest_are_those_of_its_mapping(tmp_path):
+    """Settings had `lists` beside the mapping, which had none."""
+    plan = Plan("log.csv", mapping=LogMapping(features=("x",), lists="session"))
+    settings = plan.to_json_dict()
+    settings["lists"] = settings["mapping"].pop("lists")
+    manifest = {"format": FORMAT, "settings": settings, "inputs": {}, "versions": {}, "outputs": {}}
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest))
+    assert Plan.from_json_dict(read_manifest(tmp_path)["settings"], "m").lists == "session"
 
 
 @pytest.mark.parametrize("holdout", ["query:0.3", "time:0.2", "randomised"])

@@ -87,7 +87,7 @@ def test_what_is_no_reason_against_a_test(changed):
 
 
 def test_the_next_command_of_a_gain_plans_a_test_of_it():
-    assert decide(GOOD, run="run").next_command == "prsrank plan-test run --gain 0.031"
+    assert decide(GOOD, run="run").next_command == "prsrank plan test run --gain 0.031"
 
 
 def test_force_ships_what_is_too_thin_and_says_so():

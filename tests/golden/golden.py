@@ -31,8 +31,7 @@ LOGS, RECORD = HERE / "logs", HERE / "golden.json"
 RANKERS = ("lambdamart", "linear")
 FEATURES = str(LOGS / "features.parquet")
 BY_SESSION = {
-    "mapping": LogMapping(features=("f*", "price")),
-    "lists": "session",
+    "mapping": LogMapping(features=("f*", "price"), lists="session"),
     "propensity": "power:1",
 }
 SETTINGS: dict[str, dict[str, Any]] = {

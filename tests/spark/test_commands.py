@@ -13,7 +13,7 @@ from prsrank.rankers.base import load_ranker
 
 pytestmark = pytest.mark.spark
 
-ON = ["--spark", "local[2]"]
+ON = ["--spark", "--master", "local[2]"]
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def test_propensity(log_file, tmp_path):
 def test_train(tmp_path):
     data, log = "synthetic:personal:60", tmp_path / "log.parquet"
     assert run(["simulate", data, "--clicks", "500", "--out", str(log)]) == 0
-    train = ["train", str(log), "--data", data, "--propensity", "power:1", "--no-report"]
+    train = ["train", str(log), "--data", data, "--propensity", "power:1"]
     for name, on in (("here", []), ("there", ON)):
         assert run([*train, "--ranker", "linear", "--out", str(tmp_path / name), *on]) == 0
     x = open_collection(data).everything().features
@@ -68,5 +68,6 @@ def test_fit(log_with_features, tmp_path, capsys):
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["engine"] == {"name": "spark", "workers": 2}
     assert load_ranker(out).trees_ <= 3
-    assert run([*fit, "--lists", "session", *ON]) == 2
-    assert "--lists session is for one machine" in capsys.readouterr().err
+    mapping.write_text('lists = "session"\n[features]\ncolumns = ["f0", "f1"]\n')
+    assert run([*fit, *ON]) == 2
+    assert "lists = 'session' is for one machine" in capsys.readouterr().err

@@ -45,7 +45,15 @@ def started(log_file, tmp_path, request):
     require_spark()
     folder = tmp_path / "tmp"
     folder.mkdir()
-    command = ["propensity", str(log_file), "--method", "harvest", "--spark", "local[2]"]
+    command = [
+        "propensity",
+        str(log_file),
+        "--method",
+        "harvest",
+        "--spark",
+        "--master",
+        "local[2]",
+    ]
     process = subprocess.Popen(
         [sys.executable, "-c", MAIN, *command, "--out", str(tmp_path / "curve.json")],
         env=os.environ | {"TMPDIR": str(folder), "SPARK_SUBMIT_OPTS": JAVA},

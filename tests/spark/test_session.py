@@ -30,13 +30,16 @@ def test_a_session_or_a_master_but_not_both():
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"lists": "session"}, "--lists session is for one machine"),
+        (
+            {"mapping": LogMapping(features=("f*",), lists="session")},
+            "lists = 'session' is for one machine",
+        ),
         ({"ranker": "svm"}, "Spark does not train svm"),
     ],
 )
 def test_what_only_one_process_can_do_is_refused_before_spark_starts(settings, told):
     pytest.importorskip("pyspark")
-    plan = Plan("log.parquet", mapping=LogMapping(features=("f*",)), **settings)
+    plan = Plan("log.parquet", **{"mapping": LogMapping(features=("f*",)), **settings})
     engine = SparkEngine(master="nothing that Spark could start")
     with pytest.raises(InputError, match=told):
         engine.check(plan)
@@ -166,7 +169,10 @@ def test_the_java_of_the_wheel_runs_spark():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"lists": "session"}, "--lists session is for one machine"),
+        (
+            {"mapping": LogMapping(features=("f*",), lists="session")},
+            "lists = 'session' is for one machine",
+        ),
         ({"ranker": "svm"}, "Spark does not train svm"),
     ],
 )
@@ -175,5 +181,5 @@ def test_what_one_machine_alone_can_do_is_refused_before_spark_starts(settings, 
     engine = SparkEngine(master="local[2]")
     engine.check(Plan("log.parquet", data="synthetic:mq2007:20"))
     with pytest.raises(InputError, match=said):
-        engine.check(Plan("log.parquet", data="synthetic:mq2007:20", **settings))
+        engine.check(Plan("log.parquet", **{"features": "table.parquet", **settings}))
     assert engine._own is None

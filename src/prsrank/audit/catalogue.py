@@ -15,7 +15,7 @@ class Kind(NamedTuple):
 
 _LOG_BOTH = "log one row per shown doc, clicked or not"
 _ONE_ROW = "keep one row per (query, session, doc)"
-_FIRST = "'--duplicates first' does it"
+_FIRST = "'duplicates = \"first\"' in the mapping does it"
 _AFTER_CLICK = "leave the feature out: it is known only after the click"
 _HOLDS_POSITION = "leave the feature out: it holds the position"
 _NO_READERS = "leave these clients out: they are no readers"
@@ -83,7 +83,7 @@ _FIXES: dict[Severity, dict[str, str]] = {
         "feature-infinite": "replace infinite values by a bound",
         "feature-missing": "fill in the feature, or leave it out",
         "feature-constant": "leave the feature out: it cannot tell docs apart",
-        "feature-changes": "use '--lists session', or a snapshot of the features",
+        "feature-changes": "write 'lists = \"session\"' in the mapping, or take a snapshot of the features",
         "drift-clicks": "find what changed then; train on the time since",
         "drift-positions": "find what changed in the page; a curve for each period",
         "timestamp-suspect": "check the unit: microseconds since 1970",

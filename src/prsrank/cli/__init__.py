@@ -15,8 +15,8 @@ from typer.exceptions import Abort, TyperException
 
 from prsrank import __version__
 from prsrank.cli.endings import exit_code, prompt_endings
-from prsrank.cli.log_options import with_spark_value
-from prsrank.cli.option_groups import Command, with_groups
+from prsrank.cli.options import Command, with_groups
+from prsrank.cli.retired import refuse_old_spellings
 from prsrank.errors import InputError, escaped
 from prsrank.files.scratch import scratch_of_process
 
@@ -30,8 +30,8 @@ COMMANDS = {
     "export": "Write a model in the format of a search engine or of another library.",
     "monitor": "Watch a model after its launch: do new sessions still look like those it was trained on?",
     "propensity": "Estimate the observation propensity of each position from a click log.",
-    "plan-experiment": "Say how many randomised sessions a wanted precision takes, and what they cost.",
-    "plan-test": "Say how many sessions an online test of an expected gain takes: A/B, or interleaving.",
+    "plan experiment": "Say how many randomised sessions a wanted precision takes, and what they cost.",
+    "plan test": "Say how many sessions an online test of an expected gain takes: A/B, or interleaving.",
     "interleave": "Say which of two rankers users prefer, from the log of a team-draft interleaving test.",
     "train": "Train a ranker on the clicks of a log.",
     "sensitivity": "Show how a model's ranking and estimated gain move under other assumptions.",
@@ -44,40 +44,58 @@ COMMANDS = {
 }
 """The commands and the first lines of their help, in the order a person with a log needs them.
 
-Each is the function of its name in the module of its name, imported when it is called: a command
-may import what it needs, and help on all of them is there at once.
+Each is the function of its name in the module of its first word, imported when it is called: a
+command may import what it needs, and help on all of them is there at once.
 """
+_GROUPS = {"plan": "Plan an experiment that randomises sessions, or an online test."}
 
 _INTERRUPTED = 130
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class _Commands(UserDict[str, Any]):
-    """The commands by name, each made when it is first asked for."""
+    """The commands by their word behind a prefix, each made when it is first asked for."""
 
-    def __getitem__(self, name: str) -> Any:
-        if isinstance(self.data[name], str):
-            module = name.replace("-", "_")
-            command = getattr(import_module(f"prsrank.cli.{module}"), module)
-            # raw docstrings spell the mark that keeps an example's lines with two characters
-            text = (getdoc(command) or "").replace("\\b\n", "\b\n")
-            made = typer.Typer(add_completion=False, rich_markup_mode=None)
-            made.command(name, help=text, cls=Command, context_settings=_SETTINGS)(
-                with_groups(command)
-            )
-            self.data[name] = typer.main.get_command(made)
-        return self.data[name]
+    def __init__(self, prefix: str) -> None:
+        names = [name.removeprefix(prefix) for name in COMMANDS if name.startswith(prefix)]
+        super().__init__({name.split()[0]: None for name in names})
+        self.prefix = prefix
+
+    def __getitem__(self, word: str) -> Any:
+        if self.data[word] is None:
+            name = f"{self.prefix}{word}"
+            group = name in _GROUPS
+            self.data[word] = _Group(name=word, help=_GROUPS[name]) if group else _command(name)
+        return self.data[word]
+
+
+def _command(name: str) -> Any:
+    module, word = name.split()[0], name.split()[-1]
+    command = getattr(import_module(f"prsrank.cli.{module}"), name.replace(" ", "_"))
+    # raw docstrings spell the mark that keeps an example's lines with two characters
+    text = (getdoc(command) or "").replace("\\b\n", "\b\n")
+    made = typer.Typer(add_completion=False, rich_markup_mode=None)
+    made.command(word, help=text, cls=Command, context_settings=_SETTINGS)(with_groups(command))
+    return typer.main.get_command(made)
 
 
 class _Group(TyperGroup):
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        self.commands = _Commands(COMMANDS)
+    """Commands that are listed without importing them, their first lines uncut."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"no_args_is_help": True, "context_settings": _SETTINGS, **settings})
+        self.prefix = f"{self.name} " if self.name in _GROUPS else ""
+        self.commands = _Commands(self.prefix)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands without importing them, their first lines uncut."""
+        """Write a line for each command."""
+        lines = [
+            (name.removeprefix(self.prefix), line)
+            for name, line in COMMANDS.items()
+            if name.startswith(self.prefix)
+        ]
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(lines)
 
 
 app = typer.Typer(
@@ -114,7 +132,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line; return the exit code: 0, or 2 for bad input."""
     warnings.showwarning = _show_warning
     try:
-        code = _called(with_spark_value(arguments))
+        refuse_old_spellings(arguments)
+        code = _called(arguments)
         sys.stdout.flush()
     except (KeyboardInterrupt, Abort):
         if (ended := exit_code()) is not None:

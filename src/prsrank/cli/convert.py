@@ -1,26 +1,33 @@
 """The command `prsrank convert`."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 
-from prsrank.cli.arguments import working
-from prsrank.cli.option_groups import WholeData
+from prsrank.cli.inputs import DataSet
+from prsrank.cli.output import working
 from prsrank.data.storage import write_stored
 
 
+@dataclass(frozen=True)
+class _Labelled(DataSet):
+    WITHOUT = ()
+
+
 def convert(
-    data: WholeData,
+    data: _Labelled,
     out: Path = typer.Option(..., metavar="FILE", help="Where to write the converted copy."),
 ) -> None:
     r"""Write a copy of a data set that opens at once, whatever its size.
 
     The copy holds all lists once and the splits of every fold, in the open safetensors
-    layout, and serves wherever DATA is asked for.
+    layout, and serves wherever DATA is asked for. It knows which labels count as relevant.
 
     \b
-    Example:
+    Examples:
       prsrank convert MSLR-WEB10K --out web10k.safetensors
+      prsrank convert judged.txt --relevant-from 2 --out judged.safetensors
     """
     collection = data.collection()
     with working(f"writing {out}"):

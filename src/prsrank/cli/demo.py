@@ -5,9 +5,10 @@ from pathlib import Path
 
 import typer
 
-from prsrank.cli.arguments import RelevantFrom, Seed, check_room, working
 from prsrank.cli.compile_ahead import compile_ahead
-from prsrank.cli.option_groups import DataOptions
+from prsrank.cli.inputs import DataSet
+from prsrank.cli.output import working
+from prsrank.cli.simulate import check_room
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
@@ -25,15 +26,13 @@ from prsrank.types import Floats
 
 _METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
 _PRODUCTION = "production"
+_DATA = "synthetic:mq2007:300"
 _TRIALS, _TREES, _TREES_OF_LABELS = 2, 50, 100
 
 
 def demo(
     out: Path = typer.Option(Path("demo"), metavar="DIR", help="Where results go."),
-    data: str = typer.Option("synthetic:mq2007:300", metavar="DATA", help="The data set."),
-    relevant_from: RelevantFrom = None,
     clicks: int = typer.Option(20_000, min=100, help="Number of simulated clicks."),
-    seed: Seed = 0,
 ) -> None:
     r"""Show the whole way from biased clicks to a verdict, on data that is built in.
 
@@ -48,30 +47,28 @@ def demo(
     """
     check_room(clicks, "clicks")
     compile_ahead()
-    options = DataOptions(data, relevant_from=relevant_from)
-    train, validation, test = (options.lists(part) for part in ("train", "validation", "test"))
+    source = DataSet(_DATA)
+    train, validation, test = (source.lists(part) for part in ("train", "validation", "test"))
     with working("simulating clicks"):
-        production = production_scores(train, seed=seed)
+        production = production_scores(train)
         lists, scores = logging_part(train, [production])
         users = PositionBasedModel(eta=1, mu=0.1)
-        log = simulate_clicks(lists, scores, users, clicks=clicks, seed=seed, randomised=0.1)
+        log = simulate_clicks(lists, scores, users, clicks=clicks, randomised=0.1)
         write_events(log, out / "log.parquet")
     typer.echo(
-        f"{data}: {len(log.clicks):,} clicks in {log.sessions:,} sessions on {log.queries} lists, "
+        f"{_DATA}: {len(log.clicks):,} clicks in {log.sessions:,} sessions on {log.queries} lists, "
         f"a tenth randomised; {test.lists} other lists to test on"
     )
     with working("fitting"):
         result = fit_log(
             out / "log.parquet",
-            data=data,
+            data=_DATA,
             out=out / "fitted",
-            relevant_from=relevant_from,
-            seed=seed,
             force=True,
             trials=_TRIALS,
             trees=_TREES,
         )
-        everything = _full_information(lists, validation, seed)
+        everything = _full_information(lists, validation)
     curve = result.propensities.curve
     if curve is not None:
         shown = ", ".join(f"{p:.2f}" for p in curve.propensity[:6])
@@ -91,9 +88,9 @@ def _rankers(result: FitResult) -> dict[str, Ranker]:
     return tuned | {f"{result.choice.name}, all sessions": result.model}
 
 
-def _full_information(lists: RankingDataset, validation: RankingDataset, seed: int) -> LambdaMART:
+def _full_information(lists: RankingDataset, validation: RankingDataset) -> LambdaMART:
     """Return a ranker that learned from the labels, which those of the clicks do not know."""
-    ranker = LambdaMART(trees=_TREES_OF_LABELS, seed=seed)
+    ranker = LambdaMART(trees=_TREES_OF_LABELS)
     ranker.fit(lists, PairSet.from_labels(lists, **ranker.pair_options), validation=validation)
     return ranker
 

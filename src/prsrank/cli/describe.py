@@ -1,13 +1,15 @@
 """The command `prsrank describe`."""
 
-import typer
+from collections.abc import Iterator
+from typing import Any
 
-from prsrank.cli.arguments import Json, print_json, working
-from prsrank.cli.option_groups import WholeData
+from prsrank.cli.inputs import DataSet
+from prsrank.cli.options import Json
+from prsrank.cli.output import show, working
 from prsrank.data.collections import describe as count
 
 
-def describe(source: WholeData, json: Json = False) -> None:
+def describe(source: DataSet, json: Json = False) -> None:
     r"""Count the lists, docs, features, labels and relevant docs of a data set.
 
     For a collection, over all its lists once.
@@ -16,26 +18,25 @@ def describe(source: WholeData, json: Json = False) -> None:
     Examples:
       prsrank describe MQ2008
       prsrank describe synthetic:web10k:100 --json
-      prsrank describe judged.txt --relevant-from 2
     """
     collection = source.collection()
     with working(f"reading {source.data}"):
         counts = {"collection": collection.name, **count(collection.everything())}
-    if json:
-        print_json(counts)
-        return
-    lengths = counts["list_length"]
-    typer.echo(f"{collection.name}: {collection.folds} fold{'s' * (collection.folds > 1)}")
+    show(_lines(counts, collection.folds), counts, json=json)
+
+
+def _lines(counts: dict[str, Any], folds: int) -> Iterator[str]:
+    yield f"{counts['collection']}: {folds} fold{'s' * (folds > 1)}"
     for name in ("lists", "docs", "features"):
-        typer.echo(f"  {name:<12}{counts[name]:>12,}")
-    typer.echo("  docs per list: " + ", ".join(f"{k} {v:g}" for k, v in lengths.items()))
+        yield f"  {name:<12}{counts[name]:>12,}"
+    yield "  docs per list: " + ", ".join(f"{k} {v:g}" for k, v in counts["list_length"].items())
     total = max(sum(counts["labels"].values()), 1)
     for label, number in counts["labels"].items():
-        typer.echo(f"  label {label:<6}{number:>12,}  {number / total:6.1%}")
+        yield f"  label {label:<6}{number:>12,}  {number / total:6.1%}"
     if not counts["labels"]:
         return
     if counts["relevant_from"] is None:
-        typer.echo("  relevant: not known for these labels (--relevant-from N)")
+        yield "  relevant: not known for these labels ('prsrank convert --relevant-from N' writes it)"
     else:
         share, least = counts["relevant_share"], counts["relevant_from"]
-        typer.echo(f"  relevant: label {least:g} or more, {share:.1%} of the docs")
+        yield f"  relevant: label {least:g} or more, {share:.1%} of the docs"

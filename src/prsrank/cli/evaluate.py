@@ -7,14 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Given, Json, Model, print_json, working
-from prsrank.cli.log_inputs import ModelInputs, features_for, run_of
+from prsrank.cli.inputs import ModelInputs, features_for, run_of
+from prsrank.cli.options import Json, Model, Propensity
+from prsrank.cli.output import show, working
 from prsrank.errors import InputError
-from prsrank.evaluation.log_evaluation import (
-    DEFAULT_METRICS,
-    DEFAULT_TAU,
-    evaluate_on_log,
-)
+from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, evaluate_on_log
 from prsrank.evaluation.results import LOGGED
 from prsrank.fit.manifest import judged_model
 from prsrank.logs.coverage import known_lists
@@ -30,23 +27,19 @@ _BY_LABELS = ("ndcg@5", "ndcg@10", "map", "arp", "mrr")
 class _HeldOut:
     """The clicks to judge by, and how."""
 
-    propensity: Given = None
+    propensity: Propensity = None
     against: Annotated[
         list[str] | None, typer.Option(metavar="MODEL", help="Compare with this model too.")
     ] = None
-    tau: float | None = typer.Option(
-        None, min=0, help="Least propensity of the clipped and dr estimates; 0 for none. [0.05]"
-    )
     context: str | None = typer.Option(
         None, metavar="COLUMN", help="Estimate by the values of a context too."
     )
-    samples: int = typer.Option(1000, min=100, max=1_000_000, help="Bootstrap samples.")
 
     def refuse_without_log(self, inputs: ModelInputs) -> None:
         """Raise an InputError for an option that has no meaning without a log."""
-        given = vars(inputs) | vars(self)
-        for name in ("column", "mapping", "features", "propensity", "against", "tau", "context"):
-            if given[name]:
+        values = vars(inputs) | vars(self)
+        for name in ("column", "mapping", "features", "propensity", "against", "context"):
+            if values[name]:
                 raise InputError(
                     f"--{name} is for estimates from clicks: give a held-out --log too"
                 )
@@ -92,11 +85,7 @@ def evaluate(
     named = _named([model, *(clicks.against or [])])
     rankers = {name: load_ranker(path) for name, path in named.items()}
     result = _by_clicks(inputs, clicks, rankers, split, metric)
-    if json:
-        print_json(result.to_json_dict())
-        return
-    for line in report_lines(result):
-        typer.echo(line)
+    show(report_lines(result), result.to_json_dict(), json=json)
 
 
 def _beside(model: str, inputs: ModelInputs) -> tuple[str, ModelInputs, str | None]:
@@ -130,13 +119,10 @@ def _by_labels(
         for name, measure in measures.items()
     }
     first = values[metrics[0]]
-    if json:
-        means = {name: value.mean for name, value in values.items()}
-        print_json(means | {"lists": first.lists, "skipped": first.skipped})
-        return
-    for name, value in values.items():
-        typer.echo(f"{name:<8} {value.mean:8.4f}")
-    typer.echo(f"over {first.lists:,} lists; {first.skipped:,} without a relevant doc skipped")
+    lines = [f"{name:<8} {value.mean:8.4f}" for name, value in values.items()]
+    lines.append(f"over {first.lists:,} lists; {first.skipped:,} without a relevant doc skipped")
+    means = {name: value.mean for name, value in values.items()}
+    show(lines, means | {"lists": first.lists, "skipped": first.skipped}, json=json)
 
 
 def _by_clicks(
@@ -162,12 +148,10 @@ def _by_clicks(
             {n: one.score(features_for(one, lists).features) for n, one in rankers.items()},
             against=[LOGGED, *list(rankers)[1:]],
             metrics=metrics or DEFAULT_METRICS,
-            tau=DEFAULT_TAU if options.tau is None else options.tau,
             context=context,
             trained_on=next(
                 (n for n, one in rankers.items() if one.learned_from(inputs.path)), None
             ),
-            samples=options.samples,
         )
 
 

@@ -1,14 +1,15 @@
 """The command `prsrank explore`."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 
-from prsrank.cli.arguments import Seed, working
-from prsrank.cli.log_curve import PlanCurve, curve_of
-from prsrank.cli.log_inputs import ModelInputs, features_for, run_of
+from prsrank.cli.inputs import ModelInputs, features_for, run_of
+from prsrank.cli.options import Run
+from prsrank.cli.output import working
 from prsrank.errors import InputError
 from prsrank.fit.manifest import judged_model
 from prsrank.logs.coverage import covered_log, known_lists
@@ -29,9 +30,14 @@ _NONE: IdArray = np.zeros(0, np.int64)
 _NEW = "The rankers learned from another log."
 
 
+@dataclass(frozen=True)
+class _Shown(ModelInputs):
+    WITHOUT = ("column", "data", "memory")  # they are those of the fit
+
+
 def explore(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A folder that fit wrote.")],
-    inputs: ModelInputs,
+    run: Run,
+    inputs: _Shown,
     out: Path = typer.Option(..., metavar="FILE", help="Where to write the page: .html."),
     show: str | None = typer.Option(
         None,
@@ -44,8 +50,6 @@ def explore(
         max=1_000_000,
         help="Queries at most: of a larger log those worth a look, and some at random.",
     ),
-    propensity: PlanCurve = None,
-    seed: Seed = 0,
 ) -> None:
     r"""Write a page to look at queries: the logged order beside that of each ranker, and why.
 
@@ -69,12 +73,12 @@ def explore(
     clicks = covered_log(clicks, lists)
     lists = features_for(next(iter(rankers.values())), known_lists(clicks, lists))
     own = _curve(Path(run))
-    known = curve_of(given, clicks, propensity or own)
+    known = given.curve_of(clicks, own)
     with working("exploring"):
-        found = explore_log(clicks, lists, known.curve, rankers, queries=queries, seed=seed)
+        found = explore_log(clicks, lists, known.curve, rankers, queries=queries)
         texts = PageTexts(
             source=Path(given.path).name,
-            curve=known.how if propensity or own is None else "those of the fit",
+            curve=known.how if own is None else "those of the fit",
             note=_OWN if inputs.log is None else _NEW,
             titles=titles,
             columns=_columns(given, found, show),
@@ -110,9 +114,7 @@ def _columns(inputs: Any, found: Explored, show: str | None) -> dict[str, list[s
         return {}
     files = [file for file in (inputs.table, inputs.path) if file is not None]
     query_ids = found.query_ids[list_of_row(found.offsets)]
-    return text_columns(
-        names, files, query_ids, found.doc_ids, mapping=inputs.meaning(), memory=inputs.memory
-    )
+    return text_columns(names, files, query_ids, found.doc_ids, mapping=inputs.meaning())
 
 
 def _held_out(run: Path) -> IdArray:

@@ -4,18 +4,15 @@ from pathlib import Path
 
 import typer
 
-from prsrank.cli.arguments import Json, Model, print_json, working
+from prsrank.cli.options import Model
+from prsrank.cli.output import working
 from prsrank.export.formats import export_ranker, read_feature_names
 from prsrank.rankers.base import load_ranker
 
 
 def export(
     model: Model,
-    to: str = typer.Option(
-        ...,
-        metavar="FORMAT",
-        help="{formats}.",
-    ),
+    to: str = typer.Option(..., metavar="FORMAT", help="{formats}."),
     out: Path = typer.Option(..., metavar="FILE", help="Where to write the model."),
     name: str = typer.Option("prsrank", help="Name of the model in the search engine."),
     feature_names: Path | None = typer.Option(
@@ -24,7 +21,6 @@ def export(
         help="Names of the features as the engine knows them, one a line, in the order of "
         "training. Default: those of the training data.",
     ),
-    json: Json = False,
 ) -> None:
     r"""Write a model in the format of a search engine or of another library.
 
@@ -39,17 +35,7 @@ def export(
     names = None if feature_names is None else read_feature_names(feature_names)
     with working(f"writing {out}"):
         made = export_ranker(ranker, out, to=to, name=name, feature_names=names)
-    size = out.stat().st_size
-    if json:
-        print_json(
-            {
-                "file": str(out),
-                "format": to,
-                "ranker": made.ranker,
-                "name": made.name,
-                "features": made.scorer.columns,
-                "bytes": size,
-            }
-        )
-        return
-    typer.echo(f"{out}: {made.ranker} of {made.scorer.columns:,} features as {to}, {size:,} bytes")
+    typer.echo(
+        f"{out}: {made.ranker} of {made.scorer.columns:,} features as {to}, "
+        f"{out.stat().st_size:,} bytes"
+    )

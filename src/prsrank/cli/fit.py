@@ -1,84 +1,43 @@
 """The command `prsrank fit`."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Json, Seed, print_json
 from prsrank.cli.compile_ahead import compile_ahead
-from prsrank.cli.log_inputs import ListInputs
-from prsrank.cli.log_options import Spark, find_runner
+from prsrank.cli.inputs import LogInputs
+from prsrank.cli.options import Json, Where
+from prsrank.cli.output import show, working
 from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
 from prsrank.fit import FitResult, fit_log, repeat_fit
 from prsrank.fit.engine import METRIC
 from prsrank.fit.explorer_page import EXPLORER
+from prsrank.fit.plan import FitSettings
 from prsrank.report.fit_report import conclusions
 from prsrank.report.numbers import fixed_text, range_text
 
-_INPUTS = ("log", "data", "features", "propensity", "out", "from_", "spark", "json")
-
-
-_Log = Annotated[
-    str | None,
-    typer.Argument(metavar="LOG", help="A click log, as for audit; none needed with --from."),
-]
+_INPUTS = ("log", "data", "features", "propensity", "out", "from_", "spark", "master", "json")
 
 
 @dataclass(frozen=True)
-class _Inputs(ListInputs):
-    """A click log, the features of its docs, and how to read them."""
+class _Inputs(LogInputs):
+    WITHOUT = ("memory",)  # it is of the settings
 
-    log: _Log = None  # type: ignore[assignment]
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """How to fit."""
-
-    propensity: str | None = typer.Option(
-        None,
-        metavar="auto|METHOD|log|FILE|power:ETA",
-        help="The propensities: those in the log, else the best method that the log "
-        "identifies (auto, the default); one method; or given ones.",
-    )
-    temper: bool = typer.Option(
-        True,
-        help="Where the clicks contradict a curve that no experiment supports, use the power of "
-        "it that they look like.",
-    )
-    holdout: str = typer.Option(
-        "query:0.2",
-        metavar="HOW",
-        help="What to judge by: query:SHARE of the queries, time:SHARE of the latest "
-        "sessions, or the randomised sessions (randomised).",
-    )
-    ranker: str = typer.Option(
-        "lambdamart", help="{rankers}; not those that learn from the log itself."
-    )
-    weighting: str = typer.Option(
-        "auto",
-        help="auto: the best by held-out clicks; or {weightings}; not those that need labels.",
-    )
-    trials: int = typer.Option(
-        12, min=1, max=10_000, help="Settings to try for each method, at most."
-    )
-    trees: int = typer.Option(
-        300, min=1, max=1_000_000, help="The most trees of a ranker that grows trees."
-    )
-    seed: Seed = 0
-    force: bool = typer.Option(False, "--force", help="Write the model even if it is too thin.")
+    log: Annotated[
+        str | None,
+        typer.Argument(metavar="LOG", help="A click log, as for audit; none needed with --from."),
+    ] = None  # type: ignore[assignment]
 
 
 def fit(
     context: typer.Context,
     inputs: _Inputs,
-    settings: _Settings,
+    settings: FitSettings,
+    where: Where,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write everything to.")],
     from_: Annotated[
         Path | None,
@@ -89,7 +48,6 @@ def fit(
             "then say where the same inputs are now; other settings are the manifest's.",
         ),
     ] = None,
-    spark: Spark = None,
     json: Json = False,
 ) -> None:
     r"""Go the whole way from a click log to a ranker with an estimate of its gain.
@@ -109,65 +67,46 @@ def fit(
       prsrank fit log.parquet --data synthetic:web10k:500 --out fitted
       prsrank fit searches.parquet --mapping searches.toml --holdout randomised --out fitted
       prsrank fit --from fitted/manifest.json --out again
-      prsrank fit hdfs:///logs/ --mapping searches.toml --spark --out fitted
+      prsrank fit hdfs:///logs/ --mapping searches.toml --spark --master yarn --out fitted
     """
     if from_ is not None:
         _refuse_settings(context, from_)
     elif inputs.log is None:
         raise InputError("give a LOG to fit, or a manifest to repeat (--from)")
     compile_ahead()
-    with _telling() as tell:
-        where: dict[str, Any] = {"out": out, "engine": find_runner(spark), "tell": tell}
+    with working("starting") as tell:
+        how: dict[str, Any] = {"out": out, "engine": where.engine(), "tell": tell}
         if from_ is None:
-            result = _fitted(inputs, settings, **where)
+            result = fit_log(
+                inputs.path,
+                data=inputs.collection,
+                features=inputs.table,
+                mapping=inputs.meaning(),
+                **vars(settings),
+                **how,
+            )
         else:
-            result = repeat_fit(from_, moved=_moved(inputs, settings), **where)
-    if json:
-        print_json(_summary(result))
-    else:
-        for line in _lines(result, repeated=from_ is not None):
-            typer.echo(line)
+            result = repeat_fit(from_, moved=_moved(context), **how)
+    lines = list(_lines(result, repeated=from_ is not None))
+    show(lines, _summary(result), json=json)
     if not result.verdict.ships:
         raise typer.Exit(1)
 
 
-def _fitted(inputs: _Inputs, settings: _Settings, **where: Any) -> FitResult:
-    return fit_log(
-        inputs.path,
-        data=inputs.collection,
-        features=inputs.table,
-        mapping=inputs.meaning(),
-        lists=inputs.how_listed,
-        memory=inputs.memory,
-        relevant_from=inputs.relevant_from,
-        **{**vars(settings), "propensity": settings.propensity or "auto"},
-        **where,
-    )
-
-
-def _moved(inputs: _Inputs, settings: _Settings) -> dict[str, str]:
+def _moved(context: typer.Context) -> dict[str, str]:
     """Return where the inputs of a manifest are now, as far as it is said."""
-    given = {name: getattr(inputs, name) for name in ("log", "data", "features")}
-    given["propensity"] = settings.propensity
-    return {role: path for role, path in given.items() if path is not None}
+    roles = ("log", "data", "features", "propensity")
+    return {role: context.params[role] for role in roles if _is_said(context, role)}
 
 
-@contextmanager
-def _telling() -> Iterator[Callable[[str], object]]:
-    """Give a function that shows what is being done, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("starting") as status:
-        yield status.update
+def _is_said(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _refuse_settings(context: typer.Context, manifest: Path) -> None:
     for name in context.params:
-        source = context.get_parameter_source(name)
-        if name not in _INPUTS and source is not None and source.name == "COMMANDLINE":
+        if name not in _INPUTS and _is_said(context, name):
             option = name.replace("_", "-")
             raise InputError(f"--{option}: with --from the settings are those of {manifest}")
 
@@ -190,7 +129,7 @@ def _lines(result: FitResult, *, repeated: bool) -> Iterator[str]:
     yield ""
     codes = [f.code for f in result.audit.findings if f.severity == "warning"]
     yield f"audit: {result.audit.verdict}{': ' if codes else ''}{', '.join(codes)}"
-    yield from _found(result)
+    yield from _findings(result)
     if repeated and not result.differs:
         yield "the same model, propensities and evaluation as before, bit for bit"
     model = "model, " if result.verdict.ships else ""
@@ -200,7 +139,7 @@ def _lines(result: FitResult, *, repeated: bool) -> Iterator[str]:
         yield "no model is written: --force writes it all the same"
 
 
-def _found(result: FitResult) -> Iterator[str]:
+def _findings(result: FitResult) -> Iterator[str]:
     """Yield what a fit found."""
     for name, count in result.parts.counts().items():
         yield (
@@ -222,21 +161,21 @@ def _found(result: FitResult) -> Iterator[str]:
 
 
 def _settings(result: FitResult) -> Iterator[str]:
-    for name, one in result.tuned.items():
-        trees = "" if one.ranker.trees_ is None else f", trees {one.ranker.trees_}"
-        yield f"{name}: {one.chosen.candidate}{trees} (best of {len(one.search.trials)})"
+    for name, tuned in result.tuned.items():
+        trees = "" if tuned.ranker.trees_ is None else f", trees {tuned.ranker.trees_}"
+        yield f"{name}: {tuned.chosen.candidate}{trees} (best of {len(tuned.search.trials)})"
 
 
 def _estimates(result: FitResult) -> Iterator[str]:
-    found = result.evaluation.evaluation
-    base, kind = result.baseline, found.narrowest
-    less, what = f"less {base}", f"{METRIC} ({kind})"
-    yield f"{what:<18} estimate  95 % interval     {less:>12}  95 % interval"
+    evaluation = result.evaluation.evaluation
+    base, kind = result.baseline, evaluation.narrowest
+    less, title = f"less {base}", f"{METRIC} ({kind})"
+    yield f"{title:<18} estimate  95 % interval     {less:>12}  95 % interval"
     for name in dict.fromkeys((LOGGED, base, *result.tuned)):
-        one = found.estimate(name, METRIC, estimator=kind)
-        line = f"{name:<18} {one.value:>8.4f}  {range_text(one.low, one.high)}"
+        estimate = evaluation.estimate(name, METRIC, estimator=kind)
+        line = f"{name:<18} {estimate.value:>8.4f}  {range_text(estimate.low, estimate.high)}"
         if name in result.tuned:
-            gain = found.difference(name, METRIC, against=base, estimator=kind)
+            gain = evaluation.difference(name, METRIC, against=base, estimator=kind)
             line += f"  {fixed_text(gain.difference, '+.4f'):>11}  "
             line += range_text(gain.low, gain.high, "+.4f")
         yield line

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from prsrank.cli.arguments import Json, print_json, working
-from prsrank.cli.log_inputs import LogOptions
+from prsrank.cli.inputs import PlainLog
+from prsrank.cli.options import Json
+from prsrank.cli.output import show, working
 from prsrank.errors import DataWarning
 from prsrank.evaluation.interleaving import InterleavingTest, compare_credit
 from prsrank.evaluation.interleaving_log import Credit, credit_of
@@ -30,7 +31,7 @@ _VERDICTS = {
 
 
 def interleave(
-    log: LogOptions,
+    log: PlainLog,
     team: str = typer.Option(
         "team", metavar="COLUMN", help="The column that says which ranker picked the doc."
     ),
@@ -40,7 +41,6 @@ def interleave(
         help="Which of its values is the new ranker; default: 'new', else the last of the two.",
     ),
     by: By = "session",
-    confidence: float = typer.Option(0.95, help="Of the interval."),
     json: Json = False,
 ) -> None:
     r"""Say which of two rankers users prefer, from the log of a team-draft interleaving test.
@@ -52,24 +52,15 @@ def interleave(
       prsrank interleave test.parquet
       prsrank interleave test.parquet --team picked_by --new lambdamart --by query --json
     """
-    meaning = replace(log.meaning(), contexts=(team,))
-    with (
-        working(f"reading {log.path}"),
-        open_events(log.path, mapping=meaning, memory=log.memory) as events,
-    ):
+    mapping = replace(log.meaning(), contexts=(team,))
+    with working(f"reading {log.path}"), open_events(log.path, mapping=mapping) as events:
         credit = credit_of(events, team=team, new=new)
-    test = compare_credit(
-        credit.production, credit.new, queries=credit.queries, by=by, confidence=confidence
-    )
+    test = compare_credit(credit.production, credit.new, queries=credit.queries, by=by)
     if credit.warning:
         warnings.warn(DataWarning(credit.warning), stacklevel=2)
-    if json:
-        names = {"production_team": credit.teams[0], "new_team": credit.teams[1]}
-        more = {"without_team": credit.without, "warning": credit.warning}
-        print_json(test.to_json_dict() | names | more)
-        return
-    for line in _lines(test, credit):
-        typer.echo(line)
+    names = {"production_team": credit.teams[0], "new_team": credit.teams[1]}
+    more = {"without_team": credit.without, "warning": credit.warning}
+    show(_lines(test, credit), test.to_json_dict() | names | more, json=json)
 
 
 def _lines(test: InterleavingTest, credit: Credit) -> list[str]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import typer
 
-from prsrank.cli.arguments import Json, Seed, print_json, working
-from prsrank.cli.log_curve import PlanCurve, curve_of
-from prsrank.cli.log_inputs import LogInputs
+from prsrank.cli.inputs import FeaturedLog
+from prsrank.cli.options import FoundPropensity, Json
+from prsrank.cli.output import show, working
 from prsrank.errors import InputError, nearest_name
 from prsrank.evaluation.judgement_files import JUDGEMENT_FORMATS, write_judgements
 from prsrank.evaluation.judgements import Judgements
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from prsrank.logs.click_log import ClickLog
     from prsrank.propensity.curve import Propensities
 
+_EVIDENCE = 1.0
+"""Docs that were seen less often than this are left out."""
+
 
 def judge(
-    inputs: LogInputs,
+    inputs: FeaturedLog,
     out: Path = typer.Option(..., metavar="FILE", help="Where to write the judgements."),
     to: str = typer.Option("parquet", metavar="FORMAT", help="{judgements}."),
-    propensity: PlanCurve = None,
-    evidence: float = typer.Option(
-        1.0, min=0, metavar="N", help="Leave out docs that were seen less often than this."
-    ),
+    propensity: FoundPropensity = None,
     grades: str | None = typer.Option(
         None,
         metavar="A,B,...",
@@ -36,7 +36,6 @@ def judge(
         "quarter and half of what the best 1 % of the docs reach.",
     ),
     json: Json = False,
-    seed: Seed = 0,
 ) -> None:
     r"""Turn clicks into judgements: how relevant each doc is to its query, whatever its position.
 
@@ -54,24 +53,21 @@ def judge(
         raise InputError(f"there is no format '{to}'{nearest_name(to, JUDGEMENT_FORMATS)}")
     thresholds = None if grades is None else _numbers(grades)
     clicks, lists = _read(inputs)
-    known = curve_of(inputs, clicks, propensity or inputs.curve)
+    known = inputs.curve_of(clicks, propensity or inputs.curve)
     with working("judging"):
-        found = judge_log(clicks, known.curve, lists, thresholds=thresholds, seed=seed)
-    kept = found.select(found.seen >= evidence)
+        found = judge_log(clicks, known.curve, lists, thresholds=thresholds)
+    kept = found.select(found.seen >= _EVIDENCE)
     if not len(kept.rating):
-        raise InputError(f"{inputs.path}: no doc was seen {evidence:g} times")
+        raise InputError(f"{inputs.path}: no doc was seen once")
     write_judgements(kept, out, to)
-    if json:
-        told = {"curve": known.how, "notice": curve_notice(known.curve), "out": str(out)}
-        print_json(_summary(found, kept) | told)
-        return
-    for line in (*_lines(found, kept), f"curve: {known.how}", curve_notice(known.curve)):
-        if line:
-            typer.echo(line)
-    typer.echo(f"{out}: {len(kept.rating):,} judgements as {to}")
+    notice = curve_notice(known.curve)
+    more = {"curve": known.how, "notice": notice, "out": str(out)}
+    lines = [*_lines(found, kept), f"curve: {known.how}", *([notice] if notice else [])]
+    lines.append(f"{out}: {len(kept.rating):,} judgements as {to}")
+    show(lines, _summary(found, kept) | more, json=json)
 
 
-def _read(inputs: LogInputs) -> "tuple[ClickLog, RankingDataset | None]":
+def _read(inputs: FeaturedLog) -> "tuple[ClickLog, RankingDataset | None]":
     featured = inputs.collection or inputs.table or inputs.meaning().features
     return inputs.read() if featured else (inputs.clicks(), None)
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from prsrank.cli.arguments import working
-from prsrank.cli.log_inputs import TableOptions, run_of
-from prsrank.cli.standard_input import as_file
+from prsrank.cli.inputs import LogInputs, as_file, run_of
+from prsrank.cli.options import Run
+from prsrank.cli.output import working
 from prsrank.errors import InputError
 from prsrank.files import check_writable
 from prsrank.files.drafts import check_target
@@ -24,8 +24,10 @@ from prsrank.report.numbers import fixed_text, range_text
 
 
 @dataclass(frozen=True)
-class _NewLog(TableOptions):
+class _NewLog(LogInputs):
     """A new log, and the features of its docs: what is not given is as in the fit."""
+
+    WITHOUT = ("column", "data", "memory")
 
     log: Annotated[
         str,
@@ -33,10 +35,6 @@ class _NewLog(TableOptions):
             metavar="NEW_LOG", help="Sessions since the fit, in any form that audit reads."
         ),
     ]
-    data: Annotated[
-        str | None,
-        typer.Option("--data", metavar="DATA", help="Data set with the features of the docs."),
-    ] = None
 
     def beside(self, run: str) -> "_NewLog":
         """Return the inputs with what is not given taken from a fit."""
@@ -52,7 +50,7 @@ class _NewLog(TableOptions):
 
 
 def monitor(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A folder that fit wrote.")],
+    run: Run,
     inputs: _NewLog,
     every: str | None = typer.Option(
         None,
@@ -95,10 +93,8 @@ def monitor(
             given.path,
             every=every,
             state=state,
-            data=inputs.data,
             features=None if inputs.features is None else as_file(inputs.features),
             mapping=given.meaning(),
-            memory=inputs.memory,
         )
     if html is not None:
         write_report(monitor_report(found), html)

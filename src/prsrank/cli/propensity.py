@@ -9,15 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Json, Seed, print_json, working
-from prsrank.cli.log_inputs import FoldInputs
-from prsrank.cli.log_options import Spark, find_runner
+from prsrank.cli.inputs import LogInputs
+from prsrank.cli.options import Json, Where
+from prsrank.cli.output import show, working
 from prsrank.errors import InputError
 from prsrank.fit.engine import EngineLog
 from prsrank.fit.local import LocalLog
-from prsrank.logs.pieces import Extent, LocalPieces
+from prsrank.logs.pieces import LocalPieces
 from prsrank.propensity.context import estimate_by_context
-from prsrank.propensity.curve import MOST_POSITIONS, Propensities, covering
+from prsrank.propensity.curve import Propensities
+from prsrank.propensity.curve_of import parse_propensity
 from prsrank.propensity.estimators import estimator
 from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.tempering import Tempering, temper_sampled
@@ -26,7 +27,6 @@ from prsrank.report.propensity_figure import plot_propensities
 from prsrank.types import Estimator
 
 _SHOWN = 20
-_SETTINGS = ("positions", "shape", "eta")
 
 
 @dataclass(frozen=True)
@@ -36,56 +36,39 @@ class _Curve:
     method: Annotated[
         list[str],
         typer.Option(
-            help="{estimators}. Given several times: all are plotted, the first is the result."
+            metavar="NAME",
+            help="power:ETA, p_k = (1/k)^ETA; or {estimators}. Given several times: all are plotted, "
+            "the first is the result.",
         ),
     ]
-    positions: int | None = typer.Option(
-        None,
-        min=1,
-        max=MOST_POSITIONS,
-        help="Estimate positions 1 to this one; default all, 2,000 at most.",
-    )
     shape: str | None = typer.Option(None, help="Fit the curve to a shape: {shapes}.")
-    eta: float = typer.Option(1.0, help="For the method known: p_k = (1/k)^eta.")
     context: str | None = typer.Option(
         None, metavar="COLUMN", help="A curve for each value of a column."
     )
 
-    cover: bool = typer.Option(
-        False,
-        "--cover",
-        help="Give a position without an estimate, or with one of few clicks, that of the position "
-        "above, as fit does.",
-    )
-
-    def covered(self, curves: dict[str, Propensities], depth: int) -> dict[str, Propensities]:
-        """Return curves that know all positions, if that is asked for, where they are known."""
-        return {
-            name: covering(curve, depth) if self.cover and not curve.verdict.unknown else curve
-            for name, curve in curves.items()
-        }
-
-    def estimator(self, name: str) -> "Estimator":
-        """Return the estimator with these settings, as far as it takes them."""
-        chosen: Any = estimator(name)
-        own = {field.name for field in fields(chosen)}
-        known = {name: getattr(self, name) for name in _SETTINGS if name in own}
-        if self.shape is not None and "shape" not in known:
-            raise InputError(f"the method {name} takes no shape")
-        changed: Estimator = replace(chosen, **known)
+    def estimator(self, name: str) -> Estimator:
+        """Return the estimator with these settings."""
+        chosen: Any = estimator("known" if name.startswith("power:") else name)
+        if name.startswith("power:"):
+            curve: Any = parse_propensity(name)
+            chosen = replace(chosen, eta=curve.eta)
+        if self.shape is not None:
+            if "shape" not in {field.name for field in fields(chosen)}:
+                raise InputError(f"the method {name} takes no shape")
+            chosen = replace(chosen, shape=self.shape)
+        changed: Estimator = chosen
         return changed
 
 
 def propensity(
-    inputs: FoldInputs,
+    inputs: LogInputs,
     curve: _Curve,
+    where: Where,
     out: Path | None = typer.Option(
         None, metavar="FILE", help="Write the curve as JSON, for train."
     ),
     plot: Path | None = typer.Option(None, metavar="FILE", help="Draw it: .html, .png or .svg."),
-    spark: Spark = None,
     json: Json = False,
-    seed: Seed = 0,
 ) -> None:
     r"""Estimate the observation propensity of each position from a click log.
 
@@ -96,9 +79,9 @@ def propensity(
     Examples:
       prsrank propensity log.parquet --method randomised --out propensity.json
       prsrank propensity log.parquet --method harvest --method regression-em --plot curves.png
-      prsrank propensity log.parquet --method known --eta 2 --features features.parquet
+      prsrank propensity log.parquet --method power:2 --features features.parquet
     """
-    estimates = _estimates(inputs, curve, spark, seed)
+    estimates = _estimates(inputs, curve, where)
     result, check = estimates[curve.method[0]]
     # a curve of nothing is not written: what would read it could only fail
     if out is not None and not result.verdict.unknown:
@@ -107,12 +90,9 @@ def propensity(
     drawn = {name: drawn for name, (drawn, _) in named.items() if not drawn.verdict.unknown}
     if plot is not None and drawn:
         plot_propensities(drawn, plot)
-    if json:
-        judged = {} if check is None else {"check": check.to_json_dict()}
-        print_json(result.to_json_dict() | judged)
-    else:
-        for name, estimate in named.items():
-            _show(name, *estimate)
+    lines = [line for name, estimate in named.items() for line in _lines(name, *estimate)]
+    judged = {} if check is None else {"check": check.to_json_dict()}
+    show(lines, result.to_json_dict() | judged, json=json)
     if result.verdict.unknown:
         raise typer.Exit(1)
 
@@ -128,83 +108,65 @@ def _named(estimates: dict[str, _Estimate], context: str | None) -> Iterator[tup
             yield f"{name}, {context} {value}", (own, None)
 
 
-def _estimates(
-    inputs: FoldInputs, asked: _Curve, spark: str | None, seed: int
-) -> dict[str, _Estimate]:
+def _estimates(inputs: LogInputs, asked: _Curve, where: Where) -> dict[str, _Estimate]:
     """Return each method's curve, and what the clicks say of it."""
     estimators = {name: asked.estimator(name) for name in asked.method}
     context, lists = asked.context, inputs.dataset("train")
     if lists is None and context is None:
-        return _by_sessions(inputs, asked, estimators, spark, seed)
-    if spark is not None:
+        return _by_sessions(inputs, estimators, where)
+    if where.spark:
         raise InputError("--data and --context do not run on Spark")
     clicks = inputs.clicks(None if context is None else [context])
     with working(f"estimating: {', '.join(estimators)}"):
         if context is not None:
-            by_value = partial(estimate_by_context, clicks, dataset=lists, seed=seed)
-            return {
-                name: (by_value(one, context=context), None) for name, one in estimators.items()
-            }
-        curves = {
-            n: one.estimate(clicks, dataset=lists, seed=seed) for n, one in estimators.items()
-        }
-        curves = asked.covered(curves, clicks.max_position)
+            by_value = partial(estimate_by_context, clicks, context=context, dataset=lists)
+            return {name: (by_value(method), None) for name, method in estimators.items()}
+        curves = {name: m.estimate(clicks, dataset=lists) for name, m in estimators.items()}
     log = None if lists is None else LocalLog(LocalPieces([clicks]), lists).covered()
-    return _checked(curves, log, seed)
+    return _checked(curves, log)
 
 
 def _by_sessions(
-    inputs: FoldInputs,
-    asked: _Curve,
-    estimators: dict[str, Estimator],
-    spark: str | None,
-    seed: int,
+    inputs: LogInputs, estimators: dict[str, Estimator], where: Where
 ) -> dict[str, _Estimate]:
     """Estimate from sessions alone, wherever and in however many pieces they lie."""
     table = inputs.table
-    with find_runner(spark) as runner, inputs.opened(runner) as source:
+    with where.engine() as engine, inputs.opened(engine) as source:
         with working(f"reading {inputs.path}"):
-            pieces = runner.sessions(source)
+            pieces = engine.sessions(source)
         with working(f"estimating: {', '.join(estimators)}"):
-            curves = {n: one.estimate_pieces(pieces, seed=seed) for n, one in estimators.items()}
-            if asked.cover:
-                curves = asked.covered(curves, pieces.total(Extent.of).depth)
+            curves = {name: method.estimate_pieces(pieces) for name, method in estimators.items()}
         log = None
-        if table is not None or (source.features and spark is None):
+        if table is not None or (source.features and not where.spark):
             with working(f"reading {inputs.path}"):
                 # features of a doc may change between sessions, which then have lists of their own
                 by = "query" if table is not None else "session"
-                log = runner.load(source, mapping=inputs.meaning(), table=table, lists=by)
-        return _checked(curves, log, seed)
+                log = engine.load(source, mapping=inputs.meaning(), table=table, lists=by)
+        return _checked(curves, log)
 
 
-def _checked(
-    curves: dict[str, Propensities], log: EngineLog | None, seed: int
-) -> dict[str, _Estimate]:
+def _checked(curves: dict[str, Propensities], log: EngineLog | None) -> dict[str, _Estimate]:
     """Let the clicks of sessions with lists judge each curve, if there are any."""
     if log is None:
         return {name: (curve, None) for name, curve in curves.items()}
     with working("checking by the clicks"):
         sampled = log.counted(DOCS_FOR_JUDGING)
-        return {
-            name: (curve, temper_sampled(curve, sampled, seed=seed))
-            for name, curve in curves.items()
-        }
+        return {name: (curve, temper_sampled(curve, sampled)) for name, curve in curves.items()}
 
 
-def _show(name: str, curve: "Propensities", check: Tempering | None) -> None:
-    typer.echo(f"{name}: {curve.verdict}")
+def _lines(name: str, curve: Propensities, check: Tempering | None) -> Iterator[str]:
+    yield f"{name}: {curve.verdict}"
     if curve.verdict.unknown:
         return
-    typer.echo("position  propensity        95 % interval      clicks")
+    yield "position  propensity        95 % interval      clicks"
     for k in range(min(curve.positions, _SHOWN)):
         p, low, high = (_number(x[k]) for x in (curve.propensity, curve.low, curve.high))
         interval = f"{low:>9} to {high:>7}" if "-" not in (low, high) else f"{'no interval':>20}"
-        typer.echo(f"{k + 1:>8}  {p:>10}  {interval}  {curve.clicks[k]:>10,}")
+        yield f"{k + 1:>8}  {p:>10}  {interval}  {curve.clicks[k]:>10,}"
     if curve.positions > _SHOWN:
-        typer.echo(f"     ... and {curve.positions - _SHOWN} more (--json shows all)")
+        yield f"     ... and {curve.positions - _SHOWN} more (--json shows all)"
     if check is not None:
-        typer.echo(f"{name}: {check.sentence}")
+        yield f"{name}: {check.sentence}"
 
 
 def _number(value: float) -> str:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import typer
 
-from prsrank.cli.arguments import Model, Split
-from prsrank.cli.log_inputs import ModelInputs
+from prsrank.cli.inputs import ModelInputs
+from prsrank.cli.options import Model
 from prsrank.data.rankings import write_ranking
 from prsrank.rankers.base import load_ranker
 
@@ -14,14 +14,13 @@ def rank(
     model: Model,
     inputs: ModelInputs,
     out: Path = typer.Option(..., metavar="FILE", help="Where to write: .parquet or .csv."),
-    split: Split = "test",
 ) -> None:
     r"""Rank the docs of each list with a model.
 
-    The lists are those of a table of features, of a data set, or of what a log shows. A folder
-    that fit wrote stands for its inputs: a new table needs no mapping, and without one the docs
-    of its log are ranked. The columns are query_id, doc_id, rank (from 1) and score; best doc
-    first. Docs without ids are named by their 0-based row in the list.
+    The lists are those of a table of features, of the test part of a data set, or of what a log
+    shows. A folder that fit wrote stands for its inputs: a new table needs no mapping, and without
+    one the docs of its log are ranked. The columns are query_id, doc_id, rank (from 1) and score;
+    best doc first. Docs without ids are named by their 0-based row in the list.
 
     \b
     Examples:
@@ -30,6 +29,6 @@ def rank(
       prsrank rank model --data synthetic:web10k:500 --out ranking.parquet
     """
     ranker = load_ranker(model)
-    lists = inputs.beside(model).scored(ranker, split)
+    lists = inputs.beside(model).scored(ranker)
     write_ranking(lists, ranker.score(lists.features), out)
     typer.echo(f"{out}: {lists.docs:,} docs of {lists.lists:,} lists")

@@ -1,31 +1,18 @@
 """The command `prsrank reproduce`."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import Json, NamedData, RelevantFrom, print_json
-from prsrank.cli.progress import shown_progress
+from prsrank.cli.options import Json, NamedData, parse_values
+from prsrank.cli.output import show, shown_progress
+from prsrank.errors import InputError
 from prsrank.experiment import reproduction
+from prsrank.files.schema import check
 
-
-@dataclass(frozen=True)
-class _Changed:
-    """What is to be otherwise than the spec says."""
-
-    runs: int | None = typer.Option(None, min=1, max=100_000, help="Runs; default as in the spec.")
-    folds: int | None = typer.Option(None, min=1, max=1000, help="Folds at most.")
-    points: str | None = typer.Option(None, help="Points of the axis, separated by commas.")
-    smoke: bool = typer.Option(False, "--smoke", help="Tiny sizes, to see that everything works.")
-    tune_on: str | None = typer.Option(
-        None, help="Tune on labels of the validation part, or on clicks held out there."
-    )
-    seed: int | None = typer.Option(
-        None, min=0, max=2**31 - 1, help="The same seed gives the same result."
-    )
-    relevant_from: RelevantFrom = None
+_BOUNDS = {"runs": (1, 100_000), "folds": (1, 1000), "seed": (0, 2**31 - 1)}
 
 
 def reproduce(
@@ -39,7 +26,17 @@ def reproduce(
         ),
     ],
     data: NamedData,
-    changed: _Changed,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="What is to be otherwise than the spec says: runs; folds, at most; points of the "
+            "axis, between commas; tune_on, labels of the validation part or clicks held out there; "
+            "seed; relevant_from, the least label that counts as relevant; may be repeated.",
+        ),
+    ] = None,
+    smoke: bool = typer.Option(False, "--smoke", help="Tiny sizes, to see that everything works."),
     out: Path = typer.Option(..., metavar="DIR", help="Where results and report go."),
     resume: bool = typer.Option(
         False, "--resume", help="Go on in a folder that already holds results."
@@ -59,9 +56,9 @@ def reproduce(
       prsrank reproduce fig3 --data MQ2008 --out fig3
       prsrank reproduce all --data synthetic:mq2007:60 --out trial --smoke
     """
-    points = None if changed.points is None else reproduction.parse_points(changed.points)
-    changes = reproduction.Changes(**{**vars(changed), "points": points})
-    least = "" if changed.relevant_from is None else f" --relevant-from {changed.relevant_from:g}"
+    changes = _changes(set_, smoke)
+    least = changes.relevant_from
+    kept = "" if least is None else f" --set relevant_from={least:g}"
     with shown_progress() as progress:
         report = reproduction.reproduce(
             experiment,
@@ -71,17 +68,31 @@ def reproduce(
             resume=resume,
             processes=processes,
             progress=progress,
-            command=f"prsrank reproduce {experiment} --data {data}{least}"
-            + " --smoke" * changed.smoke,
+            command=f"prsrank reproduce {experiment} --data {data}{kept}" + " --smoke" * smoke,
         )
-    if json:
-        print_json({"verdicts": report["verdicts"], "report": str(out / reproduction.REPORT)})
-        return
-    if changed.smoke:
-        typer.echo(reproduction.TRIAL)
+    value = {"verdicts": report["verdicts"], "report": str(out / reproduction.REPORT)}
+    lines = _lines(report, out / reproduction.REPORT)
+    show([*[reproduction.TRIAL] * smoke, *lines], value, json=json)
+
+
+def _changes(assignments: list[str] | None, smoke: bool) -> reproduction.Changes:
+    """Return what is to be otherwise than the spec says."""
+    values = dict(parse_values(assignments, "--set"))
+    if "points" in values:
+        points = values["points"]
+        text = ",".join(map(str, points)) if isinstance(points, list) else str(points)
+        values["points"] = reproduction.parse_points(text)
+    check(values, reproduction.Changes, "--set")
+    for name, (least, most) in _BOUNDS.items():
+        if values.get(name) is not None and not least <= values[name] <= most:
+            raise InputError(f"--set {name} must be from {least} to {most}, not {values[name]}")
+    return reproduction.Changes(**{**values, "smoke": smoke})
+
+
+def _lines(report: dict[str, Any], page: Path) -> Iterator[str]:
     verdicts = {verdict["section"]: verdict for verdict in report["verdicts"]}
     for name in (section["id"] for section in report["sections"]):
-        found = verdicts.get(name)
-        said = f"{found['label']}. {found['evidence']}" if found else "no claim at these points."
-        typer.echo(f"{name}: {said}")
-    typer.echo(f"written: {out / reproduction.REPORT}")
+        verdict = verdicts.get(name)
+        claim = f"{verdict['label']}. {verdict['evidence']}" if verdict else None
+        yield f"{name}: {claim or 'no claim at these points.'}"
+    yield f"written: {page}"

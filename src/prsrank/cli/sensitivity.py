@@ -1,61 +1,38 @@
 """The command `prsrank sensitivity`."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from prsrank.cli.arguments import (
-    Given,
-    Json,
-    Setting,
-    parse_values,
-    print_json,
-    refuse_other_files,
-    working,
-)
-from prsrank.cli.log_inputs import ListInputs, features_for
+from prsrank.cli.inputs import FeaturedLog, features_for
+from prsrank.cli.options import Json, Propensity, parse_values
+from prsrank.cli.output import refuse_other_files, show, working
 from prsrank.errors import InputError
 from prsrank.evaluation.assumptions import DEFAULT_VALUES
 from prsrank.evaluation.log_study import study_log
 from prsrank.files import atomic_output, write_json
 from prsrank.fit.manifest import judged_model
-from prsrank.fit.plan import Plan
-from prsrank.logs.split import Split, parse_hold_out
+from prsrank.logs.split import Split
 from prsrank.propensity.curve_of import parse_propensity
 from prsrank.rankers.base import Ranker, load_ranker, ranker_class
 from prsrank.report.sensitivity_section import report_lines, write_chart, write_page
 
-_RESULT = "sensitivity.json"
-_TREES = 100  # one ranker is trained for each value: fewer trees than train's
+_PAGE, _RESULT = "report.html", "sensitivity.json"
+_CHARTS = ("sensitivity.svg", "sensitivity.png")
+_QUERIES = Split("query", 0.2)
+_RANKER, _TREES = "lambdamart", 100  # one is trained for each value: fewer trees than train's
 
 
-@dataclass(frozen=True)
-class _Trained:
-    """The model to judge, or how to train one."""
-
+def sensitivity(
+    inputs: FeaturedLog,
+    out: Path = typer.Option(..., metavar="DIR", help="Folder for the chart and the numbers."),
     model: str | None = typer.Option(
         None,
         metavar="MODEL",
         help="A model that did not learn from the held-out part, to judge and to retrain. "
         "Default: that of the fit, if LOG is its folder, else one is trained.",
-    )
-    ranker: str = typer.Option("lambdamart", help="The ranker to train: {rankers}.")
-    set_: Setting = None
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """By what it is judged."""
-
-    holdout: str | None = typer.Option(
-        None,
-        metavar="query:SHARE|time:SHARE",
-        help="What to judge by. Default: what the fit held out, if LOG is its folder, else "
-        "query:0.2.",
-    )
-    metric: str = typer.Option("dcg@10", help="dcg@K, dcg or arp.")
+    ),
     try_: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,22 +40,9 @@ class _Judged:
             metavar="NAME=VALUE",
             help="A value to assume of {assumptions}; may be repeated. Default: several of each.",
         ),
-    ] = None
-
-
-def sensitivity(
-    inputs: ListInputs,
-    trained: _Trained,
-    judged: _Judged,
-    out: Path = typer.Option(..., metavar="DIR", help="Folder for the chart and the numbers."),
-    propensity: Given = None,
+    ] = None,
+    propensity: Propensity = None,
     json: Json = False,
-    seed: int | None = typer.Option(
-        None,
-        min=0,
-        max=2**31 - 1,
-        help="The same seed gives the same result. Default: the fit's, if LOG is its folder, else 0.",
-    ),
 ) -> None:
     r"""Show how a model's ranking and estimated gain move under other assumptions.
 
@@ -96,47 +60,34 @@ def sensitivity(
       prsrank sensitivity fitted --out study
       prsrank sensitivity log.parquet --data synthetic:web10k:500 --propensity power:1 --out study
     """
-    refuse_other_files(out, _RESULT)
-    run, values = inputs.run, _values(judged.try_)
-    split = _split(judged.holdout, seed, run)
+    refuse_other_files(out, _PAGE, _RESULT, *_CHARTS)
+    run, values = inputs.run, _values(try_)
+    split = _QUERIES if run is None else run.split
     known = propensity if propensity is not None else inputs.curve
     curve = None if known is None else parse_propensity(known)
-    model = trained.model if trained.model is not None or run is None else judged_model(inputs.log)
-    loaded = None if model is None else load_ranker(model)
-    name, settings = _training(loaded, trained, split.seed)
+    path = model if model is not None or run is None else judged_model(inputs.log)
+    loaded = None if path is None else load_ranker(path)
     clicks, lists = inputs.read()
     lists = lists if loaded is None else features_for(loaded, lists)
     learned = loaded is not None and loaded.learned_from(inputs.path)
     # what a fit held out its model has not seen; lists by session are held out by other names
-    seen = learned and (run is None or split != run.split or inputs.how_listed == "session")
+    seen = learned and (run is None or inputs.meaning().lists == "session")
     with working("training and judging"):
         study = study_log(
             clicks,
             lists,
             curve,
             model=loaded,
-            ranker=name,
-            settings=settings,
+            ranker=_RANKER if loaded is None else loaded.name,
+            settings=_settings(loaded, split.seed),
             hold_out_by=(split.way, split.share),
             values=values,
-            metric=judged.metric,
             seed=split.seed,
-            trained_on=str(model) if seen else None,
+            trained_on=str(path) if seen else None,
         )
     _write(study, out, inputs.path)
-    if json:
-        print_json(study.to_json_dict())
-        return
-    for line in report_lines(study):
-        typer.echo(line)
-    typer.echo(f"{out}: report.html, sensitivity.svg, sensitivity.png, {_RESULT}")
-
-
-def _split(holdout: str | None, seed: int | None, run: Plan | None) -> Split:
-    """Return what to judge by: as asked, else as the fit did."""
-    base = Split("query", 0.2) if run is None else run.split
-    way, share = (base.way, base.share) if holdout is None else parse_hold_out(holdout)
-    return Split(way, share, base.seed if seed is None else seed)
+    lines = [*report_lines(study), f"{out}: {', '.join((_PAGE, *_CHARTS, _RESULT))}"]
+    show(lines, study.to_json_dict(), json=json)
 
 
 def _values(given: list[str] | None) -> dict[str, Any]:
@@ -150,18 +101,16 @@ def _values(given: list[str] | None) -> dict[str, Any]:
     return {**DEFAULT_VALUES, **values}
 
 
-def _training(loaded: "Ranker | None", trained: _Trained, seed: int) -> tuple[str, dict[str, Any]]:
-    """Return the ranker to train and its parameters: those of the loaded model, if any."""
-    values = dict(parse_values(trained.set_, "--set"))
+def _settings(loaded: Ranker | None, seed: int) -> dict[str, Any]:
+    """Return the parameters of the ranker to train: those of the loaded model, if any."""
     if loaded is not None:
-        return loaded.name, loaded.get_params() | values
-    ours = ranker_class(trained.ranker).accepted(trees=_TREES, seed=seed)
-    return trained.ranker, ours | values
+        return loaded.get_params()
+    return ranker_class(_RANKER).accepted(trees=_TREES, seed=seed)
 
 
 def _write(study: Any, out: Path, log: str) -> None:
     with atomic_output(out, folder=True) as draft:
-        write_page(study, draft / "report.html", log=log)
-        for kind in ("svg", "png"):
-            write_chart(study, draft / f"sensitivity.{kind}")
+        write_page(study, draft / _PAGE, log=log)
+        for chart in _CHARTS:
+            write_chart(study, draft / chart)
         write_json(draft / _RESULT, study.to_json_dict())

@@ -1,23 +1,25 @@
 """The command `prsrank split`."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from prsrank.cli.arguments import Json, Seed, print_json, working
-from prsrank.cli.log_inputs import LogOptions
-from prsrank.errors import InputError
+from prsrank.cli.inputs import PlainLog
+from prsrank.cli.options import Json, Seed
+from prsrank.cli.output import refuse_other_files, show, working
 from prsrank.files import atomic_output
+from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_events
-from prsrank.logs.held_out import hold_out
+from prsrank.logs.held_out import HeldOut, hold_out
 from prsrank.logs.split import parse_hold_out
 
-_PARTS = ("training.parquet", "held_out.parquet")
+_PARTS = ("training", "held_out")
 
 
 def split(
-    log: LogOptions,
+    log: PlainLog,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write the two parts to.")],
     holdout: Annotated[
         str,
@@ -43,32 +45,28 @@ def split(
       prsrank evaluate model --data DATA --log parts/held_out.parquet --propensity p.json
     """
     by, share = parse_hold_out(holdout)
-    _check_free(out)
+    refuse_other_files(out, *(f"{part}.parquet" for part in _PARTS))
     parts = hold_out(log.clicks(), by=by, share=share, seed=seed)
     with working(f"writing {out}"), atomic_output(out, folder=True) as draft:
-        for name, part in zip(_PARTS, (parts.training, parts.held_out), strict=True):
-            write_events(part, draft / name)
-    found: dict[str, Any] = {
-        name: {"sessions": part.sessions, "queries": part.queries, "clicks": len(part.clicks)}
-        for name, part in (("training", parts.training), ("held_out", parts.held_out))
-    }
-    if json:
-        print_json(found | {"dropped_sessions": parts.dropped_sessions, "folder": str(out)})
-        return
-    for name, (words, count) in zip(_PARTS, found.items(), strict=True):
-        typer.echo(
-            f"{out / name}: {words.replace('_', ' ')}, {count['sessions']:,} sessions of "
+        for part in _PARTS:
+            write_events(getattr(parts, part), draft / f"{part}.parquet")
+    counts = {part: _counts(getattr(parts, part)) for part in _PARTS}
+    value = {**counts, "dropped_sessions": parts.dropped_sessions, "folder": str(out)}
+    show(_lines(out, parts, counts), value, json=json)
+
+
+def _counts(log: ClickLog) -> dict[str, int]:
+    return {"sessions": log.sessions, "queries": log.queries, "clicks": len(log.clicks)}
+
+
+def _lines(out: Path, parts: HeldOut, counts: dict[str, dict[str, int]]) -> Iterator[str]:
+    for part, count in counts.items():
+        yield (
+            f"{out / part}.parquet: {part.replace('_', ' ')}, {count['sessions']:,} sessions of "
             f"{count['queries']:,} queries, {count['clicks']:,} clicks"
         )
     if parts.dropped_sessions:
-        typer.echo(
+        yield (
             f"left out: {parts.dropped_sessions:,} sessions of {parts.shared_queries:,} queries "
             "on both sides of the cut"
         )
-
-
-def _check_free(out: Path) -> None:
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: exists and is not a folder")
-    if out.is_dir() and {path.name for path in out.iterdir()} - set(_PARTS):
-        raise InputError(f"{out}: is a folder with other things in it")

@@ -167,7 +167,8 @@ class RankingDataset(Shown):
         if self.relevant_from is None:
             raise InputError(
                 f"labels go up to {self.labels.max(initial=0):g} and the collection is not known: say "
-                "from which label on a doc is relevant (--relevant-from N)"
+                "from which label on a doc is relevant (relevant_from=, or 'prsrank convert DATA "
+                "--relevant-from N --out FILE' for all commands)"
             )
         return frozen(self.labels >= self.relevant_from, np.uint8)
 

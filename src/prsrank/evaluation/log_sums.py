@@ -169,7 +169,7 @@ def sum_log(
 ) -> LogSums:
     """Sum up a log, or a piece of one, by query; many queries are joined by a hash of their ids.
 
-    Lists that `--lists session` made of one query are one unit.
+    Lists that `lists = "session"` in the mapping made of one query are one unit.
 
     Args:
         log: held-out sessions.

@@ -11,7 +11,7 @@ from typing import Any, NotRequired, TypedDict
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file, read_json
 from prsrank.files.schema import check
-from prsrank.fit.plan import Plan
+from prsrank.fit.plan import Plan, with_lists_in_mapping
 from prsrank.logs.tables import find_files
 from prsrank.rankers.cards import library_versions
 
@@ -111,6 +111,7 @@ def read_manifest(path: FileName) -> dict[str, Any]:
     manifest = read_json(file)
     if manifest.get("format") != FORMAT:
         raise InputError(f"{file}: is not the manifest of a fit (format '{FORMAT}')")
+    manifest["settings"] = with_lists_in_mapping(manifest.get("settings"))
     check(manifest, _Manifest, str(file))
     return manifest
 

@@ -3,10 +3,11 @@
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 from prsrank.errors import InputError
 from prsrank.files import FileName
+from prsrank.fit.settings import Setting, settings_of
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.split import RANDOMISED, Split, parse_hold_out
 from prsrank.propensity.estimators import ESTIMATORS
@@ -20,14 +21,65 @@ COMPARED = ("ips", "naive")
 TRIED = ("posterior", "prs", *COMPARED)
 """The weightings that are tried where none is named, the preferred one first."""
 
-TRIALS = Range(1, 10_000)
-
 _SYNTHETIC = "synthetic:"
 
 
+@dataclass(frozen=True, kw_only=True)
+class FitSettings:
+    """How to fit: what the command line, `prsrank.fit_log` and the manifest know of it."""
+
+    propensity: Annotated[
+        str,
+        Setting(
+            "The propensities: those in the log, else the best method that the log identifies "
+            "(auto); one method; those in the log (log); or those of a file that 'prsrank "
+            "propensity' wrote, or (1/k)^ETA.",
+            form="auto|METHOD|log|FILE|power:ETA",
+        ),
+    ] = "auto"
+    temper: Annotated[
+        bool,
+        Setting(
+            "Where the clicks contradict a curve that no experiment supports, use the power of it "
+            "that they look like; see prsrank.temper.",
+            option=False,
+        ),
+    ] = True
+    holdout: Annotated[
+        str,
+        Setting(
+            "What to judge by: query:SHARE of the queries, time:SHARE of the latest sessions, or "
+            "the randomised sessions (randomised).",
+            form="HOW",
+        ),
+    ] = "query:0.2"
+    ranker: Annotated[str, Setting("{rankers}; not those that learn from the log itself.")] = (
+        "lambdamart"
+    )
+    weighting: Annotated[
+        str,
+        Setting("auto: the best by held-out clicks; or {weightings}; not those that need labels."),
+    ] = "auto"
+    trials: Annotated[
+        int, Setting("Settings to try for each method, at most.", bounds=Range(1, 10_000))
+    ] = 12
+    trees: Annotated[
+        int, Setting("The most trees of a ranker that grows trees.", bounds=RANGES["trees"])
+    ] = 300
+    seed: Annotated[int, Setting("The same seed gives the same result.", bounds=RANGES["seed"])] = 0
+    relevant_from: Annotated[
+        float | None,
+        Setting("The least label of the data set that counts as relevant.", option=False),
+    ] = None
+    memory: Annotated[
+        str | None, Setting("How much to hold at once, such as 4GB.", form="SIZE")
+    ] = None
+    force: Annotated[bool, Setting("Write the model even if the log is too thin.")] = False
+
+
 @dataclass(frozen=True)
-class Plan:
-    """The settings of a fit; see `prsrank.fit.fit_log`.
+class Plan(FitSettings):
+    """What to fit and how: all that the result of a fit depends on; see `prsrank.fit_log`.
 
     >>> Plan("log.parquet", data="synthetic:mq2007:50").split
     Split(way='query', share=0.2, seed=0)
@@ -39,19 +91,7 @@ class Plan:
     log: str
     data: str | None = None
     features: str | None = None
-    lists: str = "query"
     mapping: LogMapping = field(default_factory=LogMapping)
-    memory: str | None = None
-    propensity: str = "auto"
-    temper: bool = True
-    holdout: str = "query:0.2"
-    ranker: str = "lambdamart"
-    weighting: str = "auto"
-    trials: int = 12
-    trees: int = 300
-    seed: int = 0
-    relevant_from: float | None = None
-    force: bool = False
 
     def __post_init__(self) -> None:
         if self.data is not None and self.table is not None:
@@ -65,10 +105,16 @@ class Plan:
             raise InputError(f"fit trains rankers of weighted pairs, which {self.ranker} is not")
         if self.weighting != "auto" and find_weighting(self.weighting).needs_labels:
             raise InputError(f"fit knows clicks only: weighting {self.weighting} needs labels")
-        for name, allowed in (("trials", TRIALS), ("trees", RANGES["trees"])):
-            if not allowed.holds(getattr(self, name)):
-                raise InputError(f"{name} must be {allowed}, not {getattr(self, name)}")
+        for name, setting in settings_of(FitSettings):
+            bounds, value = setting.bounds, getattr(self, name)
+            if isinstance(bounds, Range) and not bounds.holds(value):
+                raise InputError(f"{name} must be {bounds}, not {value}")
         self.split  # noqa: B018 - raises where the text means nothing
+
+    @property
+    def lists(self) -> str:
+        """What a list is; see `LogMapping`."""
+        return self.mapping.lists
 
     @property
     def weightings(self) -> tuple[str, ...]:
@@ -99,15 +145,14 @@ class Plan:
     def propensity_file(self) -> str | None:
         """The file of propensities, if they come in one."""
         named = self.propensity in ESTIMATORS or self.propensity in ("auto", "log")
-        given = named or self.propensity.startswith("power:")
-        return None if given else self.propensity
+        return None if named or self.propensity.startswith("power:") else self.propensity
 
     def inputs(self) -> dict[str, str]:
         """Return the files and folders that are read, by what they are."""
-        found = {"log": self.log, "features": self.table, "propensity": self.propensity_file}
+        paths = {"log": self.log, "features": self.table, "propensity": self.propensity_file}
         if self.data is not None and not self.data.startswith(_SYNTHETIC):
-            found["data"] = self.data
-        return {role: path for role, path in found.items() if path is not None}
+            paths["data"] = self.data
+        return {role: path for role, path in paths.items() if path is not None}
 
     def at(self, moved: Mapping[str, str]) -> "Plan":
         """Return the plan with inputs at other paths, by what they are."""
@@ -132,3 +177,12 @@ class Plan:
             return cls(**{**value, "mapping": LogMapping(**mapping)})
         except (KeyError, TypeError, InputError) as error:
             raise InputError(f"{where}: its settings cannot be used: {error}") from error
+
+
+def with_lists_in_mapping(settings: Any) -> Any:
+    """Return settings of a manifest as they are written today: `lists` is in the mapping."""
+    if not isinstance(settings, dict) or not isinstance(settings.get("mapping"), dict):
+        return settings
+    lists = {"lists": settings["lists"]} if "lists" in settings else {}
+    rest = {name: value for name, value in settings.items() if name != "lists"}
+    return {**rest, "mapping": {**settings["mapping"], **lists}}

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,9 @@ from prsrank.fit.manifest import (
 )
 from prsrank.fit.outputs import chosen_settings, write_results
 from prsrank.fit.parts import HELD_OUT, RANDOMISED, TRAIN, LogParts
-from prsrank.fit.plan import Plan
+from prsrank.fit.plan import FitSettings, Plan
 from prsrank.fit.propensities import FitCurves, find_propensities
+from prsrank.fit.settings import called_with
 from prsrank.fit.tuning import Tell, Tuned, methods, refit, tune
 from prsrank.fit.verdict import Agreement, Evidence, Verdict, decide
 from prsrank.logs.mapping import LogMapping
@@ -116,28 +117,22 @@ class FitResult(Shown):
         return Chart("intervals", self._table(), "method", "gain", "low", "high", title=title)
 
 
-def fit_log(
-    log: Any,
-    *,
-    out: FileName,
-    data: str | None = None,
-    features: Any = None,
-    mapping: LogMapping | None = None,
-    lists: str = "query",
-    memory: str | None = None,
-    propensity: str = "auto",
-    temper: bool = True,
-    holdout: str = "query:0.2",
-    ranker: str = "lambdamart",
-    weighting: str = "auto",
-    trials: int = 12,
-    trees: int = 300,
-    seed: int = 0,
-    relevant_from: float | None = None,
-    force: bool = False,
-    engine: Engine | None = None,
-    tell: Tell | None = None,
-) -> FitResult:
+@dataclass(frozen=True)
+class _FitCall(FitSettings):
+    """What `fit_log` is called with."""
+
+    log: Any
+    _: KW_ONLY
+    out: FileName
+    data: str | None = None
+    features: Any = None
+    mapping: LogMapping | None = None
+    engine: Engine | None = None
+    tell: Tell | None = None
+
+
+@called_with(_FitCall)
+def fit_log(call: _FitCall) -> FitResult:
     """Audit a log, train the best ranker it can give, and say what to do with it.
 
     Several methods are tuned with as many trials each, one is chosen by clicks that none learned
@@ -145,56 +140,29 @@ def fit_log(
     on all sessions. Everything is written to one folder, which appears whole or not at all:
     `model` (but for a log that is too thin; see `prsrank.fit.verdict`), `judged` (the rankers of
     all methods, as they were judged), `propensity.json`, `evaluation.json`, `held_out` (log and
-    lists), `report.html`, `explore.html` (to look at held-out queries) and `manifest.json`, from which `repeat_fit` repeats the fit.
+    lists), `report.html`, `explore.html` (to look at held-out queries) and `manifest.json`, from
+    which `repeat_fit` repeats the fit.
 
     Args:
         log: as `prsrank.logs.sources.open_events` takes it. A frame, of this or of features, is
             kept as a file in the folder `OUT-inputs`, from which the fit can be repeated.
         out: the folder to write. One that holds an earlier fit is replaced.
         data: data set with the features of the docs; or
-        features: table of features keyed by query and doc, files or a frame; or columns that the mapping names.
+        features: table of features keyed by query and doc, files or a frame; or columns that the
+            mapping names.
         mapping: which column of the log means what.
-        lists: "query" or "session"; see `prsrank.logs.reading.read_log`.
-        memory: how much to hold while reading, such as "4GB".
-        propensity: "auto": those in the log, else the best method that the log identifies;
-            the name of a method; "log"; "power:ETA" or a file that `prsrank propensity` wrote.
-        temper: where the clicks contradict a curve that no experiment supports, use the power of
-            it that they look like; see `prsrank.temper`.
-        holdout: "query:SHARE", "time:SHARE" or "randomised".
-        ranker: name of a ranker that takes weighted pairs, such as "lambdamart" or "linear".
-        weighting: "auto": posterior, prs, ips, naive and LightGBM's `position` are tried; or the
-            name of one, which ips and naive stand beside.
-        trials: settings to try for each method, at most.
-        trees: the most trees of lambdamart.
-        seed: of every draw.
-        relevant_from: the least label of the data set that counts as relevant.
-        force: write the model even if the log is too thin.
+        {settings}
         engine: where it runs, such as `prsrank.spark.SparkEngine`; default: this process.
         tell: is told what is going on.
 
     Raises:
         InputError: if the audit finds errors, or an input cannot be used. Nothing is written.
     """
-    log_file, table = kept_inputs(out, log, features, mapping, data=data)
-    plan = Plan(
-        log_file,
-        data=data,
-        features=table,
-        lists=lists,
-        mapping=mapping or LogMapping(),
-        memory=memory,
-        propensity=propensity,
-        temper=temper,
-        holdout=holdout,
-        ranker=ranker,
-        weighting=weighting,
-        trials=trials,
-        trees=trees,
-        seed=seed,
-        relevant_from=relevant_from,
-        force=force,
-    )
-    return _run(plan, out, engine, tell)
+    log, table = kept_inputs(call.out, call.log, call.features, call.mapping, data=call.data)
+    settings = {field.name: getattr(call, field.name) for field in fields(FitSettings)}
+    mapping = call.mapping or LogMapping()
+    plan = Plan(log, data=call.data, features=table, mapping=mapping, **settings)
+    return _run(plan, call.out, call.engine, call.tell)
 
 
 def repeat_fit(

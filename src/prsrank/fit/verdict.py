@@ -220,8 +220,8 @@ def _unclear(found: Evidence) -> str:
     return f"held-out clicks do not tell the model from {found.baseline}"
 
 
-_MORE = "prsrank plan-experiment RUN --position 2"
-_TEST = "prsrank plan-test RUN --gain GAIN"
+_MORE = "prsrank plan experiment RUN --position 2"
+_TEST = "prsrank plan test RUN --gain GAIN"
 
 RULES = (
     Rule("few-clicks", TOO_THIN, _few_clicks, _MORE),

@@ -53,7 +53,7 @@ def lists_of_log(source: LogSource) -> RankingDataset:
             f"{source.name}: no features: name columns of the log in the mapping, or give a table of "
             "features"
         )
-    hint = "; lists by session make a list of its own of every set of features"
+    hint = "; lists = 'session' in the mapping makes a list of its own of every set of features"
     return _dataset(source, source.features, "the log", hint)
 
 

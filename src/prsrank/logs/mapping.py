@@ -15,8 +15,13 @@ MEANINGS = (*REQUIRED, *OPTIONAL, "client_id", "action")
 _IDS = ("query_id", "session_id", "doc_id", "client_id")
 CLIENTS = ("client_id", "user_id")
 """Columns that name clients, where a log has one."""
-DUPLICATES = ("error", "first")
-_READING = ("nulls", "decimal", "duplicates")
+_READING = ("nulls", "decimal", "duplicates", "lists")
+_CHOICES = {
+    "positions_from": (0, 1, None),
+    "decimal": (".", ",", None),
+    "duplicates": ("first", "error"),
+    "lists": ("query", "session"),
+}
 _KEYS = ("columns", "actions", "features", "positions_from", "context", "random", *_READING)
 _FEATURE_KEYS = ("columns", "table")
 
@@ -44,6 +49,9 @@ class LogMapping:
         decimal: "," or "."; None: a comma where nothing else fits.
         duplicates: of a doc that a session shows more than once. "error": such a log cannot be
             used; "first": all but the first are left out.
+        lists: "query": all sessions of a query saw the same features, and it is an error if not.
+            "session": sessions of a query that saw different docs or feature values get queries
+            of their own, named "query#1", "query#2", ...
 
     >>> mapping = LogMapping().with_columns(["query_id=srch_id", "session_id=srch_id"])
     >>> mapping.columns["query_id"]
@@ -59,6 +67,7 @@ class LogMapping:
     nulls: tuple[str, ...] = ()
     decimal: str | None = None
     duplicates: str = "error"
+    lists: str = "query"
 
     def __post_init__(self) -> None:
         for meaning in self.columns:
@@ -71,12 +80,11 @@ class LogMapping:
                 )
         if self.actions and not any(self.actions.values()):
             raise InputError("no action counts: every weight is 0")
-        if self.positions_from not in (None, 0, 1):
-            raise InputError(f"positions_from must be 0 or 1, not {self.positions_from!r}")
-        if self.decimal not in (None, ".", ","):
-            raise InputError(f"decimal must be '.' or ',', not {self.decimal!r}")
-        if self.duplicates not in DUPLICATES:
-            raise InputError(f"duplicates must be 'first' or 'error', not {self.duplicates!r}")
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                words = " or ".join(repr(choice) for choice in choices if choice is not None)
+                raise InputError(f"{name} must be {words}, not {value!r}")
         for name in self.contexts:
             if name in MEANINGS:
                 raise InputError(f"column {name!r} has a meaning of its own and is no context")
@@ -110,6 +118,7 @@ def read_mapping(path: FileName) -> LogMapping:
     nulls = ["NULL", "-1"]        # what stands for a missing value
     decimal = ","                 # decimal commas
     duplicates = "first"          # of a doc that a session shows again, only the first counts
+    lists = "session"             # sessions that saw other features have lists of their own
     random = "random_bool"        # short for randomised = "random_bool" under [columns]
 
     [columns]
@@ -167,6 +176,7 @@ def _mapping(content: Mapping[str, Any], folder: Path) -> LogMapping:
         nulls=_names(content.get("nulls", []), "nulls"),
         decimal=content.get("decimal"),
         duplicates=content.get("duplicates", "error"),
+        lists=content.get("lists", "query"),
     )
 
 

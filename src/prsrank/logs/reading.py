@@ -15,8 +15,6 @@ from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sources import check_unmapped, frame_file, is_path, open_events
 from prsrank.logs.tables import connected, memory_limit, named_errors
 
-LISTS = ("query", "session")
-
 BYTES_PER_EVENT = 90
 """About what making a log of events takes at its peak, measured."""
 
@@ -58,7 +56,6 @@ def read_log(
     *,
     mapping: LogMapping | None = None,
     features: object = None,
-    lists: str = "query",
     memory: str | None = None,
     threads: int | None = None,
 ) -> tuple[ClickLog, RankingDataset | None]:
@@ -66,12 +63,9 @@ def read_log(
 
     Args:
         log: as `open_events` takes it.
-        mapping: which column means what.
+        mapping: which column means what, and what a list is.
         features: a table of features keyed by query and doc, a file or a frame (default: the
             mapping's); without one, the mapping's columns of the log are the features.
-        lists: "query": all sessions of a query saw the same features, and it is an error if
-            not. "session": sessions of a query that saw different docs or feature values get
-            queries of their own, named "query#1", "query#2", ...
         memory: how much to hold, such as "4GB".
         threads: default: the cores this process may use.
 
@@ -82,16 +76,14 @@ def read_log(
     Raises:
         InputError: one line that names what cannot be used.
     """
-    if lists not in LISTS:
-        raise InputError(f"lists must be 'query' or 'session', not {lists!r}")
     mapping = mapping or LogMapping()
-    found = ready_log(log, mapping) if lists == "query" else None
+    found = ready_log(log, mapping) if mapping.lists == "query" else None
     given = features if features is not None else mapping.feature_table
     with frame_file(given, "the table of features") as table:
         if found is None:
             with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
                 _check_fits(source, memory)
-                return log_and_lists(source, mapping=mapping, features=table, lists=lists)
+                return log_and_lists(source, mapping=mapping, features=table)
         if table is None:
             return found, None
         with (
@@ -132,11 +124,10 @@ def log_and_lists(
     *,
     mapping: LogMapping,
     features: FileName | Sequence[FileName] | None = None,
-    lists: str = "query",
 ) -> tuple[ClickLog, RankingDataset | None]:
     """Do what `read_log` does with a log that is open."""
     table = features if features is not None else mapping.feature_table
-    if lists == "session" and table is None:
+    if mapping.lists == "session" and table is None:
         source = split_lists(source)
     log = click_log(source)
     if table is not None:

@@ -212,9 +212,7 @@ def _reference(run: FileName, plan: Plan, watched: Watched) -> Reference:
         held_out = Path(run, "held_out")
         if Path(plan.log).exists() or not held_out.is_dir():
             raise InputError(f"the log of the fit cannot be read again: {error}") from error
-    lists = replace(
-        plan, data=str(held_out / "lists"), features=None, lists="query", mapping=LogMapping()
-    )
+    lists = replace(plan, data=str(held_out / "lists"), features=None, mapping=LogMapping())
     with _loaded(str(held_out / "log.parquet"), lists, watched) as (log, _):
         source = "the held-out part of the fit, whose log is gone"
         return measure(log, watched, source=source, gain=gain)

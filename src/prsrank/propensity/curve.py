@@ -21,7 +21,7 @@ MOST_POSITIONS = 2_000
 FEWEST_CLICKS = 10
 """A step of a curve that rests on fewer clicks than this tells nothing of its positions."""
 
-_COVER = "prsrank.covering, or 'prsrank propensity --cover', takes it from the position above"
+_COVER = "prsrank.covering, or 'prsrank propensity --shape monotone', gives every position one"
 _ARRAYS = ("propensity", "low", "high", "clicks")
 _Z = 1.96
 # A longer curve is stored without its covariance, whose size is the square of its length.

@@ -115,7 +115,7 @@ class SparkEngine:
     def check(self, plan: Plan) -> None:
         """Refuse, before Spark starts, what only one process can do."""
         if plan.lists != "query":
-            raise InputError("--lists session is for one machine: on Spark a query has one list")
+            raise InputError("lists = 'session' is for one machine: on Spark a query has one list")
         if not ranker_class(plan.ranker).on_spark:
             raise InputError(f"Spark does not train {plan.ranker}")
 

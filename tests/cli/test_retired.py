@@ -1,0 +1,67 @@
+"""Old spellings: one line that names the new one, and exit code 2, before any work."""
+
+import pytest
+import typer
+
+from prsrank.cli import COMMANDS, app, run
+from prsrank.cli.retired import _OPTIONS
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("plan-experiment log --position 3", "'plan-experiment' is now 'plan experiment'"),
+        ("plan-test log --gain 0.1", "'plan-test' is now 'plan test'"),
+        (
+            "plan test log --gain 0.1 --level 0.1",
+            "--level is no more: the test is at the 5 % level",
+        ),
+        (
+            "audit log --null NA",
+            '--null is no more: write nulls = ["WORD"] in the file of --ma',
+        ),
+        (
+            "audit log --null=NA",
+            '--null is no more: write nulls = ["WORD"] in the file of --ma',
+        ),
+        ("fit log --lists session", '--lists is no more: write lists = "session" in the file'),
+        ("audit log --spark local[2]", "--spark takes no value: write --spark --master local[2]"),
+        ("audit log --spark=yarn", "--spark takes no value: write --spark --master yarn"),
+        ("train log --fold 2", "--fold is no more: write DATA@N for fold N of DATA"),
+        ("propensity log --method known --eta 2", "--eta is no more: write --method power:ETA"),
+        ("simulate data --eta 2", "--eta is no more: write --set eta=VALUE"),
+    ],
+)
+def test_an_old_spelling_names_the_new_one(words, line, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(words.split()) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"prsrank: error: {line}")
+    assert captured.err.count("\n") == 1
+    assert not any(tmp_path.iterdir())
+
+
+def test_no_old_spelling_is_one_of_today():
+    root = typer.main.get_command(app)
+    for name in COMMANDS:
+        command = root
+        for word in name.split():
+            command = command.commands[word]
+        words = {
+            word for option in command.params for word in (*option.opts, *option.secondary_opts)
+        }
+        old = {old for old, of, _ in _OPTIONS if name.replace(" ", "-") in of.split()}
+        assert not old & words, name
+
+
+def test_there_are_at_most_150_options():
+    root = typer.main.get_command(app)
+    count = 0
+    for name in COMMANDS:
+        command = root
+        for word in name.split():
+            command = command.commands[word]
+        options = [option for option in command.params if option.param_type_name == "option"]
+        count += sum("--help" not in option.opts for option in options)
+    assert count <= 150
