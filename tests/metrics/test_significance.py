@@ -1,6 +1,7 @@
 """Paired tests against SciPy, full enumeration and simulated coverage."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -10,7 +11,14 @@ from hypothesis import strategies as st
 
 from prsrank.errors import InputError
 from prsrank.metrics import significance
-from prsrank.metrics.significance import average_runs, holm, paired_bootstrap, paired_t_test
+from prsrank.metrics.significance import (
+    average_runs,
+    holm,
+    kendall_tau,
+    paired_bootstrap,
+    paired_t_test,
+    rank_change,
+)
 
 both_tests = pytest.mark.parametrize("test", [paired_t_test, paired_bootstrap])
 
@@ -203,3 +211,28 @@ def test_holm_leaves_out_what_was_not_tested():
 def test_holm_names_bad_input(p_values):
     with pytest.raises(InputError, match="p values"):
         holm(p_values)
+
+
+def test_kendall_tau_and_rank_change_by_definition():
+    rng = np.random.default_rng(0)
+    one, other = rng.integers(0, 6, 230), rng.integers(0, 6, 230)
+    offsets = [0, 1, 9, 30, 230]
+    taus, moves = kendall_tau(one, other, offsets), rank_change(one, other, offsets, k=4)
+    assert np.isnan(taus[0])
+    for number, (i, j) in enumerate(itertools.pairwise(offsets)):
+        a, b = one[i:j], other[i:j]
+        signs = [
+            (np.sign(a[x] - a[y]), np.sign(b[x] - b[y]))
+            for x, y in itertools.combinations(range(j - i), 2)
+        ]
+        if signs:
+            alike, told, told_too = (
+                sum(f(s, t) for s, t in signs)
+                for f in (lambda s, t: s * t, lambda s, t: s * s, lambda s, t: t * t)
+            )
+            assert taus[number] == pytest.approx(alike / math.sqrt(told * told_too))
+        ranks = [
+            [sum(v > x for v in c) + (sum(v == x for v in c) + 1) / 2 for x in c] for c in (a, b)
+        ]
+        top = [abs(r - s) for r, s in zip(*ranks, strict=True) if r <= max(4, min(ranks[0]))]
+        assert moves[number] == pytest.approx(np.mean(top))

@@ -10,7 +10,7 @@ from prsrank.cli.options import Json, Propensity, parse_values
 from prsrank.cli.output import refuse_other_files, show, working
 from prsrank.errors import InputError
 from prsrank.evaluation.assumptions import DEFAULT_VALUES
-from prsrank.evaluation.log_study import study_log
+from prsrank.evaluation.sensitivity import study_log
 from prsrank.files import atomic_output, write_json
 from prsrank.fit.manifest import judged_model
 from prsrank.logs.split import Split

@@ -13,22 +13,30 @@ Rijke, CIKM 2020); with mu = t = 0 it is click / p, inverse propensity scoring.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
+from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.evaluation.click_statistics import ClickStatistics
+from prsrank.evaluation.counterfactual import check_clicks
+from prsrank.evaluation.log_sums import QueryUnits
+from prsrank.evaluation.query_bootstrap import Sampling, ratio_intervals
+from prsrank.evaluation.rank_values import find_rank_value
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import PropensityCurve
+from prsrank.ragged import row_in_list
 from prsrank.types import Floats
 
-KINDS = ("eta", "noise", "trust", "gamma")
 DEFAULT_VALUES: dict[str, tuple[float, ...]] = {
     "eta": (0.5, 0.75, 1.25, 1.5),
     "noise": (0.05, 0.1, 0.2),
     "trust": (0.2, 0.5),
     "gamma": (2.0, 5.0),
 }
+KINDS = tuple(DEFAULT_VALUES)
 
 
 @dataclass(frozen=True)
@@ -97,3 +105,81 @@ def slot_propensities(log: ClickLog, curve: PropensityCurve | None) -> Floats:
     if log.ranking_propensities is None:
         raise InputError("the log has no propensities: give --propensity FILE or power:ETA")
     return log.ranking_propensities
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class JudgedRanker(NamedTuple):
+    """A ranker's value under an assumption, and its gain over the logged ranking."""
+
+    value: Interval
+    gain: Interval
+
+
+class AffineJudge:
+    r"""Estimates of a metric from the slots of a log, clicked or not.
+
+    The estimate is $\frac{1}{N} \sum_{\text{sessions, slots}} v(r) (c - \text{floor}) /
+    \text{slope}$, v(r) the value of the slot's rank r under the new scores among the docs shown,
+    and N the number of sessions: unbiased where the assumption holds. Without noise and trust it
+    is the "ips" estimate of `prsrank.evaluation.counterfactual`, intervals included. Where the log
+    weighs its clicks, c is the weight of the click, and the floor is one of clicks of the mean
+    weight.
+
+    Args:
+        log: held-out sessions.
+        dataset: the lists that rankers score.
+        propensities: one per slot of the log.
+        metric: "dcg@10" or another that is not self-normalised.
+        sampling: how intervals are bootstrapped.
+    """
+
+    def __init__(
+        self,
+        log: ClickLog,
+        dataset: RankingDataset,
+        propensities: npt.ArrayLike,
+        *,
+        metric: str = "dcg@10",
+        **sampling: Unpack[Sampling],
+    ) -> None:
+        self._form = find_rank_value(metric)
+        if self._form.self_normalised:
+            raise InputError(f"{metric} is self-normalised: take dcg@K, dcg or arp")
+        check_clicks(len(log.clicks), log.sessions)
+        self.statistics = ClickStatistics.of_log(log, dataset, propensities, every_doc=True)
+        self._shown, _ = log.slot_statistics()
+        self._weight = log.slot_click_weights()
+        self._units, self._sampling = QueryUnits.of(log), sampling
+        # by the same running sums as other orders: what ranks alike has no gain at all
+        pools, doc = self.statistics.pools, self.statistics.pool_doc
+        values = np.diff(np.cumsum(self._form.of_ranks(pools.longest)), prepend=0.0)
+        divisors = self._form.divisors(pools.lengths[doc])
+        self._logged = values[row_in_list(log.ranking_offsets)] / divisors
+
+    def __call__(self, scores: npt.ArrayLike, assumption: Assumption) -> JudgedRanker:
+        """Judge a ranker by its scores of the data set's docs."""
+        statistics, log = self.statistics, self.statistics.log
+        values = self._form.of_pools(statistics.pools, scores)[statistics.pool_doc]
+        slope, floor = assumption.clicks(statistics.propensities[0], log.ranking_positions)
+        # the clicks that the slot would have without relevance
+        expected = self._shown * floor * float(self._weight.sum() / len(log.clicks))
+        relevance = np.zeros(len(slope))
+        np.divide(self._weight - expected, slope, out=relevance, where=slope > 0)
+        # the gain is a column of its own: its interval is that of a paired difference
+        columns = [values * relevance, (values - self._logged) * relevance]
+        sessions = log.ranking_query[log.session_ranking], np.ones(log.sessions)
+        *sums, shown = self._units.table(
+            [*((statistics.slot_query, column) for column in columns), sessions]
+        ).values.T
+        used = shown > 0
+        found = ratio_intervals(np.stack(sums, 1)[used], shown[used], **self._sampling)
+        ends = np.stack([found.values, found.low, found.high], axis=1).tolist()
+        return JudgedRanker(*(Interval(*column) for column in ends))

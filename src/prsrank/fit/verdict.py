@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from prsrank.evaluation.agreement import kendall_tau
 from prsrank.evaluation.results import LOGGED, Difference
+from prsrank.metrics.significance import kendall_tau
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.sampled_clicks import SampledClicks
 from prsrank.rankers.base import Ranker

@@ -1,4 +1,4 @@
-r"""Whether two rankers differ: paired tests over the values of the same queries.
+r"""Whether two rankers differ: paired tests over the same queries, and how alike they rank.
 
 Where each query was measured in several runs, average it over the runs first
 (`average_runs`): runs of one query are not independent, queries are.
@@ -9,7 +9,9 @@ Where each query was measured in several runs, average it over the runs first
 (0.125, 0.08, 4)
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -169,6 +171,56 @@ def holm(p_values: npt.ArrayLike) -> Floats:
     corrected = np.full(len(p), np.nan)
     corrected[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * factors))
     return corrected
+
+
+def kendall_tau(scores: npt.ArrayLike, others: npt.ArrayLike, offsets: npt.ArrayLike) -> Floats:
+    r"""Return Kendall's tau-b of the scores of each list.
+
+    $\tau_b = (C - D) / \sqrt{T_1 T_2}$: C and D pairs in the same and in the opposite order, T
+    the pairs that each ranker tells apart. NaN for a list that one of them leaves all tied.
+
+    >>> kendall_tau([3, 2, 1, 5, 4], [3, 1, 2, 5, 4], [0, 3, 5]).round(3).tolist()
+    [0.333, 1.0]
+    """
+    return np.array([_tau(*pair) for pair in _by_list(scores, others, offsets)])
+
+
+def rank_change(
+    scores: npt.ArrayLike, others: npt.ArrayLike, offsets: npt.ArrayLike, *, k: int = 10
+) -> Floats:
+    """Return by how many ranks the first ranker's top k docs move on average, for each list.
+
+    A tied doc has the mean of the ranks it may have.
+
+    >>> rank_change([3, 2, 1], [1, 2, 3], [0, 3], k=1).tolist()
+    [2.0]
+    """
+    from scipy.stats import rankdata
+
+    moved = []
+    for pair in _by_list(scores, others, offsets):
+        before, after = (rankdata(-values) for values in pair)
+        # where more than k docs tie at the top they are all the top
+        top = before <= max(k, before.min(initial=np.inf))
+        moved.append(np.abs(before - after)[top].mean() if len(before) else np.nan)
+    return np.array(moved)
+
+
+def _by_list(*columns: npt.ArrayLike) -> Iterator[tuple[Floats, Floats]]:
+    """Yield the scores of each list by both rankers."""
+    scores, others, offsets = (np.asarray(column, np.float64) for column in columns)
+    for first, last in pairwise(offsets.astype(np.int64).tolist()):
+        yield scores[first:last], others[first:last]
+
+
+def _tau(scores: Floats, others: Floats) -> float:
+    # of all pairs of docs, 1 or -1 for those that the scores tell apart, else 0
+    signs, other = (
+        np.greater.outer(values, values) * 1.0 - np.less.outer(values, values)
+        for values in (scores, others)
+    )
+    pairs = np.sqrt(np.square(signs).sum() * np.square(other).sum())
+    return float((signs * other).sum() / pairs) if pairs else float("nan")
 
 
 def _differences(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from prsrank.evaluation.affine import Interval
+from prsrank.evaluation.assumptions import Interval
 from prsrank.evaluation.sensitivity import Point, Sensitivity
 from prsrank.files import FileName, atomic_output
 from prsrank.notebook.vega_lite import plain_number
@@ -56,15 +56,13 @@ def report_lines(study: Sensitivity) -> Iterator[str]:
 def turning_points(study: Sensitivity) -> list[str]:
     """Return in sentences where the gain of the model turns into a loss, or that it never does."""
     lines = []
-    for kind in dict.fromkeys(point.kind for point in study.points):
-        tried = [point.value for point in study.of(kind)]
+    for kind, points in study.by_kind().items():
         where = " and ".join(f"{value:.3g}" for value in study.turns(kind))
         if where:
             lines.append(f"{TITLES[kind]}: the sign of the gain turns at {where}")
-        elif len(tried) > 1:
-            lines.append(
-                f"{TITLES[kind]}: the gain keeps its sign from {tried[0]:g} to {tried[-1]:g}"
-            )
+        elif len(points) > 1:
+            ends = f"{points[0].value:g} to {points[-1].value:g}"
+            lines.append(f"{TITLES[kind]}: the gain keeps its sign from {ends}")
     return lines
 
 
@@ -93,7 +91,7 @@ def _first(line: str) -> str:
 
 def _figures(study: Sensitivity) -> list[Part]:
     """Return the gains and, where models were retrained, how far their rankings agree."""
-    kinds = [study.of(kind) for kind in dict.fromkeys(point.kind for point in study.points)]
+    kinds = list(study.by_kind().values())
     gains = figure(
         "sensitivity-gain",
         f"Gain in {study.metric} over the logged ranking, by what is assumed",
