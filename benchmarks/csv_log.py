@@ -85,7 +85,7 @@ def by_duckdb(file: Path, threads: int) -> None:
 
 def events(file: Path, threads: int) -> None:
     """Open the events and check their rows."""
-    from prsrank.logs.event_checks import check_rows
+    from prsrank.logs.row_rules import check_rows
     from prsrank.logs.sources import open_events
 
     with open_events(file, threads=threads) as source:

@@ -328,8 +328,20 @@ def find_weighting(
     return weighting.with_parameters(**parameters) if parameters else weighting
 
 
-def check_propensities(propensities: npt.ArrayLike) -> Floats:
+def bad_propensities(values: npt.NDArray) -> Marks:
+    """Mark propensities that are below 0 or not finite; one above 1 can be used, with a warning."""
+    return np.asarray(~((values >= 0) & np.isfinite(values)))
+
+
+def check_propensities(
+    propensities: npt.ArrayLike, positions: npt.NDArray | None = None, *, stacklevel: int = 3
+) -> Floats:
     """Return propensities as float64 after checking that they are finite and at least 0.
+
+    Args:
+        propensities: of any shape.
+        positions: where each stands, for the message.
+        stacklevel: of the warning.
 
     Raises:
         InputError: if one is below 0 or not finite.
@@ -338,14 +350,20 @@ def check_propensities(propensities: npt.ArrayLike) -> Floats:
         DataWarning: if one is above 1, which an estimate can be but a probability cannot.
     """
     values = np.asarray(propensities, np.float64)
-    bad = ~((values >= 0) & np.isfinite(values))
+    bad = bad_propensities(values)
     if bad.any():
-        raise InputError(f"a propensity is {values[bad][0]}: it must be finite and at least 0")
+        first = int(bad.argmax())
+        name = (
+            "a propensity"
+            if positions is None
+            else f"the propensity at position {positions[first]}"
+        )
+        raise InputError(f"{name} is {values.ravel()[first]}: it must be finite and at least 0")
     if values.size and values.max() > 1:
         warnings.warn(
             f"a propensity is {values.max():.6g}, above 1: an estimate, not a probability",
             DataWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
     return values
 

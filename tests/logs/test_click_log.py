@@ -7,8 +7,8 @@ import pytest
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.logs.array_checks import check_fit
 from prsrank.logs.click_log import ClickLog, Context
-from prsrank.logs.click_log_checks import check_fit
 from prsrank.logs.click_log_parts import canonical, merge
 from prsrank.logs.distinct import code_pairs, code_rankings, doc_table, group_rows
 from prsrank.logs.events import event_blocks

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from prsrank.errors import DataWarning, InputError
+from prsrank.logs.array_checks import check_design
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.click_log_checks import check_design
 from prsrank.logs.events import event_blocks
 
 

@@ -17,8 +17,8 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.errors import DataWarning, InputError
 from prsrank.fit.local import LocalEngine
 from prsrank.logs.click_log_files import write_compact, write_events
-from prsrank.logs.event_checks import check_columns, check_rows
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.row_rules import check_columns, check_rows
 from prsrank.logs.sources import open_events
 from prsrank.propensity.estimators import estimator
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from prsrank.errors import InputError, shortened
-from prsrank.logs.event_checks import nearest_column
 from prsrank.logs.event_source import EVENTS, REQUIRED, EventSource
 from prsrank.logs.mapping import CLIENTS
 from prsrank.logs.row_rules import (
@@ -15,6 +14,7 @@ from prsrank.logs.row_rules import (
     click_sql,
     design_sql,
     finite_sql,
+    nearest_column,
     number_sql,
     row_rules,
     time_sql,

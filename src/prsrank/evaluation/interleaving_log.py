@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.logs.event_checks import check_columns, check_rows
 from prsrank.logs.event_source import EVENTS, LogSource
-from prsrank.logs.row_rules import click_sql
+from prsrank.logs.row_rules import check_columns, check_rows, click_sql
 from prsrank.logs.sql_text import quoted_name, quoted_text
 from prsrank.types import IdArray, Longs
 

@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from prsrank.errors import InputError
 from prsrank.logs.duplicates import first_shown
-from prsrank.logs.event_checks import instead_of_numbers, nearest_column
 from prsrank.logs.event_source import OPTIONAL, REQUIRED, EventSource
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.number_texts import read_numbers
+from prsrank.logs.row_rules import instead_of_numbers, nearest_column
 from prsrank.logs.sql_text import quoted_name, quoted_text
 
 _PLAIN = ("query_id", "session_id", "doc_id")

@@ -16,8 +16,8 @@ from prsrank.errors import InputError
 from prsrank.files import atomic_output, existing_file
 from prsrank.files.drafts import write_reason
 from prsrank.files.schema import check
+from prsrank.logs.array_checks import check_contents, check_fit
 from prsrank.logs.click_log import ClickLog, Context
-from prsrank.logs.click_log_checks import check_contents, check_fit
 from prsrank.logs.click_log_parts import canonical, check_session_ids
 from prsrank.logs.distinct import doc_table
 from prsrank.logs.event_source import OPTIONAL, REQUIRED

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from prsrank.data.ids import id_array, objects
 from prsrank.errors import InputError
+from prsrank.logs.array_checks import check_contents, check_fetched
 from prsrank.logs.click_log import ClickLog, Context
-from prsrank.logs.click_log_checks import check_contents
 from prsrank.logs.distinct import (
     code_pairs,
     code_rankings,
@@ -17,10 +17,9 @@ from prsrank.logs.distinct import (
     first_repeated_doc,
     group_rows,
 )
-from prsrank.logs.event_checks import check_columns, check_rows
 from prsrank.logs.event_source import LogSource, open_frame
-from prsrank.logs.fetched_checks import check_fetched
 from prsrank.logs.mapping import CLIENTS
+from prsrank.logs.row_rules import check_columns, check_rows
 from prsrank.logs.sql_text import quoted_name
 from prsrank.ragged import ragged_rows
 from prsrank.types import Floats, IdArray, Ints, Longs, Marks

@@ -13,9 +13,9 @@ from prsrank.data.ids import id_array, is_text
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.logs.canonical import feature_columns, with_numbers
-from prsrank.logs.event_checks import nearest_column
 from prsrank.logs.event_source import EVENTS, EventSource, LogSource, source_of
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.row_rules import nearest_column
 from prsrank.logs.sql_text import quoted_name, quoted_text
 from prsrank.logs.tables import (
     connected,

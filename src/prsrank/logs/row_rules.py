@@ -3,22 +3,24 @@
 The SQL is DuckDB's, in words that Spark's has too (see `prsrank.spark.events`).
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from prsrank.data.ids import MOST_LETTERS
+from prsrank.errors import InputError, shortened
+from prsrank.logs.event_source import OPTIONAL, REQUIRED, EventSource
 from prsrank.logs.sql_text import quoted_name
 
-if TYPE_CHECKING:
-    from prsrank.logs.event_source import EventSource
-
 MAX_POSITION = 1_000_000
+DENIED = "which the file's own statistics deny: it is damaged"
 INFINITY = "'Infinity'::DOUBLE"
 
 _IDS = ("query_id", "session_id", "doc_id")
 _NOTHING = "'', 'null', 'none', 'nan', 'undefined', 'n/a', '-'"
 _YEAR_1990, _YEAR_2100 = 631_152_000_000_000, 4_102_444_800_000_000
 _FROM_ONE = "position {position}, but positions start at 1 (add 1 if the log counts from 0),"
+_EMPTY = "the log is empty: it has no rows"
 _NO_PROPENSITY = "propensity {propensity} is not a number from 0 to 1"
 
 
@@ -44,7 +46,7 @@ class RowRule(NamedTuple):
     refusal: str = ""
 
 
-def type_rules(source: "EventSource") -> Iterator[TypeRule]:
+def type_rules(source: EventSource) -> Iterator[TypeRule]:
     """Yield the columns whose type cannot be used."""
     for name in _IDS:
         if not (source.is_integer(name) or source.is_text(name)):
@@ -65,7 +67,7 @@ def type_rules(source: "EventSource") -> Iterator[TypeRule]:
         yield TypeRule("timestamp-invalid", "timestamp", wanted)
 
 
-def row_rules(source: "EventSource") -> Iterator[RowRule]:
+def row_rules(source: EventSource) -> Iterator[RowRule]:
     """Yield the rules for single rows that the columns of a log call for."""
     for name in _IDS:
         yield _given("id-missing", source, name)
@@ -87,13 +89,13 @@ def row_rules(source: "EventSource") -> Iterator[RowRule]:
         yield RowRule("timestamp-suspect", far, "timestamp is before 1990 or after 2100")
 
 
-def _given(code: str, source: "EventSource", name: str) -> RowRule:
+def _given(code: str, source: EventSource, name: str) -> RowRule:
     return RowRule(
         code, missing_sql(source, name), f"{name} is missing", f"{name} is missing (null)"
     )
 
 
-def _position_rules(source: "EventSource") -> Iterator[RowRule]:
+def _position_rules(source: EventSource) -> Iterator[RowRule]:
     whole, clicked = source.is_integer("position"), click_sql(source)
     # a cast of every row would cost more than the comparisons
     position = '"position"' if whole else number_sql(source, "position")
@@ -119,7 +121,7 @@ def _position_rules(source: "EventSource") -> Iterator[RowRule]:
     yield RowRule("positions-from-zero", f"{position} = 0", "positions count from 0", _FROM_ONE)
 
 
-def _click_rules(source: "EventSource") -> Iterator[RowRule]:
+def _click_rules(source: EventSource) -> Iterator[RowRule]:
     yield _given("click-missing", source, "click")
     if source.is_number("click"):
         number = "" if source.is_integer("click") else ' AND NOT isnan("click"::DOUBLE)'
@@ -135,7 +137,7 @@ def _click_rules(source: "EventSource") -> Iterator[RowRule]:
         yield RowRule("weight-invalid", broken, what, what)
 
 
-def _propensity_rules(source: "EventSource") -> Iterator[RowRule]:
+def _propensity_rules(source: EventSource) -> Iterator[RowRule]:
     value = number_sql(source, "propensity")
     yield _given("propensity-invalid", source, "propensity")
     bad = f"{value} < 0 OR {value} = {INFINITY}"
@@ -146,7 +148,7 @@ def _propensity_rules(source: "EventSource") -> Iterator[RowRule]:
     yield RowRule("propensity-above-one", above, "propensity is above 1")
 
 
-def missing_sql(source: "EventSource", name: str) -> str:
+def missing_sql(source: EventSource, name: str) -> str:
     """Return SQL that is true where a column has no value."""
     column = quoted_name(name)
     if source.types[name] in ("FLOAT", "DOUBLE"):
@@ -159,7 +161,7 @@ def finite_sql(number: str) -> str:
     return f"abs({number}) < {INFINITY}"
 
 
-def number_sql(source: "EventSource", name: str) -> str:
+def number_sql(source: EventSource, name: str) -> str:
     """Return the SQL of a column as a number, NULL where it is none."""
     column = quoted_name(name)
     if source.types[name] == "BOOLEAN":
@@ -170,13 +172,13 @@ def number_sql(source: "EventSource", name: str) -> str:
     return f"TRY_CAST({column}::VARCHAR AS DOUBLE)"
 
 
-def weight_sql(source: "EventSource") -> str:
+def weight_sql(source: EventSource) -> str:
     """Return SQL that is true where the weight of a click can be used."""
     weight = number_sql(source, "weight")
     return f"coalesce({weight} > 0 AND {finite_sql(weight)}, false)"
 
 
-def click_sql(source: "EventSource", *, counts: bool = False) -> str:
+def click_sql(source: EventSource, *, counts: bool = False) -> str:
     """Return the SQL of whether a doc was clicked, NULL where the log does not say.
 
     Args:
@@ -194,7 +196,7 @@ def click_sql(source: "EventSource", *, counts: bool = False) -> str:
     return 'TRY_CAST("click"::VARCHAR AS BOOLEAN)'
 
 
-def time_sql(source: "EventSource") -> str:
+def time_sql(source: EventSource) -> str:
     """Return the SQL of microseconds since 1970, NULL without a time."""
     kind = source.types.get("timestamp")
     if kind is None:
@@ -206,7 +208,7 @@ def time_sql(source: "EventSource") -> str:
     return 'epoch_us(TRY_CAST("timestamp"::VARCHAR AS TIMESTAMP))'
 
 
-def design_sql(source: "EventSource") -> str:
+def design_sql(source: EventSource) -> str:
     """Return the SQL of the design of a session, '' where it is not randomised."""
     kind = source.types.get("randomised")
     if kind is None:
@@ -216,3 +218,104 @@ def design_sql(source: "EventSource") -> str:
     if source.is_number("randomised"):
         return "CASE WHEN randomised = 1 THEN 'uniform' ELSE '' END"
     return "coalesce(randomised::VARCHAR, '')"
+
+
+def check_columns(source: EventSource, contexts: Sequence[str]) -> None:
+    """Raise an InputError for a missing column, or one of the wrong type."""
+    for name in (*REQUIRED, *contexts):
+        if name not in source.types:
+            raise InputError(f"the log has no column {name!r}{nearest_column(name, source.types)}")
+    for name in contexts:
+        if name in REQUIRED + OPTIONAL:
+            raise InputError(f"column {name!r} has a meaning of its own and is no context")
+    for rule in type_rules(source):
+        if not source.rows("1"):  # types say nothing then
+            raise InputError(_EMPTY)
+        kind = source.types[rule.column]
+        held = instead_of_numbers(source, rule.column) if "number" in rule.wanted else f"not {kind}"
+        raise InputError(f"column {rule.column!r} must hold {rule.wanted}, {held}")
+
+
+def check_rows(source: EventSource) -> int:
+    """Raise an InputError that names a row that cannot be used, if there is one, or for no rows.
+
+    Returns:
+        The number of rows.
+    """
+    rules = [rule for rule in row_rules(source) if rule.refusal]
+    counts = ", ".join(f"count_if({rule.broken})" for rule in rules)
+    with source.no_statistics():
+        total, *found = source.total(f"count(*), {counts}")
+    if not total:
+        raise InputError(_EMPTY)
+    shown = [name for name in (*REQUIRED, "propensity") if name in source.types]
+    for rule, count in zip(rules, found, strict=True):
+        if count:
+            rows = source.rows(", ".join(f'"{name}"' for name in shown), where=rule.broken)
+            if not rows:  # a filter by statistics has hidden them
+                raise InputError(f"{rule.what} in {count} of {total} rows, {DENIED}")
+            named = {name: shortened(one) for name, one in zip(shown, rows[0], strict=True)}
+            raise InputError(
+                f"{rule.refusal.format(**named)} in {count} of {total} rows, first for doc "
+                f"{named['doc_id']} of session {named['session_id']} of query {named['query_id']}"
+            )
+    return int(total)
+
+
+def instead_of_numbers(source: EventSource, name: str) -> str:
+    """Return words that say what a column holds instead of numbers: its type, or a text."""
+    column = quoted_name(name)
+    if source.is_text(name):
+        # a decimal comma is the likelier trouble, but a word the clearer
+        for text in (f"replace({column}, ',', '.')", column):
+            no_number = f"{column} IS NOT NULL AND TRY_CAST({text} AS DOUBLE) IS NULL"
+            found = source.rows(column, where=no_number)
+            if found:
+                return f"not text such as {found[0][0]!r}"
+    return f"not {source.types[name]}"
+
+
+_OTHER_NAMES = {
+    "query_id": (
+        "query",
+        "qid",
+        "q",
+        "srch_id",
+        "search_id",
+        "query_text",
+        "user_query",
+        "keyword",
+    ),
+    "session_id": ("session", "sid", "visit_id", "request_id", "search_id", "srch_id"),
+    "doc_id": ("doc", "docid", "document_id", "item_id", "item", "product_id", "prop_id", "url"),
+    "position": ("rank", "pos", "ordinal", "slot"),
+    "click": ("clicked", "clicks", "is_click", "is_clicked", "click_bool"),
+}
+"""What other programs call the columns that a log must have."""
+
+_MOST_COLUMNS = 20
+
+
+def nearest_column(name: str, known: Mapping[str, str]) -> str:
+    """Return words that name a column that may well be meant by `name`, or else the columns.
+
+    >>> nearest_column("session_id", {"doc_id": "", "sid": ""})
+    "; did you mean 'sid'?"
+    >>> nearest_column("session_id", {"doc_id": "", "x": ""})
+    '; it has doc_id, x'
+    """
+    lower = {column.lower(): column for column in known}
+    # the column itself in other letters, then what other programs call it
+    close = [other for other in (name, *_OTHER_NAMES.get(name, ())) if other in lower]
+    # what has a meaning of its own is not meant, nor is a name that shares only the ending
+    free = {_stem(column): column for column in lower if column not in REQUIRED}
+    close += [free[one] for one in difflib.get_close_matches(_stem(name), free, 1, cutoff=0.75)]
+    if close:
+        return f"; did you mean {lower[close[0]]!r}?"
+    columns = list(known)[:_MOST_COLUMNS]
+    more = len(known) - len(columns)
+    return f"; it has {', '.join(columns)}{f' and {more} more' if more else ''}"
+
+
+def _stem(name: str) -> str:
+    return name.lower().removesuffix("id").rstrip("_")

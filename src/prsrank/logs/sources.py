@@ -43,7 +43,7 @@ def open_events(
     r"""Open a log as events, out of core and without looking at the rows.
 
     Nothing is checked but that the files can be opened and have the columns: rows may be
-    duplicated, positions 0, values missing. `prsrank.logs.event_checks.check_rows` and
+    duplicated, positions 0, values missing. `prsrank.logs.row_rules.check_rows` and
     `prsrank.logs.events.from_source` refuse such rows.
 
     Args:

@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from prsrank.data.ids import packed_ids, unpacked_ids
 from prsrank.logs.click_log import ClickLog, Context
-from prsrank.logs.event_checks import check_columns, check_rows
 from prsrank.logs.event_source import EVENTS, errors_in_one_line, source_of
 from prsrank.logs.features import ORIGINAL_QUERY
 from prsrank.logs.pieces import LocalPieces
 from prsrank.logs.reading import BYTES_PER_EVENT, click_log
+from prsrank.logs.row_rules import check_columns, check_rows
 from prsrank.logs.sources import LogSource
 from prsrank.logs.sql_text import quoted_name, quoted_text
 from prsrank.logs.tables import memory_limit

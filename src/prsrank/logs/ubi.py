@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from prsrank.errors import InputError
 from prsrank.logs.canonical import action_sql
-from prsrank.logs.event_checks import nearest_column
 from prsrank.logs.event_source import LogSource, source_of
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.row_rules import nearest_column
 from prsrank.logs.sql_text import quoted_name, quoted_text
 from prsrank.logs.tables import errors_in_one_line, open_table
 

@@ -10,8 +10,8 @@ import numpy as np
 from numba import njit
 
 from prsrank.data.dataset import RankingDataset
+from prsrank.logs.array_checks import warn_of_weights
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.click_log_checks import warn_of_weights
 from prsrank.pairs.fold import SessionConstant, session_units
 from prsrank.pairs.fold_kernels import count_clicks
 from prsrank.pairs.log_on_lists import LogOnLists, ShownLists

@@ -9,8 +9,8 @@ from numba import njit
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.logs.array_checks import warn_of_weights
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.click_log_checks import warn_of_weights
 from prsrank.pairs.log_on_lists import (
     LogOnLists,
     PropensitySource,

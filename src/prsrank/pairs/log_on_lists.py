@@ -13,7 +13,7 @@ from prsrank.propensity.curve import PropensityCurve
 from prsrank.ragged import list_of_row, offsets_of, ragged_rows, row_in_list
 from prsrank.sorting import rows_by_group
 from prsrank.types import Bytes, Floats, Ints, Longs
-from prsrank.weighting import Weighting
+from prsrank.weighting import Weighting, check_propensities
 
 # Up to this many distinct propensities all pairs of them are weighed once, in one table.
 MOST_LEVELS = 1024
@@ -238,12 +238,12 @@ def _levels(
         curve = cast(PropensityCurve, source)
         positions, position_of_slot = _positions_shown(log)
         values = np.concatenate([_on_curve(curve, positions, value) for value in contexts])
-        check_seen(values, np.tile(positions, len(contexts)))
+        check_propensities(values, np.tile(positions, len(contexts)), stacklevel=6)
         levels, codes = np.unique(values, return_inverse=True)
         shifts = np.arange(len(contexts))[:, None] * len(positions)
         return levels, codes[(position_of_slot + shifts).ravel()]
     values = _given_propensities(log, source, weighting)
-    check_seen(values, log.ranking_positions)
+    check_propensities(values, log.ranking_positions, stacklevel=6)
     levels, codes = np.unique(values, return_inverse=True)
     return levels, np.tile(codes, len(contexts))
 
@@ -273,20 +273,3 @@ def _given_propensities(log: ClickLog, source: PropensitySource, weighting: Weig
     if values.shape != (slots,):
         raise InputError(f"propensities of shape {values.shape} for {slots} shown docs")
     return values
-
-
-def check_seen(values: Floats, positions: npt.NDArray, *, stacklevel: int = 6) -> None:
-    """Refuse propensities at positions that are below 0 or not finite; warn of those above 1."""
-    bad = ~((values >= 0) & np.isfinite(values))
-    if bad.any():
-        first = int(bad.argmax())
-        raise InputError(
-            f"the propensity at position {positions[first]} is {values[first]}: "
-            "it must be finite and at least 0"
-        )
-    if values.size and values.max() > 1:
-        warnings.warn(
-            f"a propensity is {values.max():.6g}, above 1: an estimate, not a probability",
-            DataWarning,
-            stacklevel=stacklevel,
-        )

@@ -7,8 +7,8 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.hashing import id_keys, joined_keys
+from prsrank.logs.array_checks import check_indices
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.fetched_checks import check_indices
 from prsrank.logs.units import UnitSums, query_keys, units_of
 from prsrank.sorting import rows_by_group, sort_with_index
 from prsrank.types import Floats, Longs, Marks

@@ -98,7 +98,7 @@ class DLA(NetRanker):
         return "log"
 
     def _folded(self, log: "ClickLog", dataset: RankingDataset) -> "ClickedRankings":
-        from prsrank.logs.click_log_checks import warn_of_weights
+        from prsrank.logs.array_checks import warn_of_weights
         from prsrank.rankers.dla_training import ClickedRankings
 
         warn_of_weights(log, "dla")

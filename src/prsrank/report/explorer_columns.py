@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from prsrank.data.ids import texts_of
 from prsrank.errors import InputError
 from prsrank.files import FileName
-from prsrank.logs.event_checks import nearest_column
 from prsrank.logs.features import original_queries
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.row_rules import nearest_column
 from prsrank.logs.sql_text import quoted_name, quoted_text
 from prsrank.logs.tables import connected, errors_in_one_line, open_table
 from prsrank.types import IdArray

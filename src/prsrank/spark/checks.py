@@ -4,7 +4,7 @@ import warnings
 from dataclasses import replace
 
 from prsrank.errors import DataWarning
-from prsrank.logs.event_checks import check_columns, check_rows
+from prsrank.logs.row_rules import check_columns, check_rows
 from prsrank.logs.tables import named_errors
 from prsrank.spark.events import SparkEvents
 

@@ -9,9 +9,9 @@ import pytest
 
 from prsrank.cli import run
 from prsrank.errors import InputError
+from prsrank.logs.array_checks import check_fetched
 from prsrank.logs.click_log_files import read_compact, write_compact
 from prsrank.logs.events import from_frame
-from prsrank.logs.fetched_checks import check_fetched
 from prsrank.propensity.cells import Cells, count_cells
 
 

@@ -1,0 +1,175 @@
+"""What the arrays of a log must be: values that can be used, parts that fit, clicks that can teach.
+
+The row rules (`prsrank.logs.row_rules`) run inside the engine, which may answer them from what a
+file says of itself: the statistics of a Parquet column, which need not be true. These look at the
+values themselves, before a kernel indexes with them.
+"""
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from prsrank.errors import DataWarning, InputError
+from prsrank.logs.distinct import first_repeated_doc
+from prsrank.logs.row_rules import DENIED, MAX_POSITION
+from prsrank.types import Floats, Longs, Marks
+from prsrank.weighting import bad_propensities
+
+if TYPE_CHECKING:
+    from prsrank.logs.click_log import ClickLog
+
+
+def bad_weights(values: npt.NDArray) -> Marks:
+    """Mark the weights of clicks that cannot be used."""
+    return np.asarray(~((values > 0) & np.isfinite(values)))
+
+
+def check_fetched(events: Mapping[str, npt.NDArray]) -> None:
+    """Raise an InputError for events that the row rules would have refused.
+
+    Args:
+        events: columns as they were fetched; a masked array where values are missing.
+
+    >>> check_fetched({"position": np.array([1, 2_000_000], np.int32)})
+    Traceback (most recent call last):
+    prsrank.errors.InputError: position 2000000 in row 2 of those read, which the file's own statistics deny: it is damaged
+    """
+    for name, values in events.items():
+        missing = np.ma.getmaskarray(values) if np.ma.is_masked(values) else np.zeros(0, bool)
+        _refuse(f"{name} is missing (null)", missing)
+    positions = np.asarray(events["position"])
+    # two passes without a temporary array, which comparisons would make
+    if positions.min(initial=1) < 1 or positions.max(initial=1) > MAX_POSITION:
+        _refuse("position {}", (positions < 1) | (positions > MAX_POSITION), positions)
+    if "propensity" in events:
+        values = np.asarray(events["propensity"])
+        _refuse("propensity {}", bad_propensities(values), values)
+    if "weight" in events:
+        values, clicked = np.asarray(events["weight"]), np.asarray(events["click"], bool)
+        _refuse("weight {}", clicked & bad_weights(values), values)
+
+
+def _refuse(what: str, bad: Marks, values: npt.NDArray | None = None) -> None:
+    if bad.any():
+        row = int(bad.argmax())
+        what = what if values is None else what.format(values[row])
+        raise InputError(f"{what} in row {row + 1} of those read, {DENIED}")
+
+
+def check_indices(log: "ClickLog") -> None:
+    """Raise an InputError for a log whose docs or positions would lead a kernel out of bounds."""
+    positions, docs = log.ranking_positions, log.ranking_docs
+    if positions.min(initial=1) < 1:
+        raise InputError(f"the log has a position of {positions.min()}: positions start at 1")
+    if docs.min(initial=0) < 0 or docs.max(initial=-1) >= log.doc_offsets[-1]:
+        raise InputError("a ranking of the log shows a doc that its table of docs does not have")
+
+
+def check_contents(log: "ClickLog") -> None:
+    """Refuse or warn of a log from which nothing can be learnt.
+
+    Raises:
+        InputError: if there are no sessions, no non-clicks, a design has no known name, a
+            propensity is negative or NaN, or a doc was clicked where its propensity is 0.
+    """
+    if log.sessions == 0:
+        raise InputError("the log is empty: it has no sessions")
+    shown, clicked = log.slot_statistics()
+    if np.array_equal(shown, clicked):
+        raise InputError(
+            f"every one of the {shown.sum()} rows is a click: the docs that were shown and "
+            "not clicked must be kept in the log"
+        )
+    for design in log.designs:
+        check_design(design)
+    if not len(log.clicks):
+        _warn(f"the log has no clicks in {log.sessions} sessions")
+    if log.ranking_positions.min() == log.max_position:
+        _warn(f"the log shows docs at one position only ({log.max_position})")
+    if log.ranking_propensities is not None:
+        _check_propensities(log, log.ranking_propensities, clicked)
+
+
+def check_design(design: str) -> None:
+    """Raise an InputError if a design is none of those that `ClickLog.designs` names."""
+    kind, *numbers = design.split(":")
+    sizes = {"": 0, "uniform": 0, "top-k": 1, "swap": 2}
+    whole = all(n.isdecimal() and n.isascii() and int(n) >= 1 for n in numbers)
+    if sizes.get(kind) != len(numbers) or not whole:
+        raise InputError(
+            f"randomised is {design!r}, but a design is 'uniform', 'top-k:K', 'swap:A:B' or ''"
+        )
+
+
+def _check_propensities(log: "ClickLog", propensities: Floats, clicked: Longs) -> None:
+    for bad, problem in (
+        (bad_propensities(propensities), "is not a number from 0 to 1"),
+        ((propensities == 0) & (clicked > 0), "but the doc was clicked"),
+    ):
+        if bad.any():
+            slot = int(bad.argmax())
+            raise InputError(f"propensity {propensities[slot]} at {log.name_slot(slot)} {problem}")
+    if (propensities > 1).any():
+        slot = int(propensities.argmax())
+        _warn(f"propensity {propensities[slot]} at {log.name_slot(slot)} is above 1")
+
+
+def warn_of_weights(log: "ClickLog", what: str) -> None:
+    """Warn that `what` counts every click alike, if the log weighs its clicks."""
+    if log.click_weights is not None:
+        _warn(f"{what} counts every click alike: the weights of the log's clicks are left aside")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, DataWarning, stacklevel=4)
+
+
+def check_fit(log: "ClickLog") -> None:
+    """Raise an InputError if the parts of a log do not fit together."""
+    if log.session_clicks.min(initial=0) < 0:
+        raise InputError("a session has a negative number of clicks")
+    weights, ranking = log.click_weights, log.session_ranking
+    if weights is not None and (bad := bad_weights(weights)).any():
+        raise InputError(
+            f"click {bad.argmax()} has weight {weights[bad.argmax()]}, not a number above 0"
+        )
+    bad = (ranking < 0) | (ranking >= log.rankings)
+    if bad.any():
+        raise InputError(
+            f"session {bad.argmax()} names ranking {ranking[bad.argmax()]}, "
+            f"but there are {log.rankings}"
+        )
+    session = np.repeat(np.arange(log.sessions), log.session_clicks)
+    length = np.diff(log.ranking_offsets)[ranking[session]]
+    bad = (log.clicks < 0) | (log.clicks >= length)
+    if bad.any():
+        click = int(bad.argmax())
+        raise InputError(
+            f"session {session[click]} clicks a doc not shown: index {log.clicks[click]} "
+            f"of a ranking of {length[click]}"
+        )
+    _check_rising(log.clicks, session, "clicks of session")
+    _check_rankings(log)
+
+
+def _check_rankings(log: "ClickLog") -> None:
+    positions = log.ranking_positions
+    ranking = np.repeat(np.arange(log.rankings), np.diff(log.ranking_offsets))
+    _check_rising(positions, ranking, "positions of ranking")
+    if positions.min(initial=1) < 1:
+        raise InputError(f"{log.name_slot(int(positions.argmin()))}, but positions start at 1")
+    if log.max_position > MAX_POSITION:
+        slot = int(positions.argmax())
+        raise InputError(f"{log.name_slot(slot)}, which is above {MAX_POSITION:,}")
+    slot = first_repeated_doc(log.ranking_offsets, log.ranking_docs.astype(np.int64))
+    if slot >= 0:
+        raise InputError(f"a ranking shows the doc at {log.name_slot(slot)} twice")
+
+
+def _check_rising(values: npt.NDArray, owner: Longs, what: str) -> None:
+    falls = (owner[1:] == owner[:-1]) & (values[1:] <= values[:-1])
+    if falls.any():
+        raise InputError(f"the {what} {owner[int(falls.argmax())]} do not rise")
