@@ -1,6 +1,6 @@
 """Training: from a shared log and a job's settings to a ranker."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -80,12 +80,9 @@ def click_quality(
     It weighs clicks by the curve that the learner believes in.
     """
     curve, power = _believed_curve(inputs, parts, identity, parameters)
-
-    def make() -> CounterfactualMetric:
-        held_out = inputs.held_out(parts, identity, "validation")
-        return CounterfactualMetric(held_out.log, held_out.lists, curve, metric=name)
-
-    estimate = inputs.keep("quality", [name, identity["propensity"], power], make)
+    held_out = inputs.held_out(parts, identity, "validation")
+    key, on = [name, identity["propensity"], power], (held_out.log, held_out.lists, curve)
+    estimate = inputs.keep("quality", key, CounterfactualMetric, *on, metric=name)
     return lambda scores: estimate(scores, threads=1)
 
 
@@ -102,9 +99,9 @@ def tuned(inputs: SharedInputs, parts: Parts, identity: Identity) -> dict[str, A
             quality = label_quality(parts, name)
         return float(quality(ranker.score(parts.validation.features))), None
 
-    found = best_of(identity["tried"], tried)
-    values = [trial.value for trial in found.trials]
-    return {"chosen": found.best.candidate, "tried": identity["tried"], "values": values}
+    search = best_of(identity["tried"], tried)
+    values = [trial.value for trial in search.trials]
+    return {"chosen": search.best.candidate, "tried": identity["tried"], "values": values}
 
 
 def _pairs(
@@ -115,34 +112,24 @@ def _pairs(
     parameters: Mapping[str, float],
 ) -> tuple[Any, Any]:
     """Return the lists to train on, and their pairs (or a log's counts), made once per log."""
-    weighting, known, options = identity["weighting"], identity["propensity"], ranker.pair_options
-    key = [weighting, dict(parameters), known, _plain(options)]
-    make: Callable[[], Any]
+    weighting, options = identity["weighting"], {**ranker.pair_options, "threads": 1}
+    plain = {name: str(value) for name, value in options.items()}
+    key = [weighting, dict(parameters), identity["propensity"], plain]
     if weighting == "labels":
-        make = lambda: PairSet.from_labels(parts.train, threads=1, **options)  # noqa: E731
-        return parts.train, inputs.keep("pairs", key, make)
+        make = PairSet.from_labels
+        return parts.train, inputs.keep("pairs", key, make, parts.train, **options)
     logged = inputs.logged(parts, identity)
+    log, lists = logged.log, logged.lists
     if not weighting:
-        make = lambda: ranker.pairs(logged.log, logged.lists)  # noqa: E731
-        return logged.lists, inputs.keep(f"counts of {ranker.name}", key, make)
-    curve = None if known is None else inputs.curve(parts, identity, known)
-
+        return lists, inputs.keep(f"counts of {ranker.name}", key, ranker.pairs, log, lists)
     if WEIGHTINGS[weighting].of_relevance:
-        make = lambda: _relevance_pairs(inputs, parts, identity, ranker, parameters)  # noqa: E731
-        return logged.lists, inputs.keep("pairs", [*key, ranker.prior], make)
-
-    def fold() -> PairSet:
-        return PairSet.from_log(
-            logged.log,
-            logged.lists,
-            curve,
-            weighting,
-            parameters=dict(parameters),
-            threads=1,
-            **options,
-        )
-
-    return logged.lists, inputs.keep("pairs", key, fold)
+        of = (inputs, parts, identity, ranker, parameters)
+        return lists, inputs.keep("pairs", [*key, ranker.prior], _relevance_pairs, *of)
+    settings = identity["propensity"]
+    curve = None if settings is None else inputs.curve(parts, identity, settings)
+    of_log = (log, lists, curve, weighting)
+    options["parameters"] = dict(parameters)
+    return lists, inputs.keep("pairs", key, PairSet.from_log, *of_log, **options)
 
 
 def _relevance_pairs(
@@ -153,22 +140,19 @@ def _relevance_pairs(
     parameters: Mapping[str, float],
 ) -> OuterPairs:
     """Make pairs of what clicks and features say of each doc, which methods of a log share."""
-    logged, known = inputs.logged(parts, identity), identity["propensity"]
+    logged, settings = inputs.logged(parts, identity), identity["propensity"]
     log, lists = logged.log, logged.lists
     curve, power = _believed_curve(inputs, parts, identity, parameters)
     ours = identity["weighting"] == "posterior"
     # doubly robust pairs correct clicks by the curve, so that their prior must be of that model too
     model = None if ours else PositionBasedModel()
-    found = inputs.keep(
-        "posterior",
-        [known, power, ranker.prior, ours],
-        lambda: posterior(log, lists, curve, model=model, prior=ranker.prior, threads=1),
-    )
+    key, how = [settings, power, ranker.prior, ours], {"model": model, "prior": ranker.prior}
+    of_docs = inputs.keep("posterior", key, posterior, log, lists, curve, **how, threads=1)
     if ours:
-        given = find_weighting("posterior", parameters).parameters
-        return found.pairs(own=given["own"], one_way=given["one_way"], **ranker.pair_options)
+        full = find_weighting("posterior", parameters).parameters
+        return of_docs.pairs(own=full["own"], one_way=full["one_way"], **ranker.pair_options)
     evidence = CountedClicks.of_log(log, lists, curve).evidence()
-    relevance = doubly_robust_relevance(evidence, found.prior, tau=parameters["tau"])
+    relevance = doubly_robust_relevance(evidence, of_docs.prior, tau=parameters["tau"])
     return OuterPairs.from_relevance(lists, np.clip(relevance, 0, 1), **ranker.pair_options)
 
 
@@ -176,16 +160,11 @@ def _believed_curve(
     inputs: SharedInputs, parts: Parts, identity: Identity, parameters: Mapping[str, float]
 ) -> tuple[PropensityCurve, float]:
     """Return the curve of a method, tempered by the log's clicks where it tempers, and the power."""
-    known = identity["propensity"]
-    curve = inputs.curve(parts, identity, known)
+    settings = identity["propensity"]
+    curve = inputs.curve(parts, identity, settings)
     if not parameters.get("temper"):
         return curve, 1.0
     logged = inputs.logged(parts, identity)
-    judged = inputs.keep(
-        "tempering", known, lambda: temper(logged.log, logged.lists, curve, threads=1)
-    )
-    return tempered(curve, judged.followed), judged.followed
-
-
-def _plain(options: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value) for name, value in options.items()}
+    on = (logged.log, logged.lists, curve)
+    tempering = inputs.keep("tempering", settings, temper, *on, threads=1)
+    return tempered(curve, tempering.followed), tempering.followed

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -55,8 +55,8 @@ class SharedInputs:
     """Makes what jobs need, and keeps it while jobs of the same log follow one another."""
 
     def __init__(self) -> None:
-        self._folds: dict[str, Parts] = {}
-        self._productions: dict[str, ProductionRanker] = {}
+        self.parts = lru_cache(_FOLDS_KEPT)(_read_fold)
+        self._productions = lru_cache(_PRODUCTIONS_KEPT)(_production)
         self._group = ""
         self._kept: dict[str, Any] = {}
 
@@ -65,32 +65,21 @@ class SharedInputs:
         if group != self._group:
             self._group, self._kept = group, {}
 
-    def keep(self, name: str, key: Any, make: Callable[[], Kept]) -> Kept:
-        """Return what `make` made for this key before, or makes now."""
-        kept: Kept = _kept(self._kept, [name, key], make)
+    def keep(
+        self, name: str, key: Any, make: Callable[..., Kept], *given: Any, **more: Any
+    ) -> Kept:
+        """Return what `make` made for this key before, or call it now with what it is given."""
+        label = canonical([name, key])
+        if label not in self._kept:
+            self._kept[label] = make(*given, **more)
+        kept: Kept = self._kept[label]
         return kept
-
-    def parts(self, data: str, fold: int, relevant_from: float | None = None) -> Parts:
-        """Return the parts of a fold."""
-        return _kept(
-            self._folds,
-            [data, fold, relevant_from],
-            lambda: read_parts(open_folds(data, relevant_from), fold),
-            most=_FOLDS_KEPT,
-        )
 
     def production(self, parts: Parts, identity: Identity) -> ProductionRanker:
         """Return the production ranker of a job."""
         settings, seed = identity["production"], run_seed(identity, "production")
-        make = partial(
-            production_scores,
-            parts.train,
-            share=settings["production_share"],
-            ranker=settings["production_ranker"],
-            seed=seed,
-        )
-        key = [identity["data"], seed, settings]
-        return _kept(self._productions, key, make, most=_PRODUCTIONS_KEPT)
+        share, ranker = settings["production_share"], settings["production_ranker"]
+        return self._productions(parts, share, ranker, seed)
 
     def logged(self, parts: Parts, identity: Identity) -> Logged:
         """Return the training log of a job."""
@@ -143,16 +132,12 @@ class SharedInputs:
         return self.keep("curve", settings, make)
 
 
-def _kept(
-    cache: dict[str, Kept], key: Any, make: Callable[[], Kept], *, most: int | None = None
-) -> Kept:
-    """Return what the cache holds for a key, or make it now and forget the oldest beyond `most`."""
-    label = canonical(key)
-    if label not in cache:
-        while most is not None and len(cache) >= most:
-            cache.pop(next(iter(cache)))
-        cache[label] = make()
-    return cache[label]
+def _read_fold(data: str, fold: int, relevant_from: float | None = None) -> Parts:
+    return read_parts(open_folds(data, relevant_from), fold)
+
+
+def _production(parts: Parts, share: float, ranker: str, seed: int) -> ProductionRanker:
+    return production_scores(parts.train, share=share, ranker=ranker, seed=seed)
 
 
 def run_seed(identity: Identity, what: str) -> int:

@@ -147,34 +147,38 @@ def _completed(method: Method, panels: tuple[str, ...], kind: str) -> Method:
 
 
 def _check_names(spec: Spec) -> None:
-    _check_name(spec.kind, KINDS, "kind")
-    _check_name(spec.axis.name, AXES, "axis")
-    _check_name(spec.axis.scale, ("linear", "log", "ordinal"), "scale")
-    _check_name(spec.propensity["source"], SOURCES, "source of propensities")
-    _check_name(spec.tuning.on, ("labels", "clicks"), "tuning.on")
-    _check_name(spec.tuning.at, ("default", "point"), "tuning.at")
-    panels = [panel.name for panel in spec.panels]
-    methods = [method.name for method in spec.methods]
-    own = [spec.clicks, *(panel.clicks for panel in spec.panels)]
-    _check_all([c.get("model", "cascade") for c in own], CLICK_MODELS, "click model")
-    rankers = [clicks.get("production_ranker", "linear") for clicks in own]
-    _check_all(rankers, PRODUCTION_RANKERS, "production ranker")
-    named = [*(panel.ranker for panel in spec.panels), *(m.ranker for m in spec.methods)]
-    _check_all([*filter(None, named), *spec.rankers], RANKERS, "ranker")
-    for method in spec.methods:
-        _check_all(filter(None, [method.weighting]), WEIGHTINGS, "weighting")
-        _check_all(method.panels, panels, "panel")
-    if spec.kind == "observations":
-        _check_all(methods, SHARES, "method")
-    for name in spec.metrics:
-        if KINDS[spec.kind]:
-            _check_name(name, KINDS[spec.kind], "metric")
-        else:
-            metric(name)
-    _check_all([number.method for number in spec.paper], methods, "method")
-    _check_all([number.metric for number in spec.paper], spec.metrics, "metric")
-    _check_all(spec.relative_to[:1], panels, "panel")
-    _check_all(spec.relative_to[1:], methods, "method")
+    panels, methods = spec.panels, spec.methods
+    panel_names = [panel.name for panel in panels]
+    method_names = [method.name for method in methods]
+    clicks: list[dict[str, Any]] = [dict(spec.clicks), *(dict(panel.clicks) for panel in panels)]
+    kinds: tuple[tuple[str, Iterable[str], Iterable[str]], ...] = (
+        ("kind", KINDS, [spec.kind]),
+        ("axis", AXES, [spec.axis.name]),
+        ("scale", ("linear", "log", "ordinal"), [spec.axis.scale]),
+        ("source of propensities", SOURCES, [spec.propensity["source"]]),
+        ("tuning.on", ("labels", "clicks"), [spec.tuning.on]),
+        ("tuning.at", ("default", "point"), [spec.tuning.at]),
+        ("click model", CLICK_MODELS, [c["model"] for c in clicks if "model" in c]),
+        (
+            "production ranker",
+            PRODUCTION_RANKERS,
+            [c["production_ranker"] for c in clicks if "production_ranker" in c],
+        ),
+        ("ranker", RANKERS, [*(part.ranker for part in panels), *spec.rankers]),
+        ("ranker", RANKERS, [method.ranker for method in methods]),
+        ("weighting", WEIGHTINGS, [method.weighting for method in methods]),
+        ("panel", panel_names, [name for method in methods for name in method.panels]),
+        ("method", SHARES, method_names if spec.kind == "observations" else []),
+        ("metric", KINDS[spec.kind], spec.metrics if KINDS[spec.kind] else []),
+        ("method", method_names, [number.method for number in spec.paper]),
+        ("metric", spec.metrics, [number.metric for number in spec.paper]),
+        ("panel", panel_names, spec.relative_to[:1]),
+        ("method", method_names, spec.relative_to[1:]),
+    )
+    for what, valid, names in kinds:
+        _check_all(filter(None, names), valid, what)
+    for name in () if KINDS[spec.kind] else spec.metrics:
+        metric(name)
 
 
 def _check_numbers(spec: Spec) -> None:
