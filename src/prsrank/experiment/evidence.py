@@ -29,25 +29,25 @@ def evidence(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> st
 def _parts(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> Iterator[str]:
     if not comparisons:
         yield "nothing was measured that the claim could be held against"
-    for _, of_rival in groupby(comparisons, key=lambda one: (one.claim, one.rival)):
-        by_metric = [list(group) for _, group in groupby(of_rival, key=lambda one: one.metric)]
+    for _, of_rival in groupby(comparisons, key=lambda item: (item.claim, item.rival)):
+        by_metric = [list(group) for _, group in groupby(of_rival, key=lambda item: item.metric)]
         yield _in_full(by_metric[0], titles)
         if by_metric[1:]:
             yield _counted(by_metric[1:])
 
 
 def _in_full(members: Sequence[Comparison], titles: Mapping[str, str]) -> str:
-    run = [one for one in members if one.paired is not None]
+    run = [item for item in members if item.paired is not None]
     if not run:
         words = _wording(members[0], titles, holds=True)
         return f"{words}: none of {len(members)} comparisons was run"
     text = _wording(run[0], titles, holds=len(run) > 1 or run[0].claimed_way)
     if len(run) > 1:
-        panels = len({one.panel for one in run})
+        panels = len({item.panel for item in run})
         text += f" at {_share(run)} points{f' ({panels} panels)' if panels > 1 else ''}"
         text += f", significantly at {_count(run, SUPPORTS)}"
     text += f", {_average(run)}, {_largest_p(run)}"
-    against = [one for one in run if one.outcome == AGAINST]
+    against = [item for item in run if item.outcome == AGAINST]
     if against and len(run) > 1:
         text += f"; significantly the other way {_listed(against)}"
     if len(run) < len(members):
@@ -57,18 +57,18 @@ def _in_full(members: Sequence[Comparison], titles: Mapping[str, str]) -> str:
 
 def _counted(groups: Sequence[Sequence[Comparison]]) -> str:
     metrics = " and ".join(metric_title(members[0].metric) for members in groups)
-    every = [one for members in groups for one in members]
+    every = [item for members in groups for item in members]
     against = _count(every, AGAINST)
     other = f", {against} significantly the other way" if against else ""
     return f"in {metrics} {_share(every)} so, {_count(every, SUPPORTS)} significantly{other}"
 
 
 def _share(members: Sequence[Comparison]) -> str:
-    return f"{sum(one.claimed_way for one in members)} of {len(members)}"
+    return f"{sum(item.claimed_way for item in members)} of {len(members)}"
 
 
 def _count(members: Sequence[Comparison], outcome: str) -> int:
-    return sum(one.outcome == outcome for one in members)
+    return sum(item.outcome == outcome for item in members)
 
 
 def _wording(comparison: Comparison, titles: Mapping[str, str], *, holds: bool) -> str:
@@ -89,7 +89,7 @@ def _wording(comparison: Comparison, titles: Mapping[str, str], *, holds: bool) 
 
 
 def _average(run: Sequence[Comparison]) -> str:
-    whole = compare_queries(*np.mean([one.sides for one in run if one.sides], axis=0))
+    whole = compare_queries(*np.mean([item.sides for item in run if item.sides], axis=0))
     text = f"{'mean ' if len(run) > 1 else ''}difference {signed_text(whole.difference)}"
     if math.isnan(whole.low):
         return text
@@ -98,18 +98,18 @@ def _average(run: Sequence[Comparison]) -> str:
 
 
 def _largest_p(run: Sequence[Comparison]) -> str:
-    tested = [one.corrected for one in run if not math.isnan(one.corrected)]
+    tested = [item.corrected for item in run if not math.isnan(item.corrected)]
     if tested:
         return f"{'largest ' if len(run) > 1 else ''}corrected p {p_text(max(tested))}"
-    return f"no test ({next(one.paired.reason for one in run if one.paired)})"
+    return f"no test ({next(item.paired.reason for item in run if item.paired)})"
 
 
 def _listed(against: Sequence[Comparison]) -> str:
     listed = [
-        f"{' '.join(filter(None, (one.panel, point_text(one.point)))) or 'here'} "
-        f"({signed_text(one.paired.difference)}, p {p_text(one.corrected)})"
-        for one in against[:_MOST_LISTED]
-        if one.paired is not None
+        f"{' '.join(filter(None, (item.panel, point_text(item.point)))) or 'here'} "
+        f"({signed_text(item.paired.difference)}, p {p_text(item.corrected)})"
+        for item in against[:_MOST_LISTED]
+        if item.paired is not None
     ]
     more = len(against) - _MOST_LISTED
     return f"at {', '.join(listed)}{f' and {more} more' if more > 0 else ''}"

@@ -51,14 +51,14 @@ def clicks_job(inputs: SharedInputs, parts: Parts, identity: Identity) -> Outcom
     statistics = ClickStatistics.of_log(held_out.log, held_out.lists, curve)
     clicks, _ = statistics.counts()
     ranks = 1.0 / np.arange(1.0, statistics.pools.longest + 1)
-    found = statistics.pools.expected_values(ranks, scores, threads=1)[statistics.clicked_doc]
+    expected = statistics.pools.expected_values(ranks, scores, threads=1)[statistics.clicked_doc]
     rows = _test_rows(parts, held_out.log)[statistics.query]
     top = statistics.position == 1
     counted = {"wmrr": clicks, "wmrr top": clicks * top, "wmrr others": clicks * ~top}
     values = {}
     for name in identity["metrics"]:
         weights = statistics.weights * counted[name]
-        values[name] = _ratio_by_query(parts, rows, weights * found, weights)
+        values[name] = _ratio_by_query(parts, rows, weights * expected, weights)
     return values, details
 
 
@@ -178,8 +178,8 @@ def _model_details(
     if ranker.trees_ is not None:
         details["importance"] = dict(list(ranker.feature_importance().items())[:_IMPORTANT])
     if hasattr(pairs, "diagnostics"):
-        found = asdict(pairs.diagnostics())
-        details["weights"] = {k: v for k, v in found.items() if isinstance(v, int | float)}
+        diagnostics = asdict(pairs.diagnostics())
+        details["weights"] = {k: v for k, v in diagnostics.items() if isinstance(v, int | float)}
     if identity["propensity"] is not None and identity["weighting"] not in ("", "labels"):
         curve = inputs.curve(parts, identity, identity["propensity"])
         positions = min(_POSITIONS, int(parts.train.list_lengths.max()))

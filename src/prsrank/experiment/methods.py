@@ -146,8 +146,8 @@ def _relevance_pairs(
     ours = identity["weighting"] == "posterior"
     # doubly robust pairs correct clicks by the curve, so that their prior must be of that model too
     model = None if ours else PositionBasedModel()
-    key, how = [settings, power, ranker.prior, ours], {"model": model, "prior": ranker.prior}
-    of_docs = inputs.keep("posterior", key, posterior, log, lists, curve, **how, threads=1)
+    key, options = [settings, power, ranker.prior, ours], {"model": model, "prior": ranker.prior}
+    of_docs = inputs.keep("posterior", key, posterior, log, lists, curve, **options, threads=1)
     if ours:
         full = find_weighting("posterior", parameters).parameters
         return of_docs.pairs(own=full["own"], one_way=full["one_way"], **ranker.pair_options)

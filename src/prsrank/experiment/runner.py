@@ -80,10 +80,10 @@ def run_experiments(
             raise InputError(f"{out}: holds {before} results; --resume goes on there")
         count = thread_count(processes) if processes != 0 else 0
 
-        def finish(what: str, jobs: Iterable[Job | None]) -> set[str]:
+        def finish(step: str, jobs: Iterable[Job | None]) -> set[str]:
             """Compute those of the jobs that are not finished, those of one log together."""
             wanted = {job.id: job for job in jobs if job is not None}
-            _finish(what, wanted, journal, count, progress or (lambda *_: None))
+            _finish(step, wanted, journal, count, progress or (lambda *_: None))
             return set(wanted)
 
         planners = _planners(specs, data, relevant_from)
@@ -153,18 +153,18 @@ def possible(spec: Spec) -> Spec:
 
 
 def _finish(
-    what: str, wanted: Mapping[str, Job], journal: Journal, processes: int, progress: Progress
+    step: str, wanted: Mapping[str, Job], journal: Journal, processes: int, progress: Progress
 ) -> None:
     units: dict[str, list[Job]] = {}
     for job in wanted.values():
         if job.id not in journal.finished:
             units.setdefault(f"{job.identity['fold']:03} {job.group}", []).append(job)
     done = len(wanted) - sum(map(len, units.values()))
-    progress(what, done, len(wanted))
+    progress(step, done, len(wanted))
     for job, finished in compute_units([units[key] for key in sorted(units)], processes):
         journal.add(finished, job.identity)
         done += 1
-        progress(what, done, len(wanted))
+        progress(step, done, len(wanted))
 
 
 def _planned(planner: Planner, search: Mapping[Cell, Job | None], journal: Journal) -> PlannedJobs:
@@ -178,9 +178,10 @@ def _planned(planner: Planner, search: Mapping[Cell, Job | None], journal: Journ
             values = varied(details["chosen"], details["tried"])
             by_search.setdefault(cell.name, {})[job.id] = values
     chosen: dict[str, dict[str, Any]] = {}
-    for name, found in by_search.items():
+    for name, of_searches in by_search.items():
         columns = {
-            key: [values[key] for values in found.values()] for key in next(iter(found.values()))
+            key: [values[key] for values in of_searches.values()]
+            for key in next(iter(of_searches.values()))
         }
         chosen[name] = {
             key: every[0] if all(value == every[0] for value in every) else every

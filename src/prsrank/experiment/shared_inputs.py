@@ -66,12 +66,12 @@ class SharedInputs:
             self._group, self._kept = group, {}
 
     def keep(
-        self, name: str, key: Any, make: Callable[..., Kept], *given: Any, **more: Any
+        self, name: str, key: Any, make: Callable[..., Kept], *arguments: Any, **more: Any
     ) -> Kept:
         """Return what `make` made for this key before, or call it now with what it is given."""
         label = canonical([name, key])
         if label not in self._kept:
-            self._kept[label] = make(*given, **more)
+            self._kept[label] = make(*arguments, **more)
         kept: Kept = self._kept[label]
         return kept
 
@@ -140,7 +140,7 @@ def _production(parts: Parts, share: float, ranker: str, seed: int) -> Productio
     return production_scores(parts.train, share=share, ranker=ranker, seed=seed)
 
 
-def run_seed(identity: Identity, what: str) -> int:
+def run_seed(identity: Identity, purpose: str) -> int:
     """Return the seed of something that all jobs of a fold and a run share.
 
     It depends on the data, the fold, the run and the production ranker but not on the point
@@ -148,7 +148,7 @@ def run_seed(identity: Identity, what: str) -> int:
     the shorter one.
     """
     return seed_of(
-        what, identity["data"], identity["fold"], identity["seed"], identity["production"]
+        purpose, identity["data"], identity["fold"], identity["seed"], identity["production"]
     )
 
 
@@ -162,7 +162,7 @@ def simulated(
 ) -> ClickLog:
     """Simulate a log; of one click a session only, if the settings say so."""
     kind = CLICK_MODELS.find(settings["model"])
-    own = {one.name for one in fields(kind)} & {"eta", "mu"}  # type: ignore[arg-type]
+    own = {setting.name for setting in fields(kind)} & {"eta", "mu"}  # type: ignore[arg-type]
     log = simulate_clicks(
         lists,
         scores,

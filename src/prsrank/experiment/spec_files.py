@@ -147,7 +147,7 @@ def _completed(method: Method, panels: tuple[str, ...], kind: str) -> Method:
 
 
 def _check_names(spec: Spec) -> None:
-    panels, methods = spec.panels, spec.methods
+    panels, methods, metrics = spec.panels, spec.methods, KINDS.get(spec.kind, ())
     panel_names = [panel.name for panel in panels]
     method_names = [method.name for method in methods]
     clicks: list[dict[str, Any]] = [dict(spec.clicks), *(dict(panel.clicks) for panel in panels)]
@@ -169,15 +169,15 @@ def _check_names(spec: Spec) -> None:
         ("weighting", WEIGHTINGS, [method.weighting for method in methods]),
         ("panel", panel_names, [name for method in methods for name in method.panels]),
         ("method", SHARES, method_names if spec.kind == "observations" else []),
-        ("metric", KINDS[spec.kind], spec.metrics if KINDS[spec.kind] else []),
+        ("metric", metrics, spec.metrics if metrics else []),
         ("method", method_names, [number.method for number in spec.paper]),
         ("metric", spec.metrics, [number.metric for number in spec.paper]),
         ("panel", panel_names, spec.relative_to[:1]),
         ("method", method_names, spec.relative_to[1:]),
     )
-    for what, valid, names in kinds:
-        _check_all(filter(None, names), valid, what)
-    for name in () if KINDS[spec.kind] else spec.metrics:
+    for kind, valid, names in kinds:
+        _check_all(filter(None, names), valid, kind)
+    for name in () if metrics else spec.metrics:
         metric(name)
 
 
@@ -222,16 +222,16 @@ def _check_grid(spec: Spec, panel: Panel, method: Method) -> None:
         raise InputError(f"the axis is gamma, which weighting '{method.weighting}' does not have")
 
 
-def _check_all(names: Iterable[str], valid: Iterable[str], what: str) -> None:
-    known = list(valid)
+def _check_all(names: Iterable[str], valid: Iterable[str], kind: str) -> None:
+    every = list(valid)
     for name in names:
-        _check_name(name, known, what)
+        _check_name(name, every, kind)
 
 
-def _check_name(name: str, valid: Iterable[str], what: str) -> None:
-    known = list(valid)
-    if name not in known:
-        raise InputError(f"no {what} '{name}'{nearest_name(name, known)}")
+def _check_name(name: str, valid: Iterable[str], kind: str) -> None:
+    names = list(valid)
+    if name not in names:
+        raise InputError(f"no {kind} '{name}'{nearest_name(name, names)}")
 
 
 def _folder() -> Any:

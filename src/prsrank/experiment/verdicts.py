@@ -111,7 +111,9 @@ def judge(spec: Spec, results: Results) -> Verdict | None:
         for metric in claim.metric
         for panel, point in _places(claim, rival, results)
     ]
-    p_values = [math.nan if one.paired is None else one.paired.p_value for one in made]
+    p_values = [
+        math.nan if comparison.paired is None else comparison.paired.p_value for comparison in made
+    ]
     corrected = zip(made, holm(p_values).tolist(), strict=True)
     comparisons = tuple(replace(comparison, corrected=p) for comparison, p in corrected)
     outcomes = {comparison.outcome for comparison in comparisons}

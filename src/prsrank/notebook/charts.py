@@ -40,10 +40,10 @@ class Chart:
     def rows(self) -> list[dict[str, Any]]:
         """Return the points; one whose value is not a number is left out."""
         used = {name: getattr(self, name) for name in _CHANNELS if getattr(self, name)}
-        found = [self.columns[column] for column in used.values()]
+        columns = [self.columns[column] for column in used.values()]
         rows = [
             {name: plain_number(value) for name, value in zip(used, row, strict=True)}
-            for row in zip(*found, strict=True)
+            for row in zip(*columns, strict=True)
         ]
         return [row for row in rows if row["y"] is not None]
 

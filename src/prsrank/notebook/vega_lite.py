@@ -95,8 +95,8 @@ def point_text(value: Any) -> str:
 
 def series_names(figures: Iterable[Part]) -> list[str]:
     """Return the distinct names of series, in order of appearance."""
-    found = (s["name"] for f in figures for panel in f["panels"] for s in panel["series"])
-    return list(dict.fromkeys(found))
+    names = (s["name"] for f in figures for panel in f["panels"] for s in panel["series"])
+    return list(dict.fromkeys(names))
 
 
 def figure_spec(*figures: Part, styles: Mapping[str, int] | None = None) -> Spec:
@@ -142,8 +142,8 @@ def panel_spec(figure: Part, panel: Part, styles: Mapping[str, int]) -> Spec:
 
 def panel_points(panel: Part) -> list[Any]:
     """Return the distinct x of all series of a panel: numbers rising, names as they come."""
-    found = list(dict.fromkeys(x for series in panel["series"] for x in series["x"]))
-    return found if any(isinstance(x, str) for x in found) else sorted(found)
+    points = list(dict.fromkeys(x for series in panel["series"] for x in series["x"]))
+    return points if any(isinstance(x, str) for x in points) else sorted(points)
 
 
 def series_rows(series: Part) -> Iterable[tuple[Any, ...]]:
@@ -332,13 +332,13 @@ def _pointer(figure: Part, panel: Part) -> list[Spec]:
     else:
         axis = {"y": _category_axis(figure, panel)}
     near = {"type": "point", "nearest": True, "fields": ["x"]}
-    found = {"name": "pointed", "select": near | {"on": "pointerover", "clear": "pointerout"}}
+    pointed = {"name": "pointed", "select": near | {"on": "pointerover", "clear": "pointerout"}}
     once = {"aggregate": [{"op": "count", "as": "series"}], "groupby": ["x", "key"]}
     seen = {"condition": {"param": "pointed", "empty": False, "value": 1}, "value": 0}
     tip = {"tooltip": [_field("key:Q")]}
     line = _layer("rule", axis | {"opacity": seen}, strokeWidth=1, color=_PAGE["muted"], aria=False)
     finder = _layer("point", axis | tip, opacity=0, aria=False)
-    return [line | {"transform": [once]}, finder | {"transform": [once], "params": [found]}]
+    return [line | {"transform": [once]}, finder | {"transform": [once], "params": [pointed]}]
 
 
 def _config(look: Mapping[str, str]) -> Spec:

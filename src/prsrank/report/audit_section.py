@@ -54,23 +54,25 @@ def _findings(audit: Audit) -> list[Part]:
     """Return a card for each finding, the worst first."""
     return [
         card(
-            _TONES[one.severity],
-            f"{one.severity}: {one.code}",
-            f"{one.what[:1].upper()}{one.what[1:]}",
-            [line for line in (_extent(one), f"What to do: {one.fix}.") if line],
+            _TONES[finding.severity],
+            f"{finding.severity}: {finding.code}",
+            f"{finding.what[:1].upper()}{finding.what[1:]}",
+            [line for line in (_extent(finding), f"What to do: {finding.fix}.") if line],
         )
-        for one in audit.findings
+        for finding in audit.findings
     ]
 
 
-def _extent(one: Finding) -> str:
+def _extent(finding: Finding) -> str:
     """Return how much of the log a finding concerns, and the first example."""
-    counted = f"{one.count:,} of {one.of:,} {one.unit}" if one.of else ""
-    return ", such as ".join(part for part in (counted, one.where) if part)
+    counted = f"{finding.count:,} of {finding.of:,} {finding.unit}" if finding.of else ""
+    return ", such as ".join(part for part in (counted, finding.where) if part)
 
 
 def _estimators(audit: Audit) -> Part:
-    rows = [[one.method, one.status, one.reason] for one in audit.estimators]
+    rows = [
+        [estimator.method, estimator.status, estimator.reason] for estimator in audit.estimators
+    ]
     columns, caption = ["method", "status", "why"], "What the log identifies, by counts."
     return table("audit-estimators", "Propensity estimators", columns, rows, caption=caption)
 

@@ -62,7 +62,7 @@ def write_explorer(page: str, path: FileName) -> None:
 
 
 def explorer_html(
-    found: Explored,
+    explored: Explored,
     lists: RankingDataset,
     rankers: Mapping[str, "Ranker"],
     texts: PageTexts,
@@ -72,19 +72,19 @@ def explorer_html(
     """Return the page. No text of it is put in as HTML: all data are packed, and unpacked as text.
 
     Args:
-        found: the queries.
+        explored: the queries.
         lists: the features of their docs, in the order that the rankers know.
-        rankers: by name, those of `found`.
+        rankers: by name, those of `explored`.
         texts: what it says beside.
         largest: bytes of the page, beyond which contributions are left out: those of the last
             rankers first, and the least used features.
     """
-    main = packed(_meta(found, texts), _arrays(found))
+    main = packed(_meta(explored, texts), _arrays(explored))
     empty = _page(main, [])
     left = largest - len(empty.encode())
     blocks = []
-    for index, name in enumerate(found.rankers):
-        features = lists.features[found.rows]
+    for index, name in enumerate(explored.rankers):
+        features = lists.features[explored.rows]
         block = _contributions(rankers[name], features, lists.feature_names, left)
         if block is not None:
             blocks.append((f"contributions-{index}", block))
@@ -105,25 +105,27 @@ def _page(main: str, blocks: Sequence[tuple[str, str]]) -> str:
     return page
 
 
-def _meta(found: Explored, texts: PageTexts) -> dict[str, Any]:
+def _meta(explored: Explored, texts: PageTexts) -> dict[str, Any]:
     of_queries, of_docs = split_columns(
-        {name: list(values) for name, values in texts.columns.items()}, found.offsets.tolist()
+        {name: list(values) for name, values in texts.columns.items()}, explored.offsets.tolist()
     )
-    picked = None if found.picked is None else np.bincount(found.picked, minlength=len(PICKED))
+    picked = (
+        None if explored.picked is None else np.bincount(explored.picked, minlength=len(PICKED))
+    )
     return {
         "source": texts.source,
         "curve": texts.curve,
         "note": texts.note,
-        "rankers": [[name, texts.titles.get(name, name)] for name in found.rankers],
-        "queries": texts_of(found.query_ids).tolist(),
-        "docs": texts_of(found.doc_ids).tolist(),
+        "rankers": [[name, texts.titles.get(name, name)] for name in explored.rankers],
+        "queries": texts_of(explored.query_ids).tolist(),
+        "docs": texts_of(explored.doc_ids).tolist(),
         "queryColumns": of_queries,
         "docColumns": of_docs,
-        "all": found.queries,
+        "all": explored.queries,
         "reasons": list(PICKED),
         "picked": None if picked is None else picked.tolist(),
         "anyHeldOut": bool(len(texts.held_out)),
-        "heldOut": _among(found.query_ids, texts.held_out),
+        "heldOut": _among(explored.query_ids, texts.held_out),
     }
 
 
@@ -131,14 +133,14 @@ def _among(query_ids: IdArray, held_out: IdArray) -> list[int]:
     return np.flatnonzero(indices_of(query_ids, held_out) >= 0).tolist()
 
 
-def _arrays(found: Explored) -> dict[str, Any]:
-    seen, unpicked = found.evidence, np.zeros(0, np.int64)
+def _arrays(explored: Explored) -> dict[str, Any]:
+    seen, unpicked = explored.evidence, np.zeros(0, np.int64)
     return {
-        "offsets": found.offsets,
-        "sessions": found.sessions.round().astype(np.int64),
-        "picked": unpicked if found.picked is None else found.picked,
-        "gain": found.gain,
-        "deviation": rounded(found.deviation),
+        "offsets": explored.offsets,
+        "sessions": explored.sessions.round().astype(np.int64),
+        "picked": unpicked if explored.picked is None else explored.picked,
+        "gain": explored.gain,
+        "deviation": rounded(explored.deviation),
         "impressions": seen.impressions.round().astype(np.int64),
         "clicks": seen.clicks.round().astype(np.int64),
         "position": rounded(seen.position),
@@ -146,8 +148,8 @@ def _arrays(found: Explored) -> dict[str, Any]:
         "theta": rounded(seen.theta),
         "low": rounded(seen.low),
         "high": rounded(seen.high),
-        "logged": found.logged,
-        "ranks": found.ranks,
+        "logged": explored.logged,
+        "ranks": explored.ranks,
     }
 
 

@@ -45,30 +45,30 @@ def text_columns(
     """
     queries = texts_of(original_queries(query_ids)).tolist()
     keys = list(zip(queries, texts_of(doc_ids).tolist(), strict=True))
-    found: dict[str, list[str]] = {}
-    known: dict[str, str] = {}
+    texts: dict[str, list[str]] = {}
+    columns: dict[str, str] = {}
     for file in files:
         with connected(memory=memory) as connection, errors_in_one_line(str(file)):
             table = open_table(connection, file)
-            known |= dict.fromkeys(table.columns, "")
-            here = [name for name in names if name in table.columns and name not in found]
+            columns |= dict.fromkeys(table.columns, "")
+            here = [name for name in names if name in table.columns and name not in texts]
             values = _texts(table, here, set(queries), mapping or LogMapping())
         if values is not None:
             none = (None,) * len(here)
             rows = [values.get(key, none) for key in keys]
-            found |= {name: [row[i] or "" for row in rows] for i, name in enumerate(here)}
+            texts |= {name: [row[i] or "" for row in rows] for i, name in enumerate(here)}
     for name in names:
-        if name not in found:
-            raise InputError(f"--show: there is no column {name!r}{nearest_column(name, known)}")
-    return {name: found[name] for name in names}
+        if name not in texts:
+            raise InputError(f"--show: there is no column {name!r}{nearest_column(name, columns)}")
+    return {name: texts[name] for name in names}
 
 
 def _texts(
     table: "DuckDBPyRelation", names: Sequence[str], queries: set[str], mapping: LogMapping
 ) -> dict[tuple[str, str], tuple[str | None, ...]] | None:
     """Return the texts of docs by query and doc; None for a table that is not keyed by them."""
-    keys = [(mapping.column(one), one) for one in ("query_id", "doc_id")]
-    columns = [next((one for one in key if one in table.columns), None) for key in keys]
+    keys = [(mapping.column(name), name) for name in ("query_id", "doc_id")]
+    columns = [next((name for name in key if name in table.columns), None) for key in keys]
     if not names or None in columns:
         return None
     query, doc = (f"{quoted_name(str(column))}::VARCHAR" for column in columns)

@@ -30,8 +30,8 @@ def contributions(ranker: "Ranker", features: npt.ArrayLike) -> Floats | None:
         scorer = ranker.scorer()
     except InputError:
         return None
-    found = _OF_SCORER.get(type(scorer))
-    return None if found is None else found(scorer, np.asarray(features))
+    add_up = _OF_SCORER.get(type(scorer))
+    return None if add_up is None else add_up(scorer, np.asarray(features))
 
 
 def most_used(values: Floats, count: int) -> Longs:
@@ -49,16 +49,16 @@ def _of_trees(scorer: TreeEnsemble, features: npt.NDArray) -> Floats:
     import lightgbm
 
     booster = lightgbm.Booster(model_str=scorer.text)
-    found = booster.predict(features, pred_contrib=True, num_threads=thread_count(None))
-    return np.asarray(found)[:, :-1]  # the last column is the constant
+    parts = booster.predict(features, pred_contrib=True, num_threads=thread_count(None))
+    return np.asarray(parts)[:, :-1]  # the last column is the constant
 
 
 def _of_weights(scorer: LinearSum, features: npt.NDArray) -> Floats:
     parts = scorer.scaling.transform(features) * scorer.weights
-    found = parts[:, : scorer.columns]
+    total = parts[:, : scorer.columns]
     # that a value is missing counts for its feature
-    found[:, scorer.scaling.indicators] += parts[:, scorer.columns :]
-    return found
+    total[:, scorer.scaling.indicators] += parts[:, scorer.columns :]
+    return total
 
 
 _OF_SCORER: dict[type, Callable[[Any, npt.NDArray], Floats]] = {

@@ -127,10 +127,12 @@ def explore_log(
     scores = np.full((len(rankers), lists.docs), np.nan)
     for row, ranker in zip(scores, rankers.values(), strict=True):
         row[there] = ranker.score(lists.features[there])
-    found = explored(lists, evidence, sessions, dict(zip(rankers, scores, strict=True)))
-    if len(found.query_ids) <= queries:
-        return found
-    return found.select(*pick(found.gain[0], found.sessions, queries, seed=seed))
+    queries_shown = explored(lists, evidence, sessions, dict(zip(rankers, scores, strict=True)))
+    if len(queries_shown.query_ids) <= queries:
+        return queries_shown
+    return queries_shown.select(
+        *pick(queries_shown.gain[0], queries_shown.sessions, queries, seed=seed)
+    )
 
 
 def evidence_of(
@@ -143,8 +145,8 @@ def evidence_of(
 ) -> tuple[DocEvidence, Floats]:
     """Return the evidence of each doc of the lists, and the sessions of each list."""
     clicks = DocClicks.of([log], lists, propensities)
-    found = None if like is None else like.of_others(clicks, lists)
-    found = found or posterior_of_clicks(clicks, lists, seed=seed)
+    beliefs = None if like is None else like.of_others(clicks, lists)
+    beliefs = beliefs or posterior_of_clicks(clicks, lists, seed=seed)
     counts = clicks.counted.evidence()
     impressions = counts.sums(counts.shown)
     shown, _ = log.slot_statistics()
@@ -155,7 +157,9 @@ def evidence_of(
     clicked = counts.sums(counts.clicked)
     assert clicks.sessions is not None  # noqa: S101
     return (
-        DocEvidence(impressions, clicked, position, propensity, found.theta, found.low, found.high),
+        DocEvidence(
+            impressions, clicked, position, propensity, beliefs.theta, beliefs.low, beliefs.high
+        ),
         clicks.sessions,
     )
 
@@ -191,15 +195,15 @@ def explored(
     seen = evidence.of(rows)
     values = find_rank_value(METRIC).of_ranks(int(np.diff(offsets).max()))
     logged = ranks_by(offsets, seen.position, -seen.impressions)
-    found = np.array([one[rows] for one in scores.values()])
+    of_rankers = np.array([of_ranker[rows] for of_ranker in scores.values()])
     # docs of equal score stay in the logged order: a ranker that says nothing gains nothing
-    ranks = np.array([ranks_by(offsets, -one, logged) for one in found])
+    ranks = np.array([ranks_by(offsets, -of_ranker, logged) for of_ranker in of_rankers])
     change = values[ranks - 1] - values[logged - 1]
     spread = (seen.high - seen.low) / (2 * _Z)
     return Explored(
         rankers=tuple(scores), query_ids=lists.query_ids[kept], offsets=offsets, rows=rows,
         doc_ids=lists.doc_names[rows], sessions=sessions[kept], picked=None, queries=len(kept),
-        evidence=seen, logged=logged, ranks=ranks, scores=found,
+        evidence=seen, logged=logged, ranks=ranks, scores=of_rankers,
         gain=np.add.reduceat(change * seen.theta, starts, axis=1),
         deviation=np.sqrt(np.add.reduceat((change * spread) ** 2, starts, axis=1)),
     )  # fmt: skip

@@ -42,12 +42,14 @@ RANDOM_ORDER = (
 
 def conclusions(result: "FitResult") -> list[str]:
     """Return the verdict, and what the evaluation says of the model, in plain sentences."""
-    found, name = result.evaluation.evaluation, result.choice.name
+    evaluation, name = result.evaluation.evaluation, result.choice.name
     verdict = result.verdict
     gain = _sentence(_title(name), verdict.gain, BASELINES[result.baseline])
     lines = [f"{verdict.title}: {verdict.reason}.", gain, f"{_title(name)}: {result.choice.why}."]
     if result.baseline != LOGGED:
-        check = found.difference(result.baseline, METRIC, against=LOGGED, estimator=found.narrowest)
+        check = evaluation.difference(
+            result.baseline, METRIC, against=LOGGED, estimator=evaluation.narrowest
+        )
         lines.append(_sentence("A check: random order", check, "the shuffled order that was shown"))
     if result.evaluation.warnings:
         lines.append(f"Warnings about the estimate: {len(result.evaluation.warnings)}.")
@@ -110,20 +112,20 @@ def _verdict_card(result: "FitResult", *, explorer: str | None) -> Part:
     )  # fmt: skip
 
 
-def _sentence(what: str, one: Difference, name: str) -> str:
-    relative = f" ({one.relative:+.1%})" if math.isfinite(one.relative) else ""
-    if not math.isfinite(one.low) or not math.isfinite(one.high):
+def _sentence(subject: str, gain: Difference, name: str) -> str:
+    relative = f" ({gain.relative:+.1%})" if math.isfinite(gain.relative) else ""
+    if not math.isfinite(gain.low) or not math.isfinite(gain.high):
         shown = "too few queries for an interval"
-    elif one.low > 0:
+    elif gain.low > 0:
         shown = "the 95 % interval lies above 0"
-    elif one.high < 0:
+    elif gain.high < 0:
         shown = "the 95 % interval lies below 0"
     else:
         shown = "the 95 % interval holds 0: no difference shown"
     return (
-        f"{what} against {name}: {METRIC} ({ESTIMATORS[one.estimator]}) "
-        f"{fixed_text(one.difference, '+.4f')}{relative}, "
-        f"{range_text(one.low, one.high, '+.4f')}; {shown}."
+        f"{subject} against {name}: {METRIC} ({ESTIMATORS[gain.estimator]}) "
+        f"{fixed_text(gain.difference, '+.4f')}{relative}, "
+        f"{range_text(gain.low, gain.high, '+.4f')}; {shown}."
     )
 
 
@@ -190,36 +192,38 @@ def _training(result: "FitResult") -> Part:
         "Chosen settings",
         ["method", "settings", "trees", f"validation {METRIC}"],
         [
-            [name, str(one.chosen.candidate), one.ranker.trees_, one.chosen.value]
-            for name, one in tuned.items()
+            [name, str(method.chosen.candidate), method.ranker.trees_, method.chosen.value]
+            for name, method in tuned.items()
         ],
         caption=f"The best of {len(tuned[result.choice.name].search.trials)} trials each, by the estimate on the "
         "validation part, which is too good by the choice.",
     )
     importances: dict[str, Mapping[str, float]] = {}
     measure = ""
-    for name, one in tuned.items():
-        found = feature_importance(one.ranker)
-        if found is not None:
-            measure, importances[name] = found
+    for name, method in tuned.items():
+        importance = feature_importance(method.ranker)
+        if importance is not None:
+            measure, importances[name] = importance
     title = "Most important features"
-    weights = {name: one.diagnostics for name, one in tuned.items() if one.diagnostics is not None}
+    weights = {
+        name: method.diagnostics for name, method in tuned.items() if method.diagnostics is not None
+    }
     return section(
         "training", "Training",
         figures=[importance_figure(title, measure, importances)] if importances else [],
         tables=[chosen, *([weight_table(weights)] if weights else [])],
-        details=[{"title": f"Trials: {name}", "rows": _trial_rows(one)} for name, one in tuned.items()],
+        details=[{"title": f"Trials: {name}", "rows": _trial_rows(method)} for name, method in tuned.items()],
     )  # fmt: skip
 
 
-def _trial_rows(one: "Tuned") -> list[list[Any]]:
-    return [[str(trial.candidate), round(trial.value, 5)] for trial in one.search.trials]
+def _trial_rows(tuned: "Tuned") -> list[list[Any]]:
+    return [[str(trial.candidate), round(trial.value, 5)] for trial in tuned.search.trials]
 
 
 def _evaluation(result: "FitResult") -> Part:
-    found = evaluation_section(result.evaluation)
-    if {one.part for one in result.evaluation.evaluation.estimates} == {ALL}:
-        found["figures"] = []  # the gain stands at the top
+    shown = evaluation_section(result.evaluation)
+    if {estimate.part for estimate in result.evaluation.evaluation.estimates} == {ALL}:
+        shown["figures"] = []  # the gain stands at the top
     if result.baseline != LOGGED:
-        found["text"].append(RANDOM_ORDER)
-    return found
+        shown["text"].append(RANDOM_ORDER)
+    return shown

@@ -123,8 +123,8 @@ def _anchors(report: Part) -> dict[str, str]:
 
 
 def _counts(verdicts: Iterable[Part]) -> dict[str, int]:
-    given = [verdict["label"] for verdict in verdicts]
-    return {label: given.count(label) for label in _ICONS if label in given}
+    labels = [verdict["label"] for verdict in verdicts]
+    return {label: labels.count(label) for label in _ICONS if label in labels}
 
 
 def _figures(report: Part, styles: Mapping[str, int]) -> dict[str, Any]:

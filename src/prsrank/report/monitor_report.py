@@ -33,36 +33,36 @@ _OVER_TIME = {
 }
 
 
-def monitor_report(found: "Monitoring") -> Part:
+def monitor_report(monitoring: "Monitoring") -> Part:
     """Return the report of a monitor: all windows that its state file knows."""
-    windows = found.state.windows[-_MOST_WINDOWS:]
-    latest = found.new[-1]
+    windows = monitoring.state.windows[-_MOST_WINDOWS:]
+    latest = monitoring.new[-1]
     sections = [
         _windows(windows),
-        _curve(found, windows, latest),
-        _gain(found, windows),
+        _curve(monitoring, windows, latest),
+        _gain(monitoring, windows),
         _features(latest),
-        _traffic(found, windows, latest),
+        _traffic(monitoring, windows, latest),
     ]
     about = [
-        ["model", found.run],
-        ["compared with", found.state.reference.source],
-        ["state file", str(found.path)],
+        ["model", monitoring.run],
+        ["compared with", monitoring.state.reference.source],
+        ["state file", str(monitoring.path)],
     ]
     about += [[f"version of {name}", text] for name, text in library_versions().items()]
-    return page("Monitor", found.run, sections, card=_verdict_card(found), about=about)
+    return page("Monitor", monitoring.run, sections, card=_verdict_card(monitoring), about=about)
 
 
-def _verdict_card(found: "Monitoring") -> Part:
+def _verdict_card(monitoring: "Monitoring") -> Part:
     """Return the verdict, the reasons of the latest window that is not fine, and which others are not."""
-    tone, title, meaning = _WORDS[found.verdict]
+    tone, title, meaning = _WORDS[monitoring.verdict]
     lines = [meaning]
-    off = [window for window in found.new if window.reasons]
+    off = [window for window in monitoring.new if window.reasons]
     if off:
         name = off[-1].summary.name
         lines += [f"{name}, {r.verdict}: {r.what}. {_do(r.do)}" for r in off[-1].reasons]
     if len(off) > 1:
-        names = ", ".join(f"{one.summary.name} ({one.verdict})" for one in off[:-1])
+        names = ", ".join(f"{window.summary.name} ({window.verdict})" for window in off[:-1])
         lines.append(f"Not fine before: {names}.")
     return card(tone, "", title, lines)
 
@@ -74,11 +74,15 @@ def _do(text: str) -> str:
 def _windows(windows: Sequence["Window"]) -> Part:
     rows = [
         [
-            *(one.summary.name, one.verdict, ", ".join(r.check for r in one.reasons) or "–"),
-            *(one.summary.sessions, one.summary.queries, one.summary.clicks),
-            round(one.summary.effective_clicks),
+            *(
+                window.summary.name,
+                window.verdict,
+                ", ".join(r.check for r in window.reasons) or "–",
+            ),
+            *(window.summary.sessions, window.summary.queries, window.summary.clicks),
+            round(window.summary.effective_clicks),
         ]
-        for one in reversed(windows)
+        for window in reversed(windows)
     ]
     columns = ["window", "verdict", "because of", "sessions", "queries", "clicks"]
     columns.append("effective clicks")
@@ -88,9 +92,9 @@ def _windows(windows: Sequence["Window"]) -> Part:
         "estimate of the gain.",
     )  # fmt: skip
     details = [
-        {"title": f"{one.summary.name}: {one.verdict}", "rows": _reasons(one)}
-        for one in reversed(windows)
-        if one.reasons or one.notes
+        {"title": f"{window.summary.name}: {window.verdict}", "rows": _reasons(window)}
+        for window in reversed(windows)
+        if window.reasons or window.notes
     ]
     return section("windows", "Windows", tables=[listed], details=details)
 
@@ -100,8 +104,8 @@ def _reasons(window: "Window") -> list[list[Any]]:
     return [*rows, *(["note", note] for note in window.notes)]
 
 
-def _curve(found: "Monitoring", windows: Sequence["Window"], latest: "Window") -> Part:
-    reference = found.state.reference
+def _curve(monitoring: "Monitoring", windows: Sequence["Window"], latest: "Window") -> Part:
+    reference = monitoring.state.reference
     figures = []
     curves = {_BEFORE: reference.curve, _NOW: latest.summary.curve}
     drawn = [_curve_series(name, curve) for name, curve in curves.items() if curve is not None]
@@ -151,8 +155,8 @@ def _over_windows(
     return _figure(name, title, ("", y), [series("windows", rows)], **look)
 
 
-def _gain(found: "Monitoring", windows: Sequence["Window"]) -> Part:
-    gains = [("held out by the fit", found.state.reference.gain)]
+def _gain(monitoring: "Monitoring", windows: Sequence["Window"]) -> Part:
+    gains = [("held out by the fit", monitoring.state.reference.gain)]
     gains += [(window.summary.name, window.summary.gain) for window in windows]
     rows = [(name, g.difference, g.low, g.high) for name, g in gains if g is not None]
     if not rows:
@@ -167,8 +171,14 @@ def _gain(found: "Monitoring", windows: Sequence["Window"]) -> Part:
 
 def _features(latest: "Window") -> Part:
     rows = [
-        [one.feature, f"{one.importance:.1%}", f"{one.shift:.0%}", f"{one.p_value:.2g}", one.what]
-        for one in latest.drift
+        [
+            drift.feature,
+            f"{drift.importance:.1%}",
+            f"{drift.shift:.0%}",
+            f"{drift.p_value:.2g}",
+            drift.what,
+        ]
+        for drift in latest.drift
     ]
     columns = ["feature", "use in the model", "shift", "p", "where"]
     listed = table(
@@ -180,8 +190,8 @@ def _features(latest: "Window") -> Part:
     return section("features", "Features", tables=[listed])
 
 
-def _traffic(found: "Monitoring", windows: Sequence["Window"], latest: "Window") -> Part:
-    before, now = found.state.reference.summary, latest.summary
+def _traffic(monitoring: "Monitoring", windows: Sequence["Window"], latest: "Window") -> Part:
+    before, now = monitoring.state.reference.summary, latest.summary
     drawn = [_rates(_BEFORE, before), _rates(_NOW, now)]
     caption = "Share of shown docs that were clicked, with 95 % intervals of chance."
     title, axes = "Click rate by position", ("position", "click rate")
@@ -196,7 +206,9 @@ def _over_time(before: "Summary", windows: Sequence["Window"]) -> Part:
     summaries = [("reference", before), *((w.summary.name, w.summary) for w in windows)]
     drawn = {}
     for name, title in _OVER_TIME.items():
-        ratios = [(label, one.ratios[name]) for label, one in summaries if name in one.ratios]
+        ratios = [
+            (label, summary.ratios[name]) for label, summary in summaries if name in summary.ratios
+        ]
         if any(ratio.value or ratio.error for _, ratio in ratios):
             rows = [(label, ratio.value, *_ends(ratio)) for label, ratio in ratios]
             drawn[title] = [series("windows", rows)]
@@ -220,13 +232,13 @@ def _rates(name: str, summary: "Summary") -> Part:
 
 def _ratio_rows(before: "Summary", now: "Summary") -> list[list[Any]]:
     rows = []
-    for name, one in now.ratios.items():
+    for name, ratio in now.ratios.items():
         old = before.ratios.get(name)
-        ends = range_text(*_ends(one))
+        ends = range_text(*_ends(ratio))
         was = "" if old is None else f", was {old.value:.4f}"
-        rows.append([name, f"{one.value:.4f} ({ends}){was}"])
+        rows.append([name, f"{ratio.value:.4f} ({ends}){was}"])
     heaviest = [
-        [f"{kind} with most clicks", f"{one.name}: {one.clicks:,} of {now.clicks:,}"]
-        for kind, one in now.heaviest.items()
+        [f"{kind} with most clicks", f"{doc.name}: {doc.clicks:,} of {now.clicks:,}"]
+        for kind, doc in now.heaviest.items()
     ]
     return [*rows, *heaviest]

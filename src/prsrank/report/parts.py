@@ -34,8 +34,8 @@ def section(name: str, title: str, **parts: Any) -> Part:
     []
     """
     lists: Part = {key: [] for key in ("text", "cards", "figures", "tables", "details", "notes")}
-    one: Part = {"id": name, "title": title, "claim": None, "verdict": None, "folded": False}
-    return {**one, **lists, **parts}
+    empty: Part = {"id": name, "title": title, "claim": None, "verdict": None, "folded": False}
+    return {**empty, **lists, **parts}
 
 
 def card(tone: str, label: str, title: str, lines: Sequence[str], **more: Any) -> Part:

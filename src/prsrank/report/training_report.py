@@ -48,12 +48,17 @@ def training_report(
     plain = [[name, _plain(value)] for name, value in rows]
     caption = "All that the ranker was trained with."
     described = table("settings", "Settings", ["setting", "value"], plain, caption=caption)
-    found = [_learning(model), _propensities(model, curve), _weights(weights), _importance(model)]
+    sections = [
+        _learning(model),
+        _propensities(model, curve),
+        _weights(weights),
+        _importance(model),
+    ]
     return page(
         f"Ranker: {model.name}",
         f"trained on {settings['clicks']:,} clicks of {settings['log']}",
         [
-            *(one for one in found if one is not None),
+            *(part for part in sections if part is not None),
             section("settings", "Settings", tables=[described]),
         ],
         about=[list(row) for row in about],
@@ -115,10 +120,10 @@ def _weights(diagnostics: "PairDiagnostics | None") -> Part | None:
 
 
 def _importance(model: "Ranker") -> Part | None:
-    found = feature_importance(model)
-    if found is None:
+    importance = feature_importance(model)
+    if importance is None:
         return None
-    drawn = importance_figure("Most important features", found[0], {model.name: found[1]})
+    drawn = importance_figure("Most important features", importance[0], {model.name: importance[1]})
     return section("importance", "Feature importance", figures=[drawn])
 
 
