@@ -81,11 +81,10 @@ def one_log(number: int) -> dict[str, Any]:
 
 def outcome(result: Any, log: Any, data: Any, fresh: Any) -> dict[str, Any]:
     """Return the verdict, and what is true of each method's ranker, judged and refitted."""
-    from prsrank.fit.local import LocalLog
+    from prsrank.fit.log import PiecedLog
     from prsrank.fit.tuning import refit
-    from prsrank.logs.pieces import LocalPieces
 
-    whole = LocalLog(LocalPieces([log]), data).covered()
+    whole = PiecedLog.of([log], data).covered()
     found = result.evaluation.evaluation
     methods = {}
     for name, one in result.tuned.items():

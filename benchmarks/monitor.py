@@ -25,11 +25,10 @@ from prsrank import LambdaMART, PositionBasedModel, simulate_clicks, synthetic_d
 from prsrank.clicks.production import production_scores
 from prsrank.data.dataset import RankingDataset
 from prsrank.evaluation.results import LOGGED
-from prsrank.fit.local import LocalLog
+from prsrank.fit.log import PiecedLog
 from prsrank.fit.plan import Plan
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import known_lists
-from prsrank.logs.pieces import LocalPieces
 from prsrank.monitor.ratios import Depths
 from prsrank.monitor.summary import Gain, Reference, Watched, measure, summarise
 from prsrank.monitor.verdict import judge
@@ -106,9 +105,9 @@ def sessions(
     return simulate_clicks(lists, shown, users, clicks=clicks, seed=seed, randomised=share)
 
 
-def local(log: ClickLog, lists: RankingDataset) -> LocalLog:
+def local(log: ClickLog, lists: RankingDataset) -> PiecedLog:
     """Lay sessions on their lists."""
-    return LocalLog(LocalPieces([log]), known_lists(log, lists))
+    return PiecedLog.of([log], known_lists(log, lists))
 
 
 def train(setup: Setup, population: Population, seed: int) -> Trained:
@@ -136,7 +135,7 @@ def _curve(setup: Setup, log: ClickLog) -> Propensities:
     return covering(method.estimate(log), log.max_position)
 
 
-def _gain(log: LocalLog, watched: Watched) -> Gain | None:
+def _gain(log: PiecedLog, watched: Watched) -> Gain | None:
     curve = covering(watched.curve, log.extent().depth)
     found = log.evaluate(curve, {"model": watched.model}, against=[LOGGED]).evaluation
     one = found.difference("model", "dcg@10", estimator="dr")
@@ -145,7 +144,7 @@ def _gain(log: LocalLog, watched: Watched) -> Gain | None:
 
 def window(
     setup: Setup, population: Population, trained: Trained, change: str, seed: int
-) -> LocalLog:
+) -> PiecedLog:
     """Draw a window, half of whose queries are new, with a change or none."""
     rng = np.random.default_rng(seed)
     size, total = LISTS[setup.shape], POPULATION[setup.shape]
@@ -210,7 +209,7 @@ def one_log(
     return {"windows": found}
 
 
-def depths_of(log: LocalLog) -> Depths:
+def depths_of(log: PiecedLog) -> Depths:
     """Return what the state keeps of a quiet window."""
     scores = np.zeros(log.lists.docs)
     sums = log.pieces.total(lambda one: WindowSums.of(one, log.lists, scores, {}))

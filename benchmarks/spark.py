@@ -4,7 +4,7 @@ The events are made by DuckDB: lists of 10, 100 events a query, four orders of e
 by position, 16 features a doc. Both engines read the same Parquet file and train the same
 LambdaMART straight from it, each in a process of its own, for every size of log. For Spark the
 time is split: `start` (the session, until a first job is done), `shuffle` (rows checked, placed in
-pieces, brought to their workers, and pairs folded there) and `train` (trees grown). `overhead` is
+pieces, pairs folded there, lists and pairs brought to the driver) and `train` (trees grown). `overhead` is
 the time of Spark without `start` over that of the local engine, for the largest log. `growth` is the time of the largest
 log over that of the smallest, divided by the ratio of their sizes: 1 is linear.
 `driver_mib` is the largest size of the driver's Python, `jvm_mib` that of its JVM, which on a
@@ -139,18 +139,8 @@ def on_spark(file: str, folder: str, master: str, memory: str) -> dict[str, floa
     """Train on Spark, and time the parts."""
     from prsrank.propensity.estimators import estimator
     from prsrank.spark import SparkEngine
-    from prsrank.spark import log as spark_log
 
     tempfile.tempdir = folder
-    grown: list[float] = []
-    train_in_barrier = spark_log.train_in_barrier
-
-    def timed(*arguments: Any, **options: Any) -> Any:
-        models = train_in_barrier(*arguments, **options)
-        grown.extend(model.seconds for model in models)
-        return models
-
-    spark_log.train_in_barrier = timed  # only the workers know how long the trees alone took
     heaps = {"spark.driver.memory": memory, "spark.executor.memory": memory}
     mapping, ranker, how = settings()
     begin = time.perf_counter()
@@ -160,7 +150,9 @@ def on_spark(file: str, folder: str, master: str, memory: str) -> dict[str, floa
         with engine.open_log(file, mapping=mapping) as source:
             begin = time.perf_counter()
             log = engine.load(source, mapping=mapping)
-            log.train([ranker], how)
+            pairs, lists = log.fold(ranker, how), log.lists
+            shuffle = time.perf_counter() - begin
+            ranker.fit(lists, pairs)
             whole = time.perf_counter() - begin
             trained_mib = peak_mib("self")
             begin = time.perf_counter()
@@ -172,8 +164,8 @@ def on_spark(file: str, folder: str, master: str, memory: str) -> dict[str, floa
     return {
         "seconds": start + whole,
         "start": start,
-        "shuffle": whole - sum(grown),
-        "train": sum(grown),
+        "shuffle": shuffle,
+        "train": whole - shuffle,
         "driver_mib": trained_mib,
         "jvm_mib": jvm,
         "harvest": harvested - begin,

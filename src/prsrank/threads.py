@@ -26,6 +26,8 @@ def thread_count(threads: int | None = None) -> int:
     3
     """
     if threads is None:
+        if _most is not None:
+            return _most
         try:
             return len(os.sched_getaffinity(0))
         except AttributeError:  # not on macOS and Windows
@@ -33,6 +35,15 @@ def thread_count(threads: int | None = None) -> int:
     if threads < 1:
         raise InputError(f"threads must be at least 1, not {threads}")
     return threads
+
+
+_most: int | None = None
+
+
+def use_threads(most: int) -> None:
+    """Let this process use so many threads by default: it shares the machine with others."""
+    global _most  # noqa: PLW0603 - of the process
+    _most = most
 
 
 MANY_VALUES = 1_000_000

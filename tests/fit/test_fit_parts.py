@@ -12,7 +12,7 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
-from prsrank.fit.local import LocalLog
+from prsrank.fit.log import PiecedLog
 from prsrank.fit.manifest import (
     FORMAT,
     MANIFEST,
@@ -28,7 +28,6 @@ from prsrank.fit.tuning import candidates
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.features import original_queries
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.pieces import LocalPieces
 from prsrank.logs.reading import read_log
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.propensity.curve_of import monotone_curve
@@ -49,7 +48,7 @@ def on_engine(logs, *, grouped=False):
     logs = [logs] if isinstance(logs, ClickLog) else logs
     ids = np.concatenate([one.query_ids for one in logs])
     lists = RankingDataset(np.zeros((len(ids), 1)), np.arange(len(ids) + 1), ids)
-    return LocalLog(LocalPieces(logs), lists, grouped=grouped)
+    return PiecedLog.of(logs, lists, grouped=grouped)
 
 
 def split_log(log, plan):

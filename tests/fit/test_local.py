@@ -9,8 +9,7 @@ from prsrank.data.synthetic import synthetic_dataset
 from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.evaluation.log_evaluation import evaluate_on_log
 from prsrank.fit.engine import Weighed
-from prsrank.fit.local import LocalLog
-from prsrank.logs.pieces import LocalPieces
+from prsrank.fit.log import PiecedLog
 from prsrank.pairs.pair_set import PairSet
 from prsrank.pairs.posterior import posterior
 from prsrank.propensity.curve import PowerLaw
@@ -34,7 +33,7 @@ def log(lists):
 def pieces(log, lists):
     """The log in two pieces of unlike size."""
     cut = log.ranking_query[log.session_ranking] < 8
-    return LocalLog(LocalPieces([log.select(cut), log.select(~cut)]), lists)
+    return PiecedLog.of([log.select(cut), log.select(~cut)], lists)
 
 
 class Fixed(Ranker):

@@ -26,8 +26,8 @@ class NotingLog:
         found = tuple(self.values.get((one.min_docs_in_leaf, tau), 0.0) for one in rankers)
         return Trained(found, diagnostics=f"pairs of tau {tau}")
 
-    def can_train(self, ranker):
-        return True
+    def why_not(self, ranker):
+        return ""
 
 
 def parts_of(train):
@@ -88,7 +88,7 @@ def test_the_chosen_settings_are_trained_again_with_their_clip_on_all_sessions()
 
 def names_of(plan, *codes):
     found = [Finding(code, "what was found") for code in codes]
-    return [one.name for one in methods(plan, SimpleNamespace(findings=found), NotingLog())]
+    return [one.name for one in methods(plan, SimpleNamespace(findings=found), NotingLog(), str)]
 
 
 def test_posterior_pairs_come_first_but_where_clicks_have_weights():

@@ -12,6 +12,7 @@ from prsrank.logs.click_log_files import read_compact, write_compact, write_even
 from prsrank.logs.click_log_parts import merge
 from prsrank.logs.coverage import covered_sessions, lists_of_queries
 from prsrank.logs.held_out import SessionMarks
+from prsrank.logs.pieces import LocalPieces
 from prsrank.logs.reading import read_click_log, read_log
 from prsrank.logs.split import Split
 
@@ -90,7 +91,7 @@ def test_parts_with_and_without_the_long_ids_meet():
     parts = [log.select(half) for half in np.array_split(order, 2)]
     assert sorted(part.query_ids.dtype.kind for part in parts) == ["O", "U"]
     assert merge(parts).equals(log)
-    marks = SessionMarks.of(parts, Split("query", 0.3))
+    marks = SessionMarks.of(LocalPieces(parts), Split("query", 0.3))
     for part in parts:
         buckets = Split("query", 0.3).buckets(part.query_ids)
         held = (buckets < marks.held_limit)[part.ranking_query][part.session_ranking]

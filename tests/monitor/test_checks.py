@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from prsrank import ClickLog, LogMapping, load_ranker
-from prsrank.fit.local import LocalLog
+from prsrank.fit.log import PiecedLog
 from prsrank.logs.click_log import Context
 from prsrank.logs.coverage import known_lists
-from prsrank.logs.pieces import LocalPieces
 from prsrank.monitor.checks import CHECKS, is_live
 from prsrank.monitor.curves import Curve, Power
 from prsrank.monitor.monitoring import _plan_of, _reference, _watched
@@ -35,7 +34,7 @@ def lists(run):
 
 
 def local(log, lists):
-    return LocalLog(LocalPieces([log]), known_lists(log, lists))
+    return PiecedLog.of([log], known_lists(log, lists))
 
 
 @pytest.fixture(scope="module")

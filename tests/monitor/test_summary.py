@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from prsrank import InputError, load_dataset
-from prsrank.fit.local import LocalLog
+from prsrank.fit.log import PiecedLog
 from prsrank.logs.coverage import known_lists
-from prsrank.logs.pieces import LocalPieces
 from prsrank.monitor.monitoring import _plan_of, _watched
 from prsrank.monitor.summary import summarise
 
@@ -29,7 +28,7 @@ def test_pieces_give_what_the_whole_gives(watched, sessions, lists):
     half = log.ranking_query[log.session_ranking] % 2 == 0
     cut = [log.select(half), log.select(~half)]
     whole, parts = (
-        summarise(LocalLog(LocalPieces(logs), known_lists(log, lists)), watched, "w")
+        summarise(PiecedLog.of(logs, known_lists(log, lists)), watched, "w")
         for logs in ([log], cut)
     )
     assert parts.ratios.keys() == whole.ratios.keys()
@@ -47,7 +46,7 @@ def test_pieces_give_what_the_whole_gives(watched, sessions, lists):
 def test_the_curve_is_by_the_method_that_is_named(watched, sessions, lists):
     log = sessions(900, 32)
     found = summarise(
-        LocalLog(LocalPieces([log]), known_lists(log, lists)),
+        PiecedLog.of([log], known_lists(log, lists)),
         replace(watched, method="harvest"),
         "w",
     )
@@ -56,4 +55,4 @@ def test_the_curve_is_by_the_method_that_is_named(watched, sessions, lists):
 
 def test_a_window_without_sessions_is_refused(watched, lists):
     with pytest.raises(InputError, match="has no sessions"):
-        summarise(LocalLog(LocalPieces([]), lists), watched, "w")
+        summarise(PiecedLog.of([], lists), watched, "w")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from prsrank import InputError, PositionBasedModel, simulate_clicks, synthetic_dataset
-from prsrank.fit.local import LocalLog
-from prsrank.logs.pieces import LocalPieces
+from prsrank.fit.log import PiecedLog
 from prsrank.monitor.windows import cut, time_span
 
 DAY = 86_400 * 10**6
@@ -19,9 +18,9 @@ def made(sessions, times=None, *, pieces=1):
     log = simulate_clicks(lists, lists.features[:, 10], users, sessions=sessions)
     log = replace(log, session_times=times)
     if pieces == 1:
-        return LocalLog(LocalPieces([log]), lists)
+        return PiecedLog.of([log], lists)
     half = np.isin(log.ranking_query[log.session_ranking], np.arange(8))
-    return LocalLog(LocalPieces([log.select(half), log.select(~half)]), lists)
+    return PiecedLog.of([log.select(half), log.select(~half)], lists)
 
 
 def windows(log, every):

@@ -16,7 +16,7 @@ from prsrank.pairs.click_choice import (
     compared,
     slot_propensities,
 )
-from prsrank.pairs.posterior import DocClicks
+from prsrank.pairs.doc_clicks import DocClicks
 from prsrank.propensity.curve import PowerLaw
 from prsrank.relevance.dependence import dependence_of_clicks, dependence_statistic
 from prsrank.relevance.linear_prior import LinearPrior

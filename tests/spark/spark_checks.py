@@ -1,15 +1,12 @@
 """What tests of Spark share: a small session, and what it means to be equal."""
 
 import os
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
 from prsrank.errors import InputError
 from prsrank.spark.session import find_java, import_pyspark
-from prsrank.spark.worker_sums import LostWorker, WorkerSums, listen
 
 # What the second compiler of Java gains is less than it costs on logs as small as these.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -31,51 +28,10 @@ def require_spark():
         (pytest.fail if os.environ.get("CI") else pytest.skip)(str(error))
 
 
-SECRET = b"of this fit"
-
-
-def in_threads(workers, work, timeout=5, told=lambda number, addresses: addresses):
-    """Run `work(sums)` as every worker, in threads; return what each gives, or how it ends.
-
-    `told` changes the addresses that a worker is told.
-    """
-    with ExitStack() as stack:
-        servers = [stack.enter_context(listen("127.0.0.1")) for _ in range(workers)]
-        addresses = [server.getsockname()[:2] for server in servers]
-
-        def worker(number):
-            options = {"server": servers[number], "secret": SECRET, "timeout": timeout}
-            try:
-                with WorkerSums(number, told(number, addresses), **options) as sums:
-                    return work(sums)
-            except LostWorker as error:
-                return error
-
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(worker, range(workers)))
-
-
-def ending_at(sums, last):
-    """Let worker 1 end when it is to give and take for the last time; return a list of all times."""
-    exchange, calls = sums.exchange, []
-
-    def counted(*what):
-        calls.append(what)
-        if sums.worker == 1 and len(calls) == last:
-            sums.close()
-            raise MemoryError("no room")
-        return exchange(*what)
-
-    sums.exchange = counted
-    return calls
-
-
-def trees_of(text):
-    """Splits and values. Workers estimate the counts of docs from hessians; nothing uses them."""
-    text = text if isinstance(text, str) else text.booster_.model_to_string()
-    trees = text[text.index("Tree=0") : text.index("end of trees")]
-    estimated = ("leaf_count", "internal_count", "tree_sizes")
-    return [line for line in trees.splitlines() if not line.startswith(estimated)]
+def trees_of(ranker):
+    """Splits and values."""
+    text = ranker.booster_.model_to_string()
+    return text[text.index("Tree=0") : text.index("end of trees")]
 
 
 def close(one, other, what="", atol=1e-12):

@@ -4,14 +4,12 @@ import os
 import signal
 import socket
 import subprocess
-import threading
 import time
 from pathlib import Path
 
 import pytest
 from spark_checks import SMALL, close, require_spark, same_curve, same_evaluation, trees_of
 
-from prsrank.errors import DataWarning
 from prsrank.fit.engine import Weighed
 from prsrank.fit.local import LocalEngine
 from prsrank.fit.parts import QUERY, Split
@@ -19,10 +17,7 @@ from prsrank.logs.mapping import LogMapping
 from prsrank.propensity.curve import PowerLaw
 from prsrank.propensity.estimators import estimator
 from prsrank.rankers.lambdamart import LambdaMART
-from prsrank.spark.barrier import train_in_barrier
 from prsrank.spark.session import find_java, is_trimmed, untrimmed
-from prsrank.spark.shards import shard_of_pieces
-from prsrank.spark.worker_sums import listen
 
 pytestmark = pytest.mark.spark
 
@@ -79,10 +74,6 @@ class Cluster:
             )
         self.processes.append(process)
 
-    def kill_worker(self) -> None:
-        """Kill a worker and the executor that it started: they are one group."""
-        os.killpg(self.processes.pop().pid, signal.SIGKILL)
-
     def stop(self) -> None:
         for process in self.processes:
             os.killpg(process.pid, signal.SIGKILL)
@@ -90,7 +81,7 @@ class Cluster:
 
 
 def free_port() -> int:
-    with listen(HOST) as server:
+    with socket.create_server((HOST, 0)) as server:
         port: int = server.getsockname()[1]
     return port
 
@@ -120,19 +111,19 @@ def spark(cluster):
     from prsrank.spark.engine import SparkEngine
 
     options = SMALL | {"spark.executor.memory": "768m", "spark.executor.cores": "2"}
-    with SparkEngine(master=cluster.url, options=options, workers=2) as engine:
+    with SparkEngine(master=cluster.url, options=options) as engine:
         yield engine
 
 
 @pytest.mark.slow  # tests/spark/test_log.py and test_events.py compare the same on two local workers
 def test_from_a_log_to_a_judged_ranker(spark, log_with_features):
-    """Propensities, trees of two workers on two executors, and estimates: those of one machine."""
+    """Propensities, trees, and estimates of pieces on two executors: those of one machine."""
     found = []
     for engine in (LocalEngine(threads=1), spark):
         with engine.open_log(log_with_features, mapping=FEATURES) as source:
             parts = engine.load(source, mapping=FEATURES).split(Split(QUERY, 0.2))
             curve = estimator("harvest").estimate_pieces(parts.learning.pieces)
-            ranker = LambdaMART(trees=6, leaves=7, threads=1, min_docs_in_leaf=0)
+            ranker = LambdaMART(trees=6, leaves=7, threads=1)
             trained = parts.train.train([ranker], PRS, validation=parts.validation)
             judged = parts.held_out.evaluate(CURVE, {"trees": ranker}, against=["logged"])
             found.append((curve, ranker, trained.values, judged))
@@ -141,51 +132,3 @@ def test_from_a_log_to_a_judged_ranker(spark, log_with_features):
     assert trees_of(here[1]) == trees_of(there[1])
     close(here[2], there[2])
     same_evaluation(here[3], there[3])
-
-
-def slow_load(recipe, marker: Path):
-    """Return a loader of shards with a slow judge, who tells that training is under way.
-
-    Its functions are made here, not imported, so that executors need not find this file.
-    """
-    from dataclasses import replace
-
-    def load(batches):
-        shard = shard_of_pieces(batches, recipe)
-        seen = []
-
-        def judge(scores):
-            seen.append(1)
-            if len(seen) == 3:
-                marker.touch()
-            time.sleep(0.5)
-            return [float(len(seen)), 1.0]
-
-        return replace(shard, judged=shard.dataset, clicks=judge)
-
-    return load
-
-
-@pytest.mark.slow  # tests/spark/test_log.py kills a task
-def test_a_lost_worker_starts_the_stage_again_on_the_other(
-    spark, cluster, log_with_features, tmp_path
-):
-    """Last in the file: it takes a worker from the cluster."""
-    marker = tmp_path / "started"
-
-    def kill() -> None:
-        wait_for(marker.exists)
-        cluster.kill_worker()
-
-    parameters = {"trees": 8, "leaves": 4, "threads": 1}
-    with spark.open_log(log_with_features, mapping=FEATURES) as source:
-        log = spark.load(source, mapping=FEATURES)
-        alone = LambdaMART(**parameters)
-        log.train([alone], PRS)
-        recipe, rows = log._shards(alone, PRS, None)
-        killer = threading.Thread(target=kill)
-        killer.start()
-        with pytest.warns(DataWarning, match="interrupted and starts again"):
-            [model] = train_in_barrier(rows, slow_load(recipe, marker), [parameters])
-        killer.join()
-    assert trees_of(model.text) == trees_of(alone)

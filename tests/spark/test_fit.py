@@ -20,9 +20,9 @@ FEATURES = LogMapping(features=("f*",))
 QUICK = {"trials": 2, "trees": 8, "weighting": "prs"}
 
 
-def fitted_on_both(spark, log, folder, *, workers=None, mapping=FEATURES, **settings):
+def fitted_on_both(spark, log, folder, *, mapping=FEATURES, **settings):
     """Fit on the local engine and on Spark; both say the same of sessions left out."""
-    engine = SparkEngine(spark.session, workers=workers)
+    engine = SparkEngine(spark.session)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", DataWarning)
         options = QUICK | {"mapping": mapping, "seed": 3} | settings
@@ -65,16 +65,16 @@ def assert_same_fit(here, there):
 @pytest.mark.parametrize(
     "holdout", ["query:0.3", pytest.param("randomised", marks=pytest.mark.slow)]
 )
-def test_linear_on_two_workers(spark, half_randomised, tmp_path, holdout):
+def test_linear(spark, half_randomised, tmp_path, holdout):
     """Features are columns of the log; where shuffled sessions judge, each half has its curve."""
     method, trials = ("randomised", 2) if holdout == "randomised" else ("auto", 1)
     here, there = fitted_on_both(
-        spark, half_randomised, tmp_path, ranker="linear", holdout=holdout, workers=2,
+        spark, half_randomised, tmp_path, ranker="linear", holdout=holdout,
         propensity=method, trials=trials,
     )  # fmt: skip
     assert_same_fit(here, there)
     assert there.propensities.context == (HALF if holdout == "randomised" else None)
-    assert there.manifest["engine"] == {"name": "spark", "workers": 2}
+    assert there.manifest["engine"] == {"name": "spark", "share of the queries learned from": 1.0}
     wrote = {path.name for path in there.folder.iterdir()}
     assert {path.name for path in here.folder.iterdir()} - wrote == {"held_out", "explore.html"}
 
@@ -90,15 +90,15 @@ def test_a_table_of_features_beside_the_log(spark, log_with_features, feature_ta
 
 
 @pytest.mark.slow  # tests/spark/test_log.py has the same trees, tests/spark/test_cluster.py such a fit
-def test_trees_of_one_worker_and_the_same_again(spark, log_with_features, tmp_path):
-    here, there = fitted_on_both(spark, log_with_features, tmp_path, workers=1, trials=1)
+def test_trees_and_the_same_again(spark, log_with_features, tmp_path):
+    here, there = fitted_on_both(spark, log_with_features, tmp_path, trials=1)
     assert_same_fit(here, there)
     for name, one in here.tuned.items():
         assert trees_of(one.ranker) == trees_of(there.tuned[name].ranker)
     written = json.loads((there.folder / "manifest.json").read_text())
-    assert written["engine"] == {"name": "spark", "workers": 1}
+    assert written["engine"]["name"] == "spark"
     assert "pyspark" in written["versions"]
-    engine = SparkEngine(spark.session, workers=1)
+    engine = SparkEngine(spark.session)
     again = repeat_fit(there.folder, out=tmp_path / "again", engine=engine)
     assert again.differs == ()
 
@@ -108,7 +108,7 @@ def test_features_of_a_data_set(spark, log_with_features, tmp_path):
     """It lacks queries of the log: their sessions are left out."""
     here, there = fitted_on_both(
         spark, log_with_features, tmp_path, mapping=LogMapping(), data="synthetic:mq2007:50:1",
-        workers=1, trials=1, trees=4, propensity="power:1",
+        trials=1, trees=4, propensity="power:1",
     )  # fmt: skip
     assert_same_fit(here, there)
     assert there.left_out > 0
@@ -130,10 +130,10 @@ def test_bad_input_is_one_line_and_writes_nothing(spark, log_with_features, tmp_
 
 
 @pytest.mark.slow  # tests/spark/test_log.py has the same pairs in seconds
-def test_posterior_pairs_of_one_worker(spark, half_randomised, tmp_path):
-    """Clicks have weights; their counts, the prior's trees and the pairs stay on the worker."""
+def test_posterior_pairs(spark, half_randomised, tmp_path):
+    """Clicks have weights."""
     here, there = fitted_on_both(
-        spark, half_randomised, tmp_path, weighting="posterior", workers=1, trials=1,
+        spark, half_randomised, tmp_path, weighting="posterior", trials=1,
         propensity="power:1",
     )  # fmt: skip
     assert_same_fit(here, there)

@@ -4,7 +4,6 @@
 import os
 import signal
 from dataclasses import replace
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -13,7 +12,6 @@ from spark_checks import close, same_evaluation, sessions_of, trees_of
 
 from prsrank.clicks.cascade import CascadeModel
 from prsrank.clicks.simulate import simulate_clicks
-from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.fit.engine import Weighed
 from prsrank.fit.local import LocalEngine
@@ -28,21 +26,18 @@ from prsrank.propensity.estimators import estimator
 from prsrank.rankers.base import load_ranker
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.rankers.linear import LinearRanker
-from prsrank.rankers.svm import SVMRanker
 from prsrank.spark import SparkEngine
-from prsrank.spark.barrier import SparkFailure, train_in_barrier
+from prsrank.spark.failures import SparkFailure
 from prsrank.spark.pieces import SparkPieces
+from prsrank.spark.placing import Size
 from prsrank.spark.rows import partition_keys
-from prsrank.spark.shard import Shard
-from prsrank.spark.shards import shard_of_pieces
 
 pytestmark = pytest.mark.spark
 
 CURVE = PowerLaw(1.0)
 FEATURES = LogMapping(features=("f*",))
 PRS = Weighed(CURVE, "prs", {}, tau=0.05)
-# several workers estimate how many docs a leaf has, so no rule may ask for it
-TREES = {"trees": 10, "threads": 1, "patience": 3, "min_docs_in_leaf": 0}
+TREES = {"trees": 10, "threads": 1, "patience": 3}
 
 
 @pytest.fixture(scope="module")
@@ -62,17 +57,19 @@ def there(spark, log_with_features):
         yield spark.load(source, mapping=FEATURES).split(Split(QUERY, 0.2))
 
 
-def test_several_settings_on_two_workers_are_those_of_one_machine(spark, here, there):
-    """Features of few values: the same bins, trees, values after each tree, and stops."""
-    assert spark.workers == 2
-    settings = [{"leaves": 7, "learning_rate": 0.5}, {"leaves": 4}]
-    how = Weighed(CURVE, "ips", {"tau": 0.2}, tau=0.05)
-    forests, values = [], []
+@pytest.mark.parametrize(
+    ("weighting", "parameters"), [("ips", {"tau": 0.2}), ("posterior", {"own": 0.5})]
+)
+def test_trees_are_those_of_one_machine(here, there, weighting, parameters):
+    """The same pairs, trees, values after each tree, and stops."""
+    how = Weighed(CURVE, weighting, parameters, tau=0.05)
+    forests, found = [], []
     for parts in (here, there):
+        settings = [{"leaves": 7, "learning_rate": 0.5}, {"leaves": 4}]
         forests.append([LambdaMART(**TREES, **one) for one in settings])
-        values.append(parts.train.train(forests[-1], how, validation=parts.validation).values)
-    close(*values)
-    assert len(set(values[0])) == 2
+        found.append(parts.train.train(forests[-1], how, validation=parts.validation))
+    close(found[0].values, found[1].values)
+    assert found[0].diagnostics == found[1].diagnostics
     for one, other in zip(*forests, strict=True):
         assert trees_of(one) == trees_of(other)
         close(one.history_, other.history_)
@@ -80,18 +77,24 @@ def test_several_settings_on_two_workers_are_those_of_one_machine(spark, here, t
     assert any(len(one.history_) < TREES["trees"] for one in forests[0])  # some stop early
 
 
-def test_trees_on_posterior_pairs_of_two_workers(here, there, lists):
-    """Two forests, the prior's and the ranker's, are grown one after the other by all workers."""
-    forests = []
-    for parts in (here, there):
-        forests.append([LambdaMART(**TREES, leaves=leaves) for leaves in (4, 7)])
-        how = Weighed(CURVE, "posterior", {}, tau=0.05)
-        parts.train.train(forests[-1], how, validation=parts.validation)
-    for one, other in zip(*forests, strict=True):
-        # trees of a prior that two workers grow are not quite those of one
-        scores = [forest.score(lists.features[:, :5]) for forest in (one, other)]
-        assert np.corrcoef(*scores)[0, 1] > 0.95
-        np.testing.assert_allclose(other.history_[0], one.history_[0], rtol=0.05)
+def test_as_many_queries_as_fit_the_memory_are_learned_from(spark, log_with_features, monkeypatch):
+    """Said in one line; the linear ranker, curves and estimates are those of all queries."""
+    monkeypatch.setattr(Size, "bytes_to_learn", lambda size, features: 2 * 10**9)
+    with spark.open_log(log_with_features, mapping=FEATURES, memory="1GB") as source:
+        with pytest.warns(DataWarning, match=r"learn from 50.0% of the queries.* 1.0 GB are all"):
+            log = spark.load(source, mapping=FEATURES)
+        parts = log.split(Split(QUERY, 0.2))
+        some, every = (
+            parts.train.lists,
+            set(log.pieces.total(lambda piece: tuple(piece.query_ids.tolist()))),
+        )
+        assert 0.2 * len(every) < log.lists.lists < 0.6 * len(every)
+        assert set(some.query_ids.tolist()) < set(log.lists.query_ids.tolist()) < every
+        trees = LambdaMART(**TREES)
+        parts.train.train([trees], PRS, validation=parts.validation)
+        assert trees.score(some.features).std() > 0
+        assert parts.held_out.evaluate(CURVE, {"trees": trees}, against=["logged"])
+        assert parts.held_out.extent().queries > 0.1 * len(every)
 
 
 def test_a_saved_model_is_an_ordinary_one(there, lists, tmp_path):
@@ -101,18 +104,15 @@ def test_a_saved_model_is_an_ordinary_one(there, lists, tmp_path):
     model.save(tmp_path / "model")
     x = lists.features[:, :5]
     close(load_ranker(tmp_path / "model").score(x), model.score(x))
-    assert "num_machines" not in (tmp_path / "model" / "model.txt").read_text()
 
 
 @pytest.mark.parametrize(
     ("weighting", "parameters"), [("prs", {}), ("posterior", {"own": 0.5, "one_way": 1.0})]
 )
 def test_text_ids_gaps_logged_propensities_and_weighed_actions(
-    spark, log_with_features, tmp_path, monkeypatch, weighting, parameters
+    spark, log_with_features, tmp_path, weighting, parameters
 ):
     """The linear ranker learns the same from a CSV of another's making."""
-    # trees of a prior that two workers grow are not quite those of one
-    monkeypatch.setattr(LinearRanker, "prior", "linear")
     path = tmp_path / "log.csv"
     duckdb.sql(
         "COPY (SELECT 'q' || query_id AS query, session_id AS s, 'd' || doc_id AS doc_id, "
@@ -136,9 +136,8 @@ def test_text_ids_gaps_logged_propensities_and_weighed_actions(
     np.testing.assert_allclose(rankers[1].weights_, rankers[0].weights_, atol=1e-6)
 
 
-def test_a_cascade_is_told_by_all_workers_together(spark, lists, tmp_path, monkeypatch):
+def test_a_cascade_is_told(spark, lists, tmp_path):
     """Its docs, g and prior are those of one machine, and so are the weights."""
-    monkeypatch.setattr(LinearRanker, "prior", "linear")
     rng = np.random.default_rng(0)
     shown = [rng.normal(size=lists.docs) + lists.labels for _ in range(3)]
     log = simulate_clicks(lists, shown, CascadeModel(mu=0.1), clicks=4000, seed=1)
@@ -211,17 +210,31 @@ def test_lists_are_those_of_the_whole_log(spark, half_randomised):
     same_evaluation(*found)
 
 
-def test_sessions_without_a_click_count_in_the_divisor(there):
-    log = there.held_out
-    quiet = log.sessions.select(lambda one: one.select(one.log.session_clicks == 0))
-    sessions = quiet.total(lambda one: one.log.sessions)
-    nothing, sums = (
-        replace(log, sessions=one)._sums(CURVE, {}, ("dcg@10",), (0.0,), None)
-        for one in (quiet, log.sessions)
+def test_relevance_is_learned_on_the_driver_where_a_clip_asks_for_it(here, there):
+    """Doubly robust estimates are those of one machine, with propensities below the clip too."""
+    line = LinearRanker(threads=1)
+    here.train.train([line], PRS)
+    found = [
+        parts.held_out.evaluate(PowerLaw(2.5), {"line": line}, against=["logged"], seed=3)
+        for parts in (here, there)
+    ]
+    same_evaluation(*found)
+    dr, clipped = (
+        found[1].evaluation.estimate("line", "dcg@10", estimator=one).value
+        for one in ("dr", "clipped")
     )
-    assert nothing.positions[1].sum() == 0 < sums.positions[1].sum()
-    assert nothing.sessions == sessions > 0
-    assert sums.sessions == log.extent().sessions > sessions
+    assert dr != pytest.approx(clipped)
+
+
+def test_sessions_without_a_click_count_in_the_divisor(here, there):
+    line = LinearRanker(threads=1)
+    here.train.train([line], PRS)
+    quiet = [parts.train.where(lambda log: log.session_clicks == 0) for parts in (here, there)]
+    assert quiet[0].extent() == quiet[1].extent()
+    for log in (*quiet, there.train):
+        _, quality = log.quality(PRS)
+        scores = line.score(log.lists.features)
+        assert (quality(scores) > 0) == (log.extent().clicks > 0)
 
 
 def test_a_feature_with_two_values_is_one_line(spark, log_with_features, tmp_path):
@@ -284,82 +297,30 @@ def test_sums_are_made_in_the_order_of_the_pieces(spark, monkeypatch):
     rows = spark.session.range(0, 70, 1, 7)
     pieces = SparkPieces(rows, 7, lambda batches: [b.column("id")[0].as_py() for b in batches], [])
     assert pieces.total(lambda ids: (min(ids),)) == tuple(range(0, 70, 10))
-    some = pieces.select(lambda ids: ids if min(ids) % 20 else None)
+    some = pieces.changed(lambda ids: ids if min(ids) % 20 else None)
     assert some.total(lambda ids: (min(ids),)) == (10, 30, 50)
 
 
-def test_what_is_refused(spark, there, log_file):
-    with pytest.raises(InputError, match="Spark does not train svm"):
-        there.train.train([SVMRanker()], PRS)
-    with pytest.raises(InputError, match="Spark does not train lambdamart on "):
-        there.train.train([LambdaMART(metric="map")], PRS)
-    labelled = synthetic_dataset("mq2007", 5)
-    with pytest.raises(InputError, match="stop by clicks, not by labels"):
-        there.train.train([LambdaMART()], PRS, validation=labelled)
-    with pytest.raises(InputError, match="needs labels"):
+def test_what_is_refused(there):
+    with pytest.raises(InputError, match="has no labels"):
         there.train.train([LambdaMART()], Weighed(CURVE, "pns_oracle", {}))
     for weighting in ("prs", "posterior"):
-        with pytest.raises(InputError, match="needs propensities; the log has none"):
-            there.train.train([LambdaMART()], Weighed(None, weighting, {}))
-    with pytest.raises(InputError, match="no curve is tempered"):
-        there.train.train([LambdaMART()], Weighed(CURVE, "posterior", {"temper": 1.0}))
-    mapping = LogMapping()
-    with spark.open_log(log_file, mapping=mapping) as source:
-        log = spark.load(source, mapping=mapping)
-        with pytest.raises(InputError, match="no features"):
-            log.train([LambdaMART()], PRS)
+        for ranker in (LambdaMART(), LinearRanker()):
+            with pytest.raises(InputError, match="the log has none") as found:
+                there.train.train([ranker], Weighed(None, weighting, {}))
+            assert not isinstance(found.value, SparkFailure)
+            assert "\n" not in str(found.value)
 
 
-@pytest.mark.parametrize("kind", ["trees", "sums"])
-def test_what_one_worker_finds_wrong_with_its_rows_ends_all(spark, kind):
-    def load(batches):
-        if 0 in [number for batch in batches for number in batch.column("id").to_pylist()]:
-            raise InputError("something is wrong here")
-        return Shard(synthetic_dataset("mq2007", 5), None)
+def test_a_killed_task_is_one_line(there):
+    """On one machine Spark does not try again."""
 
-    for first in (0, -1):  # the first worker, or the second
-        rows = spark.session.range(first, first + 2, 1, 2)
-        with pytest.raises(InputError, match=r"^something is wrong here$") as found:
-            train_in_barrier(rows, load, [TREES], kind=kind, attempts=1)
-        assert not isinstance(found.value, SparkFailure)
+    def kill(log):  # made here: tasks need not find this file
+        os.kill(os.getpid(), signal.SIGKILL)
 
-
-def killed_once(recipe, marker: Path):
-    """Return a loader of shards whose process is killed after three trees, the first time.
-
-    Its functions are made here, not imported, so that tasks need not find this file.
-    """
-
-    def load(batches):
-        shard = shard_of_pieces(batches, recipe)
-        seen = []
-
-        def judge(scores):
-            seen.append(1)
-            if len(seen) == 3 and not marker.exists():
-                marker.touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            return [float(len(seen)), 1.0]
-
-        return replace(shard, judged=shard.dataset, clicks=judge)
-
-    return load
-
-
-def test_a_killed_task_starts_the_stage_again(there, tmp_path):
-    parameters = {"trees": 5, "leaves": 4, "threads": 1}
-    alone = LambdaMART(**parameters)
-    there.train.train([alone], PRS)
-    recipe, rows = there.train._shards(alone, PRS, None)
-    load = killed_once(recipe, tmp_path / "killed")
-    with pytest.raises(SparkFailure, match="training on Spark failed once") as found:
-        train_in_barrier(rows, load, [parameters], attempts=1)
+    with pytest.raises(SparkFailure, match="counting on Spark failed: ") as found:
+        there.train.pieces.total(kill)
     assert "\n" not in str(found.value)
-    (tmp_path / "killed").unlink()
-    with pytest.warns(DataWarning, match="interrupted and starts again"):
-        [model] = train_in_barrier(rows, load, [parameters])
-    assert (tmp_path / "killed").exists()
-    assert trees_of(model.text) == trees_of(alone)
 
 
 def test_a_lost_stage_is_still_told_from_bad_input_when_the_log_is_named():

@@ -9,12 +9,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from prsrank.spark.barrier import reason_of
 
 from prsrank.errors import InputError
 from prsrank.fit.plan import Plan
 from prsrank.logs.mapping import LogMapping
 from prsrank.spark import SparkEngine
-from prsrank.spark.barrier import reason_of
 from prsrank.spark.session import _is_news, _local_cores, find_java
 
 

@@ -38,7 +38,8 @@ from prsrank.rankers.feature_order import features_for as features_for
 if TYPE_CHECKING:
     from prsrank.data.collections import Collection
     from prsrank.data.dataset import RankingDataset
-    from prsrank.fit.engine import Engine, EngineLog
+    from prsrank.fit.engine import Engine
+    from prsrank.fit.log import PiecedLog
     from prsrank.logs.click_log import ClickLog
     from prsrank.rankers.base import Ranker
 
@@ -180,7 +181,7 @@ class LogInputs:
         # a fit takes whatever lists its log shows
         return data.everything() if split is None or self.data is None else data.lists(split)
 
-    def loaded(self, engine: "Engine", events: Any, split: str | None = None) -> "EngineLog":
+    def loaded(self, engine: "Engine", events: Any, split: str | None = None) -> "PiecedLog":
         """Read an open log with its features, where an engine keeps them."""
         mapping = self.meaning()
         with working(f"reading {self.path}"):

@@ -13,9 +13,7 @@ from prsrank.cli.inputs import LogInputs
 from prsrank.cli.options import Json, Where
 from prsrank.cli.output import show, working
 from prsrank.errors import InputError
-from prsrank.fit.engine import EngineLog
-from prsrank.fit.local import LocalLog
-from prsrank.logs.pieces import LocalPieces
+from prsrank.fit.log import PiecedLog
 from prsrank.propensity.context import estimate_by_context
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.curve_of import parse_propensity
@@ -122,7 +120,7 @@ def _estimates(inputs: LogInputs, asked: _Curve, where: Where) -> dict[str, _Est
             by_value = partial(estimate_by_context, clicks, context=context, dataset=lists)
             return {name: (by_value(method), None) for name, method in estimators.items()}
         curves = {name: m.estimate(clicks, dataset=lists) for name, m in estimators.items()}
-    log = None if lists is None else LocalLog(LocalPieces([clicks]), lists).covered()
+    log = None if lists is None else PiecedLog.of([clicks], lists).covered()
     return _checked(curves, log)
 
 
@@ -145,7 +143,7 @@ def _by_sessions(
         return _checked(curves, log)
 
 
-def _checked(curves: dict[str, Propensities], log: EngineLog | None) -> dict[str, _Estimate]:
+def _checked(curves: dict[str, Propensities], log: PiecedLog | None) -> dict[str, _Estimate]:
     """Let the clicks of sessions with lists judge each curve, if there are any."""
     if log is None:
         return {name: (curve, None) for name, curve in curves.items()}

@@ -16,16 +16,20 @@ is ips at tau = 0, for any mu, and clipped ips at mu = 0.
 mu is q(x) of posterior pairs, cross-fitted: no query's mu comes from its own clicks.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.coverage import bare_lists, marked_queries
+from prsrank.logs.pieces import LocalPieces
+from prsrank.logs.session_pieces import LocalSessions, Place, SessionPieces, Sessions
 from prsrank.pairs.log_on_lists import PropensitySource
-from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
+from prsrank.propensity.counted_clicks import Columns, CountedClicks, count_clicks
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.relevance.prior import cross_fitted_prior
 from prsrank.relevance.priors import find_prior
@@ -42,13 +46,16 @@ class Regression:
     Attributes:
         relevance: mu, what a click on each doc of the data set is worth once it is seen.
         tau: least mean propensity that a doc's clicks are divided by.
+        lists: the data set; None where nothing was learned from one.
+        predict: returns mu of the docs of other lists; None where it is 0.
     """
 
     relevance: Floats
     tau: float = DEFAULT_TAU
+    lists: RankingDataset | None = None
+    predict: Callable[[RankingDataset], Floats] | None = None
 
     @classmethod
-    @one_blas_thread()
     def of_logs(
         cls,
         logs: Iterable[ClickLog],
@@ -58,37 +65,54 @@ class Regression:
         tau: float = DEFAULT_TAU,
         context: str | None = None,
     ) -> "Regression":
+        """Learn mu from pieces of a log on some lists, as `of_pieces` does."""
+        pieces = LocalSessions(LocalPieces(logs), lists, whole=True)
+        return cls.of_pieces(pieces, propensities, tau=tau, context=context).on(lists)
+
+    @classmethod
+    @one_blas_thread()
+    def of_pieces(
+        cls,
+        pieces: SessionPieces,
+        propensities: PropensitySource,
+        *,
+        tau: float = DEFAULT_TAU,
+        context: str | None = None,
+    ) -> "Regression":
         """Learn mu from pieces of a log without a common query, each query's from others.
 
         Where no propensity is below tau there is nothing to learn: no mu would change anything.
         """
+        count = partial(_counted, propensities=propensities, context=context)
         columns, weight, clicks = [], 0.0, 0
-        for log in logs:
-            columns.append(count_clicks(log, lists, propensities, context=context))
-            weight += len(log.clicks) if log.click_weights is None else log.click_weights.sum()
-            clicks += len(log.clicks)
+        for place, (counts, actions, clicked) in pieces.each(count):
+            columns.append((place.doc_numbers(counts[0]), *counts[1:]))
+            weight, clicks = weight + actions, clicks + clicked
+        lists = pieces.lists
         counted = CountedClicks.of_columns(lists, columns)
         if not clicks or counted.propensity.min(initial=1.0) >= tau:
-            return cls(np.zeros(lists.docs), tau)
+            return cls(np.zeros(0), tau)
         prior = cross_fitted_prior(lists, counted.evidence(), find_prior("trees"))
-        return cls(prior.q * (weight / clicks), tau)
+        worth = weight / clicks
+        predict = None if prior.predict is None else partial(_mu, prior.predict, worth)
+        return cls(prior.q * worth, tau, lists, predict)
 
-    @classmethod
-    def without_features(
-        cls, lists: RankingDataset, curve: PropensityCurve | None, *, depth: int, tau: float
-    ) -> "Regression | None":
-        """Return the regression of a curve that is nowhere below tau down to a depth, else None.
+    def on(self, lists: RankingDataset) -> "Regression":
+        """Return what features say of each doc of some lists."""
+        if self.lists is lists:
+            return self
+        if self.predict is not None:
+            return Regression(self.predict(lists), self.tau)
+        if self.lists is None or not marked_queries(self.lists.query_ids, lists).all():
+            return Regression(np.zeros(lists.docs), self.tau)
+        return Regression(self.relevance[Place.of(lists.query_ids, self.lists).rows], self.tau)
 
-        It needs no relevance: an engine that cannot learn one has these estimates all the same.
-        """
-        if curve is None:
-            return None
-        contexts = (None, *getattr(curve, "contexts", ()))
-        try:
-            values = [curve.at(np.arange(1, depth + 1), context=c) for c in contexts]
-        except InputError:  # a position where nothing was shown may have no propensity
-            return None
-        return cls(np.zeros(lists.docs), tau) if np.min(values) >= tau else None
+    def apart(self) -> "Regression":
+        """Return what is needed to ask `on` of other lists: it is small."""
+        if self.predict is not None or self.lists is None:
+            return Regression(np.zeros(0), self.tau, predict=self.predict)
+        # queries are so few that some part of them is empty
+        return replace(self, lists=bare_lists(self.lists))
 
     def corrected(self, shown: Floats, seen: Floats, clicks: Floats) -> tuple[Floats, Floats]:
         """Return theta of each doc, and by how much a unit of its E moves it down.
@@ -112,3 +136,29 @@ class Regression:
         theta = np.where(divisor > 0, mu + theta, 0.0)
         np.divide(np.where(clipped, mu, theta), divisor, out=slope, where=divisor > 0)
         return theta, slope
+
+
+def _counted(
+    piece: Sessions, propensities: PropensitySource, context: str | None
+) -> tuple[Columns, float, int]:
+    """Return the counts of a piece, what its clicks weigh, and how many they are."""
+    log = piece.log
+    columns = count_clicks(log, piece.lists, propensities, context=context)
+    weight = len(log.clicks) if log.click_weights is None else log.click_weights.sum()
+    return columns, weight, len(log.clicks)
+
+
+def _mu(logits: Callable[[RankingDataset], Floats], worth: float, lists: RankingDataset) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-logits(lists))) * worth)
+
+
+def is_nowhere_below(curve: PropensityCurve | None, depth: int, tau: float) -> bool:
+    """Tell whether a curve, and those of its contexts, are nowhere below tau down to a depth."""
+    if curve is None:
+        return False
+    contexts = (None, *getattr(curve, "contexts", ()))
+    try:
+        values = [curve.at(np.arange(1, depth + 1), context=c) for c in contexts]
+    except InputError:  # a position where nothing was shown may have no propensity
+        return False
+    return bool(np.min(values) >= tau)

@@ -14,7 +14,7 @@ from prsrank.logs.split import Split as Split
 from prsrank.logs.split import bucket_limit as bucket_limit
 
 if TYPE_CHECKING:
-    from prsrank.fit.engine import EngineLog
+    from prsrank.fit.log import PiecedLog
 
 VALIDATION_SHARE = 0.2
 PARTS = TRAIN, VALIDATION, HELD_OUT = "train", "validation", "held out"
@@ -38,14 +38,14 @@ class LogParts:
         halves: the held-out sessions of each half of their queries, where they are randomised.
     """
 
-    train: "EngineLog"
-    validation: "EngineLog"
-    held_out: "EngineLog"
-    learning: "EngineLog"
+    train: "PiecedLog"
+    validation: "PiecedLog"
+    held_out: "PiecedLog"
+    learning: "PiecedLog"
     way: str
     extents: Mapping[str, Extent]
     dropped_sessions: int = 0
-    halves: "tuple[EngineLog, EngineLog] | None" = None
+    halves: "tuple[PiecedLog, PiecedLog] | None" = None
 
     def __post_init__(self) -> None:
         if not self.extents[HELD_OUT].sessions:

@@ -20,7 +20,7 @@ from prsrank.propensity.tempering import Tempering, temper_sampled, tempered
 from prsrank.propensity.verdict import Status, Verdict
 
 if TYPE_CHECKING:
-    from prsrank.fit.engine import EngineLog
+    from prsrank.fit.log import PiecedLog
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class FitCurves:
         contradicted = self.judged is not None and self.judged.contradicts
         return self.check if contradicted and self.power == 1 else ""
 
-    def judge(self, log: "EngineLog", seed: int) -> "FitCurves":
+    def judge(self, log: "PiecedLog", seed: int) -> "FitCurves":
         """Let the clicks of a log judge the curve, and change it where they clearly say so."""
         if self.curve is None:
             return self
@@ -80,13 +80,13 @@ class FitCurves:
         return replace(curves, curve=changed, judging=changed)
 
 
-def find_propensities(plan: Plan, audit: Audit, log: "EngineLog", parts: LogParts) -> FitCurves:
+def find_propensities(plan: Plan, audit: Audit, log: "PiecedLog", parts: LogParts) -> FitCurves:
     """Return the propensities of a fit, judged by the clicks that are not held out."""
     curves = _found_propensities(plan, audit, log, parts)
     return curves.judge(parts.learning, plan.seed) if plan.temper else curves
 
 
-def _found_propensities(plan: Plan, audit: Audit, log: "EngineLog", parts: LogParts) -> FitCurves:
+def _found_propensities(plan: Plan, audit: Audit, log: "PiecedLog", parts: LogParts) -> FitCurves:
     """Return the propensities that the plan names, or estimate them.
 
     Estimates come from the sessions that are not held out. Where the randomised sessions are
@@ -156,7 +156,7 @@ def _halved(whole: Propensities, parts: LogParts, plan: Plan) -> FitCurves:
     return FitCurves(whole, replace(whole, contexts=others), how)
 
 
-def _monotone(method: str, log: "EngineLog", plan: Plan) -> Propensities | None:
+def _monotone(method: str, log: "PiecedLog", plan: Plan) -> Propensities | None:
     """Return a monotone curve; features are used only where the plan names the method."""
     if not log.extent().clicks:
         return None

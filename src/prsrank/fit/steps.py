@@ -15,10 +15,11 @@ from prsrank.evaluation.log_evaluation import LogEvaluation
 from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, atomic_output, check_writable, write_json
 from prsrank.fit.choice import Choice, choose
-from prsrank.fit.engine import METRIC, Engine, EngineLog
+from prsrank.fit.engine import METRIC, Engine
 from prsrank.fit.explorer_page import EXPLORER, explorer_page
 from prsrank.fit.frames import kept_inputs
 from prsrank.fit.local import LocalEngine
+from prsrank.fit.log import PiecedLog
 from prsrank.fit.manifest import (
     MANIFEST,
     check_inputs,
@@ -222,7 +223,10 @@ def _run(
                 tell("writing")
                 write_results(draft, result)
                 chosen = chosen_settings(result)
-                where = {"name": runner.name, "workers": runner.workers}
+                where = {
+                    "name": runner.name,
+                    "share of the queries learned from": result.parts.learning.share,
+                }
                 manifest = make_manifest(plan, inputs, chosen, where, draft)
                 differs = () if recorded is None else tuple(output_differences(recorded, manifest))
                 result = replace(result, manifest=manifest, differs=differs)
@@ -244,7 +248,7 @@ def _fitted(runner: Engine, source: Any, plan: Plan, folder: Path, tell: Tell) -
     curve = propensities.curve
     tuned = {
         method.name: tune(method, parts, curve, plan, tell)
-        for method in methods(plan, found, parts.train)
+        for method in methods(plan, found, parts.train, tell)
     }
     tell("choosing")
     choice = choose(parts, curve, tuned, plan)
@@ -305,7 +309,7 @@ def _audited(source: Any, plan: Plan, tell: Tell) -> Audit:
     return found
 
 
-def _loaded(engine: Engine, source: Any, plan: Plan) -> EngineLog:
+def _loaded(engine: Engine, source: Any, plan: Plan) -> PiecedLog:
     data = (
         None
         if plan.data is None
@@ -349,6 +353,11 @@ def _write_report(draft: Path, result: FitResult, started: float) -> None:
     if queries is not None:
         write_explorer(queries, draft / EXPLORER)
     about = about_rows(seed=result.plan.seed, started=started, command=command)
+    share = result.parts.learning.share
+    if share < 1:
+        about.insert(
+            0, ["trees learned from", f"{share:.1%} of the queries, by a hash of their ids"]
+        )
     explorer = None if queries is None else EXPLORER
     page = fit_report(result, log=section(result.audit), about=about, explorer=explorer)
     write_report(page, draft / "report.html")

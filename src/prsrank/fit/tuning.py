@@ -15,7 +15,7 @@ from prsrank.rankers.search import Search, Trial, best_of
 from prsrank.weighting import find_weighting
 
 if TYPE_CHECKING:
-    from prsrank.fit.engine import EngineLog
+    from prsrank.fit.log import PiecedLog
     from prsrank.pairs.posterior import Posterior
 
 VALIDATION_TAU = 0.05
@@ -90,7 +90,7 @@ def candidates(ranker: str, weighting: str, trials: int) -> list[Candidate]:
     return [Candidate(settings, clip) for settings in kind.search_grid for clip in clips][:trials]
 
 
-def methods(plan: Plan, audit: Audit, log: "EngineLog") -> list[Method]:
+def methods(plan: Plan, audit: Audit, log: "PiecedLog", tell: Tell) -> list[Method]:
     """Return the methods to try, the one that is preferred first.
 
     LightGBM's own answer to position bias is among them where a log can be expanded for it. Where
@@ -103,8 +103,13 @@ def methods(plan: Plan, audit: Audit, log: "EngineLog") -> list[Method]:
     if any(one.code == "clicks-weighted" for one in audit.findings):
         return [*found[1:], found[0]]
     rival = ranker_class(RIVAL)()
-    tried = plan.ranker == "lambdamart" and log.can_train(rival)
-    return [*found, Method(RIVAL, RIVAL, "naive")] if tried else found
+    if plan.ranker != "lambdamart":
+        return found
+    reason = log.why_not(rival)
+    if reason:
+        tell(f"{RIVAL} is not tried: {reason}")
+        return found
+    return [*found, Method(RIVAL, RIVAL, "naive")]
 
 
 def tune(
@@ -140,7 +145,7 @@ def tune(
 
 
 def refit(
-    one: Tuned, log: "EngineLog", curve: PropensityCurve | None, like: "Posterior | None" = None
+    one: Tuned, log: "PiecedLog", curve: PropensityCurve | None, like: "Posterior | None" = None
 ) -> Ranker:
     """Train the chosen ranker again on all sessions: same settings, as many trees.
 

@@ -1,5 +1,7 @@
 """Which sessions of a log a data set knows, doc for doc."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
@@ -45,6 +47,12 @@ def lists_of_queries(query_ids: IdArray, dataset: RankingDataset) -> RankingData
     """Return the lists of some queries only, in the data set's order."""
     chosen = marked_queries(query_ids, dataset)
     return dataset if chosen.all() else dataset.select(chosen)
+
+
+def bare_lists(dataset: RankingDataset) -> RankingDataset:
+    """Return the same lists without features."""
+    nothing = np.zeros((dataset.docs, 0), np.float32)
+    return replace(dataset, features=nothing, feature_names=())
 
 
 def marked_queries(query_ids: IdArray, dataset: RankingDataset) -> Marks:

@@ -1,7 +1,7 @@
 """Held-out sessions: parts of a log that share no list with the part that a ranker learns from."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -9,8 +9,12 @@ from prsrank.data.ids import id_array, joined_ids
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.logs.features import original_queries
+from prsrank.logs.pieces import LocalPieces, Pieces
 from prsrank.logs.split import BUCKETS, QUERY, TIME, Split, bucket_limit
 from prsrank.types import IdArray, Longs, Marks
+
+# Bins of time that a cut is looked for in, again and again until one is a microsecond wide.
+_BINS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +66,7 @@ def hold_out(log: LogOrFrame, *, by: str = "query", share: float = 0.2, seed: in
     (1, 1)
     """
     log = as_click_log(log)
-    marks = SessionMarks.of([log], Split(by, share, seed))
+    marks = SessionMarks.of(LocalPieces([log]), Split(by, share, seed))
     held_out, training = marks.held_out(log), marks.learning(log)
     if not held_out.any():
         raise InputError("no session is marked as randomised: hold out by query or by time")
@@ -76,30 +80,29 @@ def hold_out(log: LogOrFrame, *, by: str = "query", share: float = 0.2, seed: in
 
 @dataclass(frozen=True, eq=False)
 class SessionMarks:
-    """Which sessions of a piece are in which part.
+    """Which sessions of a piece are in which part, whatever piece they are in.
 
     Attributes:
         how: the log is split.
-        ids: all queries, rising.
-        buckets: of each of them.
         grouped: whether lists of one query have ids of their own, and stay together.
         held_limit: queries of buckets below it are held out, where queries are.
         cut: sessions from this time on are held out, where the latest are.
         validation_limit: learning queries of buckets below it validate.
+        table: all queries, rising, and the bucket of each, where this process goes through the
+            pieces again and again: hashing takes longer than looking up.
     """
 
     how: Split
-    ids: IdArray
-    buckets: Longs
-    grouped: bool
+    grouped: bool = False
     held_limit: int = 0
     cut: int = 0
     validation_limit: int = 0
+    table: tuple[IdArray, Longs] | None = None
 
     @classmethod
     def of(
         cls,
-        pieces: Iterable[ClickLog],
+        pieces: Pieces[ClickLog],
         how: Split,
         *,
         grouped: bool = False,
@@ -113,40 +116,49 @@ class SessionMarks:
             grouped: whether lists of one query have ids of their own, and stay together.
             validation: share of the learning queries that validate.
         """
-        ids = id_array(np.sort(joined_ids([piece.query_ids for piece in pieces])))
-        groups = original_queries(ids) if grouped else ids
-        marks = cls(how, ids, how.buckets(groups), grouped)
+        marks = cls(how, grouped)
+        if isinstance(pieces, LocalPieces):
+            ids = id_array(np.sort(joined_ids([piece.query_ids for piece in pieces])))
+            marks = replace(marks, table=(ids, marks._hashed(ids)))
         if how.way == QUERY:
-            limit = bucket_limit(marks._histogram(np.ones(len(ids), bool)), how.share)
-            marks = replace(marks, held_limit=limit)
+            queries = pieces.total(lambda log: marks._histogram(log, np.ones(log.queries, bool)))
+            marks = replace(marks, held_limit=bucket_limit(queries, how.share))
         elif how.way == TIME:
             marks = replace(marks, cut=_time_cut(pieces, how.share))
         if not validation:
             return marks
-        learning = np.zeros(len(ids), bool)
-        for piece in pieces:
-            sessions = marks.learning(piece)
-            used = np.unique(piece.ranking_query[piece.session_ranking[sessions]])
-            learning[marks._index(piece)[used]] = True
+        learning = pieces.total(lambda log: marks._histogram(log, marks._learning_queries(log)))
         if not learning.any():
             return marks  # the parts say what is wrong
-        limit = bucket_limit(marks._histogram(learning), validation)
-        return replace(marks, validation_limit=limit)
+        return replace(marks, validation_limit=bucket_limit(learning, validation))
 
-    def _histogram(self, queries: Marks) -> Longs:
+    def _hashed(self, ids: IdArray) -> Longs:
+        return self.how.buckets(original_queries(ids) if self.grouped else ids)
+
+    def _buckets(self, log: ClickLog) -> Longs:
+        """Return the bucket of each query."""
+        if self.table is None:
+            return self._hashed(log.query_ids)
+        ids, buckets = self.table
+        return buckets[np.searchsorted(ids, log.query_ids)]
+
+    def _learning_queries(self, log: ClickLog) -> Marks:
+        queries = np.zeros(log.queries, bool)
+        queries[log.ranking_query[log.session_ranking[self.learning(log)]]] = True
+        return queries
+
+    def _histogram(self, log: ClickLog, queries: Marks) -> Longs:
         """Count the queries of each bucket; lists of one query are one."""
-        chosen = self.buckets[queries]
+        chosen = self._buckets(log)[queries]
         if self.grouped:
             # a query with many lists must not count for many
-            chosen = chosen[np.unique(original_queries(self.ids[queries]), return_index=True)[1]]
+            originals = original_queries(log.query_ids[queries])
+            chosen = chosen[np.unique(originals, return_index=True)[1]]
         return np.bincount(chosen, minlength=BUCKETS)
-
-    def _index(self, log: ClickLog) -> Longs:
-        return np.searchsorted(self.ids, log.query_ids)
 
     def _bucket(self, log: ClickLog) -> Longs:
         """Return the bucket of each session's query."""
-        return self.buckets[self._index(log)][log.ranking_query][log.session_ranking]
+        return self._buckets(log)[log.ranking_query][log.session_ranking]
 
     def held_out(self, log: ClickLog) -> Marks:
         """Mark the sessions to judge by."""
@@ -176,14 +188,47 @@ class SessionMarks:
         return np.asarray(self._bucket(log) % 2 == 0)
 
 
-def _time_cut(pieces: Iterable[ClickLog], share: float) -> int:
-    """Return the time from which on the latest share of the sessions begins."""
-    times = [piece.session_times for piece in pieces]
-    known = [one for one in times if one is not None]
-    if len(known) < len(times):
-        raise InputError("the log has no timestamps to split by")
-    ordered = np.sort(np.concatenate(known))
-    cut = int(ordered[min(round((1 - share) * len(ordered)), len(ordered) - 1)])
-    if cut == ordered[0]:
-        raise InputError(f"a split at {np.datetime64(cut, 'us')} leaves one part without sessions")
-    return cut
+@dataclass(frozen=True)
+class _Span:
+    """First and last time of sessions, and how many they are."""
+
+    first: int
+    last: int
+    count: int
+
+    @classmethod
+    def of(cls, log: ClickLog) -> "_Span":
+        if log.session_times is None:
+            raise InputError("the log has no timestamps to split by")
+        return cls(int(log.session_times.min()), int(log.session_times.max()), log.sessions)
+
+    def __add__(self, other: "_Span") -> "_Span":
+        first, last = min(self.first, other.first), max(self.last, other.last)
+        return _Span(first, last, self.count + other.count)
+
+
+def _time_cut(pieces: Pieces[ClickLog], share: float) -> int:
+    """Return the time from which on the latest share of the sessions begins.
+
+    That of the session at index (1 - share) n in the order of time, found by counts in bins:
+    no sort of all sessions, and no more than _BINS numbers come from each piece at once.
+    """
+    span = pieces.total(_Span.of)
+    index = min(round((1 - share) * span.count), span.count - 1)
+    low, width = span.first, span.last - span.first + 1
+    while width > 1:
+        step = -(-width // _BINS)
+        counts = pieces.total(partial(_sessions_by_time, low=low, step=step))
+        chosen = int(np.searchsorted(np.cumsum(counts), index, side="right"))
+        index -= int(counts[:chosen].sum())
+        low, width = low + chosen * step, step
+    if low == span.first:
+        raise InputError(f"a split at {np.datetime64(low, 'us')} leaves one part without sessions")
+    return low
+
+
+def _sessions_by_time(log: ClickLog, low: int, step: int) -> Longs:
+    """Count sessions in bins of so many microseconds, from a time on."""
+    assert log.session_times is not None  # noqa: S101
+    number = (log.session_times - low) // step
+    return np.bincount(number[(number >= 0) & (number < _BINS)], minlength=_BINS)

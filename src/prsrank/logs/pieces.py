@@ -21,8 +21,13 @@ class Pieces(ABC, Generic[T]):
         """Return what a function makes of each piece; it is made once and stays where it is."""
 
     @abstractmethod
-    def total(self, function: Callable[[T], U]) -> U:
-        """Add up, with `+`, what a function makes of each piece."""
+    def total(self, function: Callable[[T], U], nothing: U | None = None) -> U:
+        """Add up, with `+`, what a function makes of each piece.
+
+        Args:
+            function: it travels to the pieces.
+            nothing: the sum where there is no piece.
+        """
 
 
 class LocalPieces(Pieces[T]):
@@ -41,6 +46,11 @@ class LocalPieces(Pieces[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(self._pieces)
 
+    @property
+    def held(self) -> int:
+        """How many pieces lie in memory; 0 where they are made anew each time."""
+        return len(self._pieces) if isinstance(self._pieces, list) else 0
+
     def map(self, function: Callable[[T], U]) -> "LocalPieces[U]":
         """Return what a function makes of each piece."""
         return LocalPieces([function(piece) for piece in self])
@@ -51,11 +61,20 @@ class LocalPieces(Pieces[T]):
         Logs in memory are changed once; those that are read piece by piece each time.
         """
         logs = _Changed(self, change)
-        return LocalPieces(list(logs) if isinstance(self._pieces, list) else logs)
+        return LocalPieces(list(logs) if self.held else logs)
 
-    def total(self, function: Callable[[T], U]) -> U:
+    def total(self, function: Callable[[T], U], nothing: U | None = None) -> U:
         """Add up what a function makes of each piece."""
-        return reduce(add, (function(piece) for piece in self))
+        return added((function(piece) for piece in self), nothing)
+
+
+def added(sums: Iterable[U], nothing: U | None = None) -> U:
+    """Add up sums of pieces, in their order.
+
+    >>> added([1, 2]), added([], 0)
+    (3, 0)
+    """
+    return reduce(add, sums) if nothing is None else reduce(add, sums, nothing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +116,9 @@ class Extent:
             self.clicks + other.clicks,
             max(self.depth, other.depth),
         )
+
+
+NOTHING = Extent(0, 0, 0, 0)
 
 
 class Sums(tuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prsrank.fit.engine import EngineLog
+from prsrank.fit.log import PiecedLog
 from prsrank.fit.plan import Plan
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.curve_of import estimating_methods, monotone_curve
@@ -92,7 +92,7 @@ def power_between(now: Curve, before: Curve) -> Power | None:
     return Power(float(weight @ y), error)
 
 
-def estimated_curve(log: EngineLog, plan: Plan, method: str) -> Propensities | None:
+def estimated_curve(log: PiecedLog, plan: Plan, method: str) -> Propensities | None:
     """Return the curve of a log by a method, or by the best that it identifies where none is named.
 
     Features are left to the likelihood: what they say of a window depends on its size.
@@ -106,7 +106,7 @@ def estimated_curve(log: EngineLog, plan: Plan, method: str) -> Propensities | N
     return next((curve for curve in curves if curve is not None), None)
 
 
-def likelihood_power(log: EngineLog, curve: Propensities | None, *, seed: int) -> Power | None:
+def likelihood_power(log: PiecedLog, curve: Propensities | None, *, seed: int) -> Power | None:
     """Return the power of the curve that the clicks look like; None where they cannot tell."""
     if curve is None:
         return None

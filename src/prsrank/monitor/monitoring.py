@@ -11,16 +11,18 @@ from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, plain_json, read_json
 from prsrank.fit.engine import METRIC
-from prsrank.fit.local import LocalEngine, LocalLog
+from prsrank.fit.local import LocalEngine
+from prsrank.fit.log import PiecedLog
 from prsrank.fit.manifest import is_fit, judged_model, read_manifest
 from prsrank.fit.plan import Plan
 from prsrank.logs.mapping import CLIENTS, LogMapping
+from prsrank.logs.session_pieces import LocalSessions
 from prsrank.logs.sources import frame_file, is_path, log_name
 from prsrank.logs.split import RANDOMISED
 from prsrank.monitor.state import FORMAT, State, read_state, state_of
 from prsrank.monitor.summary import Gain, Reference, Watched, measure, summarise
 from prsrank.monitor.verdict import FINE, Window, judge
-from prsrank.monitor.windows import check_every, cut
+from prsrank.monitor.windows import check_every, cut, logs_of
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.curve import Propensities
 from prsrank.rankers.base import load_ranker
@@ -174,7 +176,7 @@ def _watched(run: FileName, plan: Plan) -> Watched:
 
 
 @contextmanager
-def _loaded(log: Any, plan: Plan, watched: Watched) -> Iterator[tuple[LocalLog, int]]:
+def _loaded(log: Any, plan: Plan, watched: Watched) -> Iterator[tuple[PiecedLog, int]]:
     """Read a log with the features of a plan, in the order of the model's; and what is left out."""
     with (
         LocalEngine() as engine,
@@ -197,7 +199,8 @@ def _loaded(log: Any, plan: Plan, watched: Watched) -> Iterator[tuple[LocalLog, 
                 f"{log_name(log)}: docs have {lists.features.shape[1]} features, the model learned "
                 f"from {len(names)}"
             )
-        yield replace(loaded, every=replace(lists, feature_names=names)), loaded.left_out
+        sessions = LocalSessions(logs_of(loaded), replace(lists, feature_names=names))
+        yield replace(loaded, sessions=sessions), loaded.left_out
 
 
 def _reference(run: FileName, plan: Plan, watched: Watched) -> Reference:

@@ -12,7 +12,7 @@ from prsrank.audit.event_tables import open_tables
 from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
 from prsrank.fit.engine import METRIC
-from prsrank.fit.local import LocalLog
+from prsrank.fit.log import PiecedLog
 from prsrank.fit.plan import Plan
 from prsrank.fit.verdict import FEWEST_JUDGED
 from prsrank.logs.click_log import ClickLog
@@ -22,7 +22,7 @@ from prsrank.logs.sources import open_events
 from prsrank.monitor.curves import Curve, Power, estimated_curve, likelihood_power
 from prsrank.monitor.ratios import Depths, Ratio
 from prsrank.monitor.window_sums import DEPTH, WindowSums, feature_edges, impressions_of
-from prsrank.monitor.windows import time_span
+from prsrank.monitor.windows import logs_of, time_span
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.rankers.base import Ranker
 from prsrank.types import Floats
@@ -170,7 +170,7 @@ class Reference:
 
 
 def measure(
-    log: LocalLog, watched: Watched, *, source: str, gain: Gain | None, left_out: int = 0
+    log: PiecedLog, watched: Watched, *, source: str, gain: Gain | None, left_out: int = 0
 ) -> Reference:
     """Measure the log that a model was trained on.
 
@@ -207,7 +207,7 @@ def _importance(model: Ranker) -> dict[str, float]:
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
-def summarise(log: LocalLog, watched: Watched, name: str, *, left_out: int = 0) -> Summary:
+def summarise(log: PiecedLog, watched: Watched, name: str, *, left_out: int = 0) -> Summary:
     """Measure a window, or the log of the fit: one pass over its sessions for each kind of sum."""
     extent = log.extent()
     if not extent.sessions:
@@ -250,7 +250,7 @@ def _spread(sums: WindowSums) -> float:
     return max(squares / clicks - (depth / clicks) ** 2, 0.0) if clicks else 0.0
 
 
-def _of_curve(log: LocalLog, watched: Watched, enough: bool, depth: int) -> dict[str, Any]:
+def _of_curve(log: PiecedLog, watched: Watched, enough: bool, depth: int) -> dict[str, Any]:
     """Return what clicks enough tell: the curve, its power, the gain, effective sample sizes."""
     if not enough:
         nothing = dict.fromkeys(("curve", "power", "gain"))
@@ -273,7 +273,7 @@ def _of_curve(log: LocalLog, watched: Watched, enough: bool, depth: int) -> dict
     }
 
 
-def _heaviest(log: LocalLog) -> dict[str, Heaviest]:
+def _heaviest(log: PiecedLog) -> dict[str, Heaviest]:
     """Return the query with most clicks, and the client where the log names clients."""
     kinds = log.pieces.total(lambda piece: Sums((_by_query(piece), _by_client(piece))))
     heaviest = {}
@@ -300,9 +300,9 @@ def _by_client(log: ClickLog) -> Counter[str]:
     return Counter({name: count for name, count in named if name})  # "" is nobody's
 
 
-def _not_random(log: LocalLog) -> str:
+def _not_random(log: PiecedLog) -> str:
     """Return what the audit finds of the sessions marked as randomised, of the first piece."""
-    piece = next(iter(log.pieces))
+    piece = next(iter(logs_of(log)))
     marked = (piece.ranking_design > 0)[piece.session_ranking]
     if not marked.any():
         return ""

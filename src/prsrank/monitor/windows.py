@@ -6,8 +6,9 @@ from functools import partial
 import numpy as np
 
 from prsrank.errors import InputError
-from prsrank.fit.local import LocalLog
+from prsrank.fit.log import PiecedLog
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.pieces import LocalPieces
 from prsrank.types import Longs
 
 _DAY = 24 * 3600 * 10**6
@@ -23,7 +24,7 @@ def check_every(every: str | int | None) -> None:
         raise InputError(f"windows are a 'day', a 'week' or a number of sessions, not '{every}'")
 
 
-def cut(log: LocalLog, every: str | int | None, name: str) -> Iterator[tuple[str, LocalLog]]:
+def cut(log: PiecedLog, every: str | int | None, name: str) -> Iterator[tuple[str, PiecedLog]]:
     """Yield the windows of a log with their names, the earliest first.
 
     Args:
@@ -41,15 +42,21 @@ def cut(log: LocalLog, every: str | int | None, name: str) -> Iterator[tuple[str
         return
     by_time = every in ("day", "week")
     codes = partial(_days, every=every) if by_time else _by_count(log, int(every))
-    numbers = np.unique(np.concatenate([codes(piece) for piece in log.pieces]))
+    numbers = np.unique(np.concatenate([codes(piece) for piece in logs_of(log)]))
     for number in numbers.tolist():
         title = _date(number, every) if by_time else f"{name} {number + 1}"
         yield title, log.where(lambda piece, code=number: codes(piece) == code)  # type: ignore[misc]
 
 
-def time_span(log: LocalLog) -> tuple[str, str]:
+def logs_of(log: PiecedLog) -> LocalPieces[ClickLog]:
+    """Return the pieces of a log, which this process goes through."""
+    assert isinstance(log.pieces, LocalPieces)  # noqa: S101 - windows are of the local engine
+    return log.pieces
+
+
+def time_span(log: PiecedLog) -> tuple[str, str]:
     """Return the times of the first and the last session as text; empty where there are none."""
-    times = [p.session_times for p in log.pieces if p.session_times is not None and p.sessions]
+    times = [p.session_times for p in logs_of(log) if p.session_times is not None and p.sessions]
     if not times:
         return "", ""
     return _text(min(t.min() for t in times)), _text(max(t.max() for t in times))
@@ -78,12 +85,12 @@ def _date(number: int, every: str | int) -> str:
     return f"week of {np.datetime64(number * 7 - _DAYS_TO_MONDAY, 'D')}"
 
 
-def _by_count(log: LocalLog, size: int) -> Callable[[ClickLog], Longs]:
+def _by_count(log: PiecedLog, size: int) -> Callable[[ClickLog], Longs]:
     """Return windows of so many sessions, by time where there is one, else in the order given.
 
     What is left over, if less than half a window, belongs to the last one.
     """
-    extents = [(piece.sessions, piece.session_times) for piece in log.pieces]
+    extents = [(piece.sessions, piece.session_times) for piece in logs_of(log)]
     total = sum(sessions for sessions, _ in extents)
     last = max((total + size // 2) // size - 1, 0)
     times = [at for _, at in extents if at is not None]

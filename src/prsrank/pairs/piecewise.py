@@ -1,58 +1,41 @@
 """Pairs of a log in pieces: each piece is folded on its own lists, then all are put side by side."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.ids import indices_of
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.session_pieces import SessionPieces, Sessions
 from prsrank.pairs.pair_set import PairSet
 from prsrank.ragged import offsets_of, ragged_rows
-from prsrank.threads import map_in_order, thread_count
 from prsrank.types import Longs
 
-_Own = tuple[Longs, RankingDataset]
-_OWN: WeakKeyDictionary[ClickLog, WeakKeyDictionary[RankingDataset, _Own]] = WeakKeyDictionary()
+_AT_ONCE = 2
 
 
 def fold_pieces(
-    pieces: Iterable[ClickLog],
-    dataset: RankingDataset,
-    fold: Callable[[ClickLog, RankingDataset], PairSet],
+    pieces: SessionPieces, fold: Callable[[ClickLog, RankingDataset], PairSet]
 ) -> PairSet:
     """Fold a log in pieces that have no list in common.
 
     Args:
         pieces: the log.
-        dataset: the lists.
-        fold: folds one piece; of several, each is given its own lists alone, without features.
+        fold: folds one piece on its own lists; of several, these have no features.
     """
-    logs = iter(pieces)
-    first, second = next(logs), next(logs, None)
-    if second is None:
-        return fold(first, dataset)
-    bare = replace(dataset, features=np.zeros((dataset.docs, 0), np.float32), feature_names=())
+    if pieces.only is not None:
+        return fold(pieces.only.log, pieces.lists)
 
-    def folded(log: ClickLog) -> tuple[Longs, PairSet]:
-        known = _OWN.setdefault(log, WeakKeyDictionary())
-        if dataset not in known:  # pieces in memory are folded again for every weighting
-            known[dataset] = _own_lists(log, dataset, bare)
-        lists, own = known[dataset]
-        return lists, fold(log, own)
+    def folded(piece: Sessions) -> tuple[Longs, PairSet]:
+        numbers, own = piece.own
+        return numbers, fold(piece.log, own)
 
-    each = map_in_order(folded, chain((first, second), logs), threads=min(2, thread_count()))
-    return _side_by_side(list(each), dataset)
-
-
-def _own_lists(log: ClickLog, dataset: RankingDataset, bare: RankingDataset) -> _Own:
-    lists = np.sort(indices_of(log.query_ids, dataset.query_ids))
-    if lists.min(initial=0) < 0:
-        log.doc_rows(dataset)  # says which query it is
-    return lists, bare.select(lists)
+    parts = [
+        (place.list_numbers(numbers), pairs)
+        for place, (numbers, pairs) in pieces.each(folded, threads=_AT_ONCE)
+    ]
+    return _side_by_side(parts, pieces.lists)
 
 
 def _side_by_side(parts: list[tuple[Longs, PairSet]], dataset: RankingDataset) -> PairSet:

@@ -6,33 +6,31 @@ puts in each theta's expectation given the features and the clicks: see docs/pos
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.clicks.cascade import CascadeCounts, fit_cascade
+from prsrank.clicks.cascade import fit_cascade
 from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning
-from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.click_choice import (
     ClickChoice,
     clicks_may_be_a_cascade,
     compared,
     slot_propensities,
 )
+from prsrank.pairs.doc_clicks import DocClicks
 from prsrank.pairs.outer_pairs import OuterPairs
-from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
 from prsrank.propensity.tempering import temper_counts
 from prsrank.relevance.beta_posterior import beta_posterior
-from prsrank.relevance.dependence import dependence_of_clicks
 from prsrank.relevance.prior import Prior, PriorModel, cross_fitted_prior, cross_fitting
 from prsrank.relevance.priors import find_prior
 from prsrank.relevance.workers import ALONE, Workers
-from prsrank.types import ClickModel, Floats, SumOver
+from prsrank.types import ClickModel, Floats
 from prsrank.weighting import find_weighting
 
 if TYPE_CHECKING:
@@ -122,68 +120,6 @@ class Posterior:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class DocClicks:
-    """What posterior pairs take from a log: sums over its sessions, a few numbers per doc.
-
-    Attributes:
-        counted: impressions and clicks.
-        weights: sum and sum of squares of the weights of each doc's clicks (2 x docs); None
-            where every click counts 1.
-        sessions: sessions of each list (lists).
-        with_click: how many sessions have a click.
-        reading: counts what a cascade needs. Few logs call for it, and it takes memory for every
-            ranking.
-        dependence: how clicks of a session depend on one another, of each list (2 x lists).
-    """
-
-    counted: CountedClicks
-    weights: Floats | None
-    sessions: Floats
-    with_click: int
-    reading: Callable[[], CascadeCounts]
-    dependence: Floats
-
-    def action_weights(self, evidence: ClickEvidence, sums: SumOver = np.asarray) -> Floats | None:
-        """Return what a click on each doc is worth; None where every click counts 1."""
-        if self.weights is None:
-            return None
-        total, squares = self.weights
-        return action_weights(evidence.sums(evidence.clicked), total, squares, sums)
-
-    @classmethod
-    def of(
-        cls,
-        logs: Iterable[ClickLog],
-        lists: RankingDataset,
-        propensities: "PropensitySource" = None,
-        *,
-        context: str | None = None,
-    ) -> "DocClicks":
-        """Count pieces of a log, one after the other; they have no query in common."""
-        logs = list(logs) if isinstance(logs, Iterator) else logs  # they may be gone through again
-        columns, weighted, with_click = [], False, 0
-        weights, sessions = np.zeros((2, lists.docs)), np.zeros(lists.lists)
-        dependence = np.zeros((2, lists.lists))
-        for log in logs:
-            columns.append(count_clicks(log, lists, propensities, context=context))
-            with_click += int(np.count_nonzero(log.session_clicks))
-            dependence += dependence_of_clicks(log, lists)
-            sessions += _sessions_of_lists(log, lists)
-            if log.click_weights is not None:
-                weights, weighted = weights + _weights_of_docs(log, lists), True
-            else:  # clicks of other pieces may have weights: these count 1
-                weights += np.bincount(columns[-1][0], columns[-1][-1], lists.docs)
-        return cls(
-            CountedClicks.of_columns(lists, columns),
-            weights if weighted else None,
-            sessions,
-            with_click,
-            lambda: CascadeCounts.joined(CascadeCounts.of_log(log, lists) for log in logs),
-            dependence,
-        )
-
-
 def posterior(
     log: Any,
     lists: RankingDataset,
@@ -218,7 +154,7 @@ def posterior(
     >>> found.pairs(normalise="ndcg").docs == data.docs
     True
     """
-    clicks = DocClicks.of(_pieces(log), lists, propensities, context=context)
+    clicks = DocClicks.of(log, lists, propensities, context=context)
     return posterior_of_clicks(clicks, lists, model=model, prior=prior, seed=seed, threads=threads)
 
 
@@ -316,7 +252,7 @@ def posterior_pairs(
     """Return posterior pairs of a log: the weighting `posterior` of commands and experiments.
 
     Args:
-        log: the clicks, or pieces of them without a common query.
+        log: the clicks, or pieces of them without a common query; `SessionPieces` have their lists.
         lists: the data set.
         propensities: as `posterior` takes them.
         prior: how relevance comes from the features.
@@ -333,7 +269,7 @@ def posterior_pairs(
     key = (propensities, prior, given["temper"])
     found = known.get(key) if known is not None else None
     if found is None:
-        clicks = DocClicks.of(_pieces(log), lists, propensities)
+        clicks = DocClicks.of(log, lists, propensities)
         power = 1.0
         if given["temper"] and hasattr(propensities, "at"):
             power = temper_counts(clicks.counted, lists).followed
@@ -345,54 +281,3 @@ def posterior_pairs(
     if known is not None:
         known[key] = found
     return found.pairs(own=given["own"], one_way=given["one_way"], **options)
-
-
-def action_weights(n: Floats, total: Floats, squares: Floats, sums: SumOver = np.asarray) -> Floats:
-    r"""Return what a click on each doc is worth: the mean weight of its clicks, shrunk.
-
-    Counts of weights are not counts: theta comes from clicks, whatever they weigh, and the
-    weight of a doc's clicks is a second quantity, $\omega_d = (\sum w + m \bar w) / (n + m)$.
-    $\bar w$ is the mean over all clicks, and m the variance of weights within docs over that
-    between docs (Bühlmann and Straub's credibility): a doc with few clicks is worth the mean.
-
-    Args:
-        n: clicks on each doc.
-        total: sum of their weights.
-        squares: sum of the squares of their weights.
-        sums: adds up over the workers, where this one has some of the docs only.
-    """
-    clicks, docs, overall, pairs = sums([n.sum(), np.count_nonzero(n), total.sum(), (n**2).sum()])
-    mean = overall / clicks
-    own = np.divide(total, n, out=np.full(len(n), mean), where=n > 0)
-    inside, aside = sums([(squares - n * own**2).sum(), (n * (own - mean) ** 2).sum()])
-    within = inside / max(clicks - docs, 1)
-    between = (aside - max(docs - 1, 0) * within) / max(clicks - pairs / clicks, 1e-12)
-    # no difference between docs that chance would not make: every doc is worth the mean
-    if not between > 1e-12 * mean**2:
-        return np.full(len(n), mean)
-    shrink = within / between
-    shrunk: Floats = np.where(n > 0, (total + shrink * mean) / np.maximum(n + shrink, 1.0), mean)
-    return shrunk
-
-
-def _pieces(log: Any) -> Iterable[ClickLog]:
-    if isinstance(log, Mapping) or hasattr(log, "columns"):
-        return [ClickLog.from_frame(log)]
-    return [log] if isinstance(log, ClickLog) else log
-
-
-def _sessions_of_lists(log: ClickLog, lists: RankingDataset) -> Floats:
-    sessions = np.bincount(log.session_ranking, minlength=log.rankings)
-    filled = np.diff(log.ranking_offsets) > 0
-    first = log.ranking_docs[log.ranking_offsets[:-1][filled]]
-    owner = np.searchsorted(lists.offsets, log.doc_rows(lists)[first], side="right") - 1
-    return np.bincount(owner, sessions[filled], lists.lists).astype(np.float64)
-
-
-def _weights_of_docs(log: ClickLog, lists: RankingDataset) -> Floats:
-    """Return sum and sum of squares of the weights of the clicks on each doc (2 x docs)."""
-    slot = np.repeat(log.ranking_offsets[log.session_ranking], log.session_clicks) + log.clicks
-    doc = log.doc_rows(lists)[log.ranking_docs[slot]]
-    weights = log.click_weights
-    assert weights is not None  # noqa: S101
-    return np.array([np.bincount(doc, w, lists.docs) for w in (weights, weights**2)])

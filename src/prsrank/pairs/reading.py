@@ -13,6 +13,7 @@ from prsrank.files import FileName
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.features import lists_of_log, lists_of_table
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.session_pieces import LocalSessions
 from prsrank.logs.sources import LogSource, open_events
 from prsrank.logs.stored_pieces import read_in_pieces
 from prsrank.logs.tables import give_back
@@ -69,7 +70,7 @@ def read_pairs(
             _tell(progress, f"weighing pairs, piece {next(number)}")
             return PairSet.from_log(log, own, propensities, weighting, threads=threads, **options)  # type: ignore[arg-type]
 
-        return fold_pieces(pieces, lists, fold), lists
+        return fold_pieces(LocalSessions(pieces, lists, whole=True), fold), lists
 
 
 def _lists(source: LogSource, pieces: Iterable[ClickLog], mapping: LogMapping) -> RankingDataset:

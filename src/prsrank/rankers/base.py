@@ -80,8 +80,8 @@ class Ranker(ABC):
         search_grid: settings to try, the likeliest first.
         weighting_grid: by name of a weighting, parameters to try besides its own `search_grid`.
         importance_measure: what `feature_importance` means; "" where there is none.
-        on_spark: how Spark trains it: "sums" (of loss and gradient over the workers), "trees"
-            (LightGBM on the workers), or "": not at all.
+        sums_over_pieces: whether a log in pieces elsewhere can train it by sums over them; the
+            others learn from lists that come to this process.
         uses_torch: whether it trains with PyTorch.
         chart_style: index of its style in charts (`prsrank.notebook.vega_lite`); None: the next free.
         about_: what the model was made from (weighting, propensities, ...), kept with it.
@@ -96,7 +96,7 @@ class Ranker(ABC):
     search_grid: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
     weighting_grid: ClassVar[Mapping[str, Sequence[Mapping[str, float]]]] = {}
     importance_measure: ClassVar[str] = ""
-    on_spark: ClassVar[str] = ""
+    sums_over_pieces: ClassVar[bool] = False
     uses_torch: ClassVar[bool] = False
     chart_style: ClassVar[int | None] = None
     about_: Mapping[str, Any]

@@ -84,7 +84,6 @@ class LambdaMART(Ranker):
         for docs in (20, 100)
     ]
     importance_measure: ClassVar[str] = "share of the gain of all splits"
-    on_spark: ClassVar[str] = "trees"
 
     booster_: Any = field(init=False)
     trees: int = 500

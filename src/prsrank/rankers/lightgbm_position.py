@@ -63,7 +63,6 @@ class LightGBMPosition(LambdaMART):
 
     name: ClassVar[str] = "lightgbm_position"
     takes_propensities: ClassVar[bool] = False
-    on_spark: ClassVar[str] = ""
     chart_style: ClassVar[int | None] = None
 
     regularisation: float = 0.0

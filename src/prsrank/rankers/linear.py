@@ -62,7 +62,7 @@ class LinearRanker(LinearScores):
     weighting_grid: ClassVar[Mapping[str, Sequence[Mapping[str, float]]]] = {
         "posterior": ({"own": 0.5, "one_way": 1.0},)
     }
-    on_spark: ClassVar[str] = "sums"
+    sums_over_pieces: ClassVar[bool] = True
 
     l2: float = 0.01
     missing: str = "error"

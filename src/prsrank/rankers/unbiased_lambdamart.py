@@ -68,7 +68,6 @@ class UnbiasedLambdaMART(LambdaMART):
 
     name: ClassVar[str] = "unbiased_lambdamart"
     takes_propensities: ClassVar[bool] = False
-    on_spark: ClassVar[str] = ""
     chart_style: ClassVar[int | None] = 8
 
     click_propensities_: Floats = field(init=False)

@@ -152,7 +152,7 @@ _SAMPLED_PARTS = 1000
 _SAMPLED_SEED = 1
 
 
-def sampled_queries(query_ids: IdArray, share: float) -> Marks:
+def sampled_queries(query_ids: IdArray, share: float, *, seed: int = _SAMPLED_SEED) -> Marks:
     """Mark about a share of the queries, by a hash of their ids: the same wherever they lie."""
-    parts = query_parts(query_ids, _SAMPLED_PARTS, seed=_SAMPLED_SEED)
+    parts = query_parts(query_ids, _SAMPLED_PARTS, seed=seed)
     return np.asarray(parts < _SAMPLED_PARTS * share)

@@ -11,7 +11,8 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.evaluation.rank_values import find_rank_value
 from prsrank.logs.click_log import ClickLog
-from prsrank.pairs.posterior import DocClicks, Posterior, posterior_of_clicks
+from prsrank.pairs.doc_clicks import DocClicks
+from prsrank.pairs.posterior import Posterior, posterior_of_clicks
 from prsrank.ragged import list_of_row, ragged_rows, row_in_list
 from prsrank.types import Floats, IdArray, Longs, Marks
 

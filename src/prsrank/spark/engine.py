@@ -1,21 +1,25 @@
 """The engine that runs on Apache Spark."""
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from prsrank.errors import InputError
+from prsrank.errors import DataWarning, InputError
+from prsrank.fit.log import PiecedLog
 from prsrank.fit.plan import Plan
+from prsrank.logs.click_log import ClickLog
 from prsrank.logs.features import keyed_table
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.pieces import Pieces
+from prsrank.logs.row_rules import check_columns, check_rows
 from prsrank.logs.sql_text import quoted_name
-from prsrank.logs.tables import named_errors
-from prsrank.rankers.base import ranker_class
-from prsrank.spark.barrier import SparkFailure
-from prsrank.spark.checks import checked, warn_of_skew
+from prsrank.logs.tables import DUCKDB_SHARE, connected, memory_limit, named_errors
 from prsrank.spark.events import SparkEvents, open_spark_log
-from prsrank.spark.log import SparkLog
+from prsrank.spark.failures import SparkFailure
+from prsrank.spark.pieces import SparkSessions
 from prsrank.spark.placing import Size
 from prsrank.spark.rows import pieces_of_log
 from prsrank.spark.session import DYING, OwnSession, import_pyspark
@@ -25,15 +29,18 @@ if TYPE_CHECKING:
 
     from prsrank.data.dataset import RankingDataset
     from prsrank.files import FileName
-    from prsrank.logs.click_log import ClickLog
-    from prsrank.spark.pieces import SparkPieces
+
+# A query with more than this share of all rows is worth a word.
+_SKEWED = 0.05
+_MANY_ROWS = 1000
 
 
 class SparkEngine:
     """Runs every step on Spark; see `prsrank.fit.engine.Engine`.
 
-    Logs are opened, counted and trained on by the workers. Nothing comes to the driver but
-    sums, of at most 2000 units, and models.
+    Logs are opened, checked, folded and judged by the workers. Trees are grown by this process,
+    the driver, from lists that come to it: those of all queries, or of as many as fit the memory
+    given. All else that comes to it are sums, of at most 2000 units.
 
     Args:
         session: a SparkSession to use, which stays open; default: one of our own, started when
@@ -41,8 +48,6 @@ class SparkEngine:
         master: the master URL of our own session, such as "local[4]" or "spark://host:7077";
             default: what Spark's own configuration says, else all local cores.
         options: settings of our own session, by Spark's names.
-        workers: tasks that train trees together; default: as many as run at once.
-        attempts: how often a lost training starts from scratch, the first time included.
     """
 
     name = "spark"
@@ -53,19 +58,14 @@ class SparkEngine:
         *,
         master: str | None = None,
         options: Mapping[str, str] | None = None,
-        workers: int | None = None,
-        attempts: int = 2,
     ) -> None:
         if session is not None and master is not None:
             raise InputError("give a Spark session or a master URL, not both")
-        if attempts < 1 or (workers is not None and workers < 1):
-            raise InputError("workers and attempts must be at least 1")
         import_pyspark()
         self._given = session
         self._own: OwnSession | None = None
         self._master, self._options = master, dict(options or {})
-        self._workers = workers
-        self.attempts = attempts
+        self._memory: str | None = None
         self.kept: list[DataFrame] = []
 
     @property
@@ -101,29 +101,17 @@ class SparkEngine:
             self._own.stop()
             self._own = None
 
-    @property
-    def workers(self) -> int:
-        """How many tasks train together."""
-        slots = self.session.sparkContext.defaultParallelism // self.task_cores
-        return self._workers or max(slots, 1)
-
-    @property
-    def task_cores(self) -> int:
-        """How many cores a task has."""
-        return int(self.session.sparkContext.getConf().get("spark.task.cpus", "1"))
-
     def check(self, plan: Plan) -> None:
         """Refuse, before Spark starts, what only one process can do."""
         if plan.lists != "query":
             raise InputError("lists = 'session' is for one machine: on Spark a query has one list")
-        if not ranker_class(plan.ranker).on_spark:
-            raise InputError(f"Spark does not train {plan.ranker}")
 
     @contextmanager
     def open_log(
         self, log: Any, *, mapping: LogMapping, memory: str | None = None
     ) -> Iterator[SparkEvents]:
-        """Open a log that the cluster can read; rows stay there. Memory is Spark's to set."""
+        """Open a log that the cluster can read; rows stay there. Memory is for learning here."""
+        self._memory = memory
         try:
             yield open_spark_log(self.session, log, mapping)
         finally:
@@ -131,9 +119,9 @@ class SparkEngine:
                 frame.unpersist()
             self.kept.clear()
 
-    def sessions(self, source: SparkEvents) -> "SparkPieces[ClickLog]":
+    def sessions(self, source: SparkEvents) -> Pieces[ClickLog]:
         """Return the sessions of an open log, checked; they stay where they are."""
-        return self._log(checked(source)).pieces
+        return self._log(_checked(source)).pieces
 
     def load(
         self,
@@ -143,31 +131,86 @@ class SparkEngine:
         data: "RankingDataset | None" = None,
         table: "FileName | None" = None,
         lists: str = "query",
-    ) -> SparkLog:
+    ) -> PiecedLog:
         """Check an open log, and find the features of its docs; rows stay where they are."""
-        events = checked(source)
+        events = _checked(source)
         if table is not None:
             rows, names = keyed_table(source, table, mapping)
         elif data is not None:
             names, rows = data.feature_names, SparkEvents(_frame_of(self.session, data))
         else:
             # lists are those of the whole log: a part may show fewer of their docs
-            docs = events if events.features else None
-            return self._log(events, events.features, docs)
-        return self._log(events, names, _like(rows, names, events)).covered()
+            return self._log(events, events.features, events if events.features else None)
+        return self._log(events, names, _like(rows, names, events))
 
     def _log(
         self,
         events: SparkEvents,
         features: tuple[str, ...] = (),
         docs: SparkEvents | None = None,
-    ) -> SparkLog:
+    ) -> PiecedLog:
         """Return a log in pieces, and warn, once, of a query with too many rows."""
         made = pieces_of_log(events, features, docs, self.kept)
         with named_errors(events.name):
             pieces, size = made.measured(Size.of)
-        warn_of_skew(size.busiest, events.usable)
-        return SparkLog(self, events.name, features, pieces, size, "propensity" in events.types)
+        _warn_of_skew(size.busiest, events.usable)
+        share = _share(size, len(features), self._memory) if features else 1.0
+        sessions = SparkSessions(pieces, features)
+        return PiecedLog(sessions, measured=size.extent, share=share).covered(size.missing)
+
+
+def _share(size: Size, features: int, memory: str | None) -> float:
+    """Return the share of the queries whose lists this process can learn from.
+
+    Args:
+        size: of the log.
+        features: how many there are.
+        memory: how much may be used; default: half of this machine's.
+    """
+    need = size.bytes_to_learn(features)
+    with connected(memory=memory) as connection:
+        # DuckDB takes a share of what is given, else as much of the machine's or container's
+        allowed = memory_limit(connection) / DUCKDB_SHARE * (0.5 if memory is None else 1.0)
+    if need <= allowed:
+        return 1.0
+    share = max(allowed / need, 1e-3)  # it is drawn by thousandths
+    warnings.warn(
+        f"trees and posteriors learn from {share:.1%} of the queries, chosen by a hash of their "
+        f"ids: the lists of all, {size.docs:,} docs, take about {need / 1e9:.1f} GB, and "
+        f"{allowed / 1e9:.1f} GB are allowed (memory)",
+        DataWarning,
+        stacklevel=5,
+    )
+    return share
+
+
+def _checked(events: SparkEvents) -> SparkEvents:
+    """Return events whose rows can be used, with their number.
+
+    Raises:
+        InputError: naming a row that cannot be used.
+    """
+    if events.usable:
+        return events
+    with named_errors(events.name):
+        check_columns(events, events.contexts)
+        return replace(events, usable=check_rows(events))
+
+
+def _warn_of_skew(busiest: tuple[int, str], rows: int) -> None:
+    """Warn of a query with too large a share of all rows.
+
+    Args:
+        busiest: rows of the query with the most, and its id.
+        rows: of the log.
+    """
+    most, query = busiest
+    if rows >= _MANY_ROWS and most > _SKEWED * rows:
+        warnings.warn(
+            f"query {query} has {most / rows:.0%} of all {rows:,} rows; one task counts them",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def _frame_of(session: "SparkSession", data: "RankingDataset") -> "DataFrame":

@@ -1,7 +1,6 @@
 """Events of a log on Spark, which the SQL that is written for DuckDB runs over too."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +16,7 @@ from prsrank.logs.sources import is_path, log_name, open_events
 from prsrank.logs.sql_text import quoted_name
 from prsrank.logs.tables import ENDINGS, connected, errors_in_one_line, named_errors
 from prsrank.logs.ubi import is_ubi
+from prsrank.spark.failures import first_line, spark_errors
 from prsrank.spark.replay import Replay
 
 if TYPE_CHECKING:
@@ -159,17 +159,6 @@ def _plain(value: Any) -> Any:
     return tuple(_plain(part) for part in value) if isinstance(value, tuple) else value
 
 
-@contextmanager
-def spark_errors(name: str) -> Iterator[None]:
-    """Turn an error of Spark about `name` into an InputError of one line."""
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except PySparkException as error:
-        raise InputError(f"{name}: cannot be read: {first_line(error)}") from error
-
-
 def open_spark_log(session: "SparkSession", log: Any, mapping: LogMapping) -> SparkEvents:
     """Open a log as `prsrank.logs.sources.open_events` does, wherever Spark can read it.
 
@@ -286,17 +275,6 @@ def _separator(session: "SparkSession", files: Sequence[str]) -> str:
     lines = session.read.option("recursiveFileLookup", "true").text(list(files)).limit(1).collect()
     header = lines[0][0] if lines else ""
     return max(",;\t|", key=header.count)
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, without Spark's name for the error.
-
-    >>> first_line(ValueError("[PATH_NOT_FOUND] Path does not exist: x. SQLSTATE: 42K03"))
-    'Path does not exist: x.'
-    """
-    text = str(error).strip().splitlines() or [type(error).__name__]
-    line = text[0].split("SQLSTATE")[0].strip()
-    return line.split("] ", 1)[1] if line.startswith("[") and "] " in line else line
 
 
 def spark_events(

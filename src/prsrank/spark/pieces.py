@@ -1,12 +1,20 @@
 """Pieces of a log on Spark: a piece is what one task makes of its partition."""
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
-from operator import add
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, partial
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from prsrank.logs.pieces import Pieces
-from prsrank.spark.barrier import stage_errors
+import numpy as np
+
+from prsrank.data.dataset import RankingDataset, concatenate
+from prsrank.logs.click_log import ClickLog
+from prsrank.logs.coverage import covered_sessions, lists_of_queries
+from prsrank.logs.pieces import NOTHING, Extent, Pieces, Sums, added
+from prsrank.logs.session_pieces import Change, Place, SessionPieces, Sessions
+from prsrank.spark.failures import stage_errors
+from prsrank.threads import use_threads
 
 if TYPE_CHECKING:
     import pyarrow
@@ -62,14 +70,13 @@ class SparkPieces(Pieces[T]):
         with stage_errors("counting"):
             found = made.where("part = 0").select("number", "part", "measure").collect()
         sums = (value for _, value in pieces_of(tuple(row) for row in found))
-        result: U = reduce(add, sums)
-        return SparkPieces(made, self.count, _piece_of_parts, self._kept), result
+        return SparkPieces(made, self.count, _piece_of_parts, self._kept), added(sums)
 
-    def select(self, change: Callable[[T], U | None]) -> "SparkPieces[U]":
+    def changed(self, change: Callable[[T], U | None]) -> "SparkPieces[U]":
         """Return what a change leaves of each piece, made anew each time; None: nothing."""
         return SparkPieces(self._rows, self.count, _Changed(self._load, change), self._kept)
 
-    def total(self, function: Callable[[T], U]) -> U:
+    def total(self, function: Callable[[T], U], nothing: U | None = None) -> U:
         """Add up what a function makes of each piece, on the workers where pieces are many."""
         from pyspark.sql import functions as F
 
@@ -80,8 +87,24 @@ class SparkPieces(Pieces[T]):
                 groups = rows.repartition(F.expr(f"number div {width}"))
                 rows = groups.mapInArrow(lambda batches: _sums_of_groups(batches, width), PACKED)
             found = [(row.number, row.part, row.piece) for row in rows.collect()]
-        result: U = reduce(add, (value for _, value in pieces_of(found)))
+        result: U = added((value for _, value in pieces_of(found)), nothing)
         return result
+
+    def streamed(self, function: Callable[[T], U]) -> Iterator[U]:
+        """Bring what a function makes of each piece to the driver, one after the other."""
+        from pyspark import StorageLevel
+
+        rows = self.made(lambda number, piece: parts_of(number, function(piece)), PACKED)
+        rows = rows.persist(StorageLevel.DISK_ONLY)
+        try:
+            with stage_errors("folding"):
+                rows.count()  # all tasks at once; what follows takes one partition at a time
+                found = ((row.number, row.part, row.piece) for row in rows.toLocalIterator())
+                for _, parts in groupby(found, key=itemgetter(0)):
+                    ((_, value),) = pieces_of(parts)
+                    yield value
+        finally:
+            rows.unpersist()
 
     def made(self, function: Callable[[int, T], Batches], schema: str) -> "DataFrame":
         """Return the rows that a function makes of the number of each piece, and the piece."""
@@ -92,6 +115,7 @@ class SparkPieces(Pieces[T]):
 
             context = TaskContext.get()
             assert context is not None  # noqa: S101
+            use_threads(context.cpus())
             full = (batch for batch in batches if batch.num_rows)
             first = next(full, None)
             piece = None if first is None else load(_with(first, full))
@@ -116,6 +140,76 @@ class _Changed(Generic[T, U]):
     def __call__(self, batches: Batches) -> U | None:
         piece = self.load(batches)
         return None if piece is None else self.change(piece)
+
+
+class SparkSessions(SessionPieces):
+    """Sessions with their lists that the workers hold.
+
+    Args:
+        held: the pieces, each with its own lists.
+        feature_names: names of the features.
+    """
+
+    local = False
+
+    def __init__(self, held: SparkPieces[Sessions], feature_names: tuple[str, ...]) -> None:
+        self.held, self.feature_names = held, feature_names
+        self.logs = held.changed(_log_of)
+
+    def map(self, function: Callable[[Sessions], U]) -> SparkPieces[U]:
+        """Return what a function makes of each piece; it is made once and stays there."""
+        return self.held.map(function)
+
+    def total(self, function: Callable[[Sessions], U], nothing: U | None = None) -> U:
+        """Add up, with `+`, what a function makes of each piece."""
+        return self.held.total(function, nothing)
+
+    def select(self, change: Change) -> "SparkSessions":
+        """Return what a change leaves of the sessions of each piece, with their lists."""
+        return self._changed(lambda piece: change(piece.log))
+
+    def covered(self) -> "SparkSessions":
+        """Return the sessions all of whose docs are in the lists."""
+        return self._changed(
+            lambda piece: piece.log.select(covered_sessions(piece.log, piece.every))
+        )
+
+    def _changed(self, change: Callable[[Sessions], ClickLog]) -> "SparkSessions":
+        return SparkSessions(self.held.changed(partial(_left, change=change)), self.feature_names)
+
+    def cut(self, changes: Mapping[str, Change]) -> dict[str, tuple[SessionPieces, Extent]]:
+        """Return what each change leaves, and how large it is, counted in one pass."""
+        sizes = self.logs.total(
+            lambda log: Sums(Extent.of(change(log)) for change in changes.values()),
+            Sums([NOTHING] * len(changes)),
+        )
+        parts = (self.select(change) for change in changes.values())
+        return dict(zip(changes, zip(parts, sizes, strict=True), strict=True))
+
+    @cached_property
+    def lists(self) -> RankingDataset:
+        """The lists of all pieces, in the order of their ids; they come to the driver once."""
+        lists = list(self.held.streamed(lambda piece: piece.lists))
+        whole = concatenate(lists)
+        lists.clear()  # features are what takes most room
+        return whole.select(np.argsort(whole.query_ids, kind="stable"))
+
+    def each(
+        self, function: Callable[[Sessions], U], *, threads: int = 1
+    ) -> Iterator[tuple[Place, U]]:
+        """Bring what a function makes of each piece to the driver, one after the other."""
+        made = self.held.streamed(lambda piece: (piece.lists.query_ids, function(piece)))
+        return ((Place.of(queries, self.lists), value) for queries, value in made)
+
+
+def _log_of(piece: Sessions) -> ClickLog:
+    return piece.log
+
+
+def _left(piece: Sessions, change: Callable[[Sessions], ClickLog]) -> Sessions | None:
+    """Return what a change leaves of a piece, with the lists of its queries."""
+    log = change(piece)
+    return Sessions(log, lists_of_queries(log.query_ids, piece.every)) if log.sessions else None
 
 
 def parts_of(number: int, value: Any) -> Batches:

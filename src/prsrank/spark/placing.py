@@ -13,12 +13,12 @@ import numpy.typing as npt
 from numba import njit
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.ids import id_array
+from prsrank.data.ids import id_array, indices_of
 from prsrank.errors import InputError
-from prsrank.logs.click_log import ClickLog
-from prsrank.logs.coverage import covered_sessions, lists_of_queries
+from prsrank.logs.coverage import lists_of_queries
 from prsrank.logs.events import from_frame
 from prsrank.logs.pieces import Extent
+from prsrank.logs.session_pieces import Sessions, missing_sessions
 from prsrank.spark.hashes import buckets_of, feature_hashes, id_hashes, pair_hashes
 from prsrank.types import Longs
 
@@ -182,26 +182,6 @@ def _blob(rows: "pyarrow.Table") -> bytes:
     return packed_rows
 
 
-@dataclass(frozen=True, eq=False)
-class Sessions:
-    """A piece of a log: sessions of whole queries, and the lists that they show.
-
-    Attributes:
-        log: the sessions.
-        lists: those of their queries; without a feature where the log has none.
-    """
-
-    log: ClickLog
-    lists: RankingDataset
-
-    def select(self, marks: npt.NDArray) -> "Sessions | None":
-        """Return some sessions and the lists of their queries; None without a session."""
-        if not marks.any():
-            return None
-        log = self.log.select(marks)
-        return Sessions(log, lists_of_queries(log.query_ids, self.lists))
-
-
 @dataclass(frozen=True)
 class Size:
     """How large a log is; those of pieces add up with `+`.
@@ -209,32 +189,41 @@ class Size:
     Attributes:
         extent: sessions, queries, clicks and positions.
         docs: docs of all lists.
-        longest: docs of the longest list.
+        weights: of pairs: one for each clicked doc and doc of its list.
+        cells: docs at each of their positions.
         busiest: rows of the query with the most, and its id.
-        bare: sessions that show a doc without features.
+        missing: sessions that show a doc without features.
     """
 
     extent: Extent
     docs: int = 0
-    longest: int = 0
+    weights: int = 0
+    cells: int = 0
     busiest: tuple[int, str] = (0, "")
-    bare: int = 0
+    missing: int = 0
 
     @classmethod
-    def of(cls, one: Sessions | None) -> "Size":
+    def of(cls, piece: Sessions) -> "Size":
         """Measure a piece."""
-        if one is None:
-            return cls(Extent(0, 0, 0, 0))
-        log, lists = one.log, one.lists
+        log, lists = piece.log, piece.lists
         shown = np.diff(log.ranking_offsets)[log.session_ranking]
         rows = np.bincount(log.ranking_query[log.session_ranking], shown, log.queries)
         most = int(rows.argmax())
+        slots = np.repeat(log.ranking_offsets[log.session_ranking], log.session_clicks) + log.clicks
+        clicked = np.bincount(log.ranking_docs[slots], minlength=len(log.doc_ids)) > 0
+        winners = np.add.reduceat(clicked.astype(np.int64), log.doc_offsets[:-1])
+        lengths = np.zeros(log.queries, np.int64)
+        where = indices_of(log.query_ids, lists.query_ids)
+        lengths[where >= 0] = lists.list_lengths[where[where >= 0]]
         return cls(
             Extent.of(log),
             lists.docs,
-            int(lists.list_lengths.max(initial=0)),
+            int((winners * lengths).sum()),
+            len(
+                np.unique(log.ranking_docs * np.int64(log.max_position + 1) + log.ranking_positions)
+            ),
             (int(rows[most]), str(log.query_ids[most])),
-            int((~covered_sessions(log, lists)).sum()) if lists.feature_names else 0,
+            missing_sessions(piece) if lists.feature_names else 0,
         )
 
     def __add__(self, other: "Size") -> "Size":
@@ -242,10 +231,17 @@ class Size:
         return Size(
             self.extent + other.extent,
             self.docs + other.docs,
-            max(self.longest, other.longest),
+            self.weights + other.weights,
+            self.cells + other.cells,
             max(self.busiest, other.busiest),
-            self.bare + other.bare,
+            self.missing + other.missing,
         )
+
+    def bytes_to_learn(self, features: int) -> int:
+        """Return about how many bytes learning from all lists takes in one process."""
+        # features as they arrive, in the data set and in LightGBM's bins; docs in rankings and lists
+        per_doc = 12 * features + 200
+        return self.docs * per_doc + 10 * self.weights + 270 * self.cells
 
 
 def unpacked(

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.logs.row_rules import time_sql
+from prsrank.logs.session_pieces import Sessions
 from prsrank.logs.sql_text import quoted_name
 from prsrank.spark.events import SparkEvents
 from prsrank.spark.pieces import Batches, SparkPieces
-from prsrank.spark.placing import BLOB, DOC, EVENT, Sessions, packed, unpacked
+from prsrank.spark.placing import BLOB, DOC, EVENT, packed, unpacked
 from prsrank.spark.reading import reading_of
 from prsrank.types import Longs
 

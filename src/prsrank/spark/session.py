@@ -160,9 +160,6 @@ class OwnSession:
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.execution.arrow.pyspark.enabled": "true",
             "spark.sql.warehouse.dir": str(Path(self._folder, "warehouse")),
-            # a barrier stage needs all its tasks at once
-            "spark.dynamicAllocation.enabled": "false",
-            "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "2s",
         }
         if master.startswith(_LOOPBACK):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

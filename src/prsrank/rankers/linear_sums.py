@@ -5,43 +5,46 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
 from prsrank.logs.pieces import Pieces
 from prsrank.losses.outer import logistic_functions
-from prsrank.pairs.outer_pairs import OuterPairs
+from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.linear import LinearRanker
 from prsrank.rankers.linear_scores import check_positive
 from prsrank.rankers.newton import NewtonSolver
 from prsrank.rankers.pair_matrix import PairMatrix
-from prsrank.spark.shard import Shard
 from prsrank.types import Floats, Reals
+
+Folded = tuple[RankingDataset, PairSet]
+"""Lists of a piece with their pairs."""
 
 
 def fit_linear(
     rankers: Sequence[LinearRanker],
-    shards: Pieces[Shard],
+    folded: Pieces[Folded],
     feature_names: tuple[str, ...],
-    *,
-    threads: int = 1,
 ) -> None:
-    """Fit linear rankers, one by one, to shards that stay where they are.
+    """Fit linear rankers, one by one, to lists and their pairs that stay where they are.
 
     The solver is the ranker's own. Scores of docs never leave the workers: to the solver,
     the "scores" of weights are the weights themselves, and the loss that it asks for maps
     weights to value and gradient, summed over the pieces. Rankers that treat missing values
     alike share the standardised docs.
     """
-    for one in rankers:
-        check_positive(l2=one.l2, tolerance=one.tolerance, max_iterations=one.max_iterations)
-    for missing in dict.fromkeys(one.missing for one in rankers):
-        scaling = _find_scaling(shards, missing, feature_names)
-        sums = _LossSums(shards, scaling, threads)
-        for one in rankers:
-            if one.missing == missing:
-                one.scaling_, one.feature_names_ = scaling, feature_names
-                solver = NewtonSolver(sums.matrix, one.l2, curvature=0.25)  # type: ignore[arg-type]
-                one._solve(solver, sums)  # type: ignore[arg-type]
+    for ranker in rankers:
+        check_positive(
+            l2=ranker.l2, tolerance=ranker.tolerance, max_iterations=ranker.max_iterations
+        )
+    for missing in dict.fromkeys(ranker.missing for ranker in rankers):
+        scaling = _find_scaling(folded, missing, feature_names)
+        sums = _LossSums(folded, scaling)
+        for ranker in rankers:
+            if ranker.missing == missing:
+                ranker.scaling_, ranker.feature_names_ = scaling, feature_names
+                solver = NewtonSolver(sums.matrix, ranker.l2, curvature=0.25)  # type: ignore[arg-type]
+                ranker._solve(solver, sums)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +67,8 @@ class _WeightsForScores:
 class _LossSums:
     """The weighted mean of the logistic loss over the pairs of all pieces."""
 
-    def __init__(self, shards: Pieces[Shard], scaling: FeatureScaling, threads: int) -> None:
-        self.matrices = shards.map(lambda shard: _matrix(shard, scaling, threads))
+    def __init__(self, folded: Pieces[Folded], scaling: FeatureScaling) -> None:
+        self.matrices = folded.map(lambda piece: _matrix(*piece, scaling))
         self.columns = scaling.columns
         self.weight = self.matrices.total(lambda one: 0.0 if one is None else one.weight_sum)
         if not np.isfinite(self.weight):
@@ -103,22 +106,19 @@ class _LossSums:
         return total / self.weight
 
 
-def _matrix(shard: Shard, scaling: FeatureScaling, threads: int) -> PairMatrix | None:
+def _matrix(lists: RankingDataset, pairs: PairSet, scaling: FeatureScaling) -> PairMatrix | None:
     """Standardise the docs of a piece; None where it has no pair."""
-    pairs = shard.pairs
-    if not np.any(pairs.weight_sums if isinstance(pairs, OuterPairs) else pairs.weights):
-        return None
-    return PairMatrix.build(shard.dataset, pairs, scaling, threads=threads)
+    return PairMatrix.build(lists, pairs, scaling) if np.any(pairs.weights) else None
 
 
 def _find_scaling(
-    shards: Pieces[Shard], missing: str, feature_names: tuple[str, ...]
+    folded: Pieces[Folded], missing: str, feature_names: tuple[str, ...]
 ) -> FeatureScaling:
-    """Fit the scaling to the docs of all shards: what `FeatureScaling.fit` does."""
+    """Fit the scaling to the docs of all pieces: what `FeatureScaling.fit` does."""
     if missing not in ("error", "impute"):
         raise InputError(f"missing must be 'error' or 'impute', not '{missing}'")
     scaling = FeatureScaling.of_total(
-        lambda function: shards.total(lambda shard: function(shard.dataset.features))
+        lambda function: folded.total(lambda piece: function(piece[0].features))
     )
     if missing == "error" and len(scaling.indicators):
         raise InputError(

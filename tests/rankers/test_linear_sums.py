@@ -10,15 +10,14 @@ from prsrank.errors import InputError
 from prsrank.logs.pieces import LocalPieces
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.linear import LinearRanker
-from prsrank.spark.linear_sums import fit_linear
-from prsrank.spark.shard import Shard
+from prsrank.rankers.linear_sums import fit_linear
 
 
-def shards(data, cuts):
+def pieces_of(data, cuts):
     """Cut lists into pieces with their pairs."""
     for begin, end in pairwise(cuts):
         lists = data.select(np.arange(begin, end))
-        yield Shard(lists, PairSet.from_labels(lists))
+        yield lists, PairSet.from_labels(lists)
 
 
 def relevant(data):
@@ -37,7 +36,7 @@ def test_pieces_make_the_ranker_of_the_whole(data):
     bare = int((relevant(data) == 0).sum())
     assert bare > 1
     rankers = [LinearRanker(l2=l2, missing="impute", tolerance=1e-9) for l2 in (0.01, 1.0)]
-    pieces = LocalPieces(list(shards(data, [0, bare, 20, data.lists])))
+    pieces = LocalPieces(list(pieces_of(data, [0, bare, 20, data.lists])))
     fit_linear(rankers, pieces, data.feature_names)
     for one in rankers:
         whole = LinearRanker(**one.get_params()).fit(data, PairSet.from_labels(data))
@@ -47,6 +46,6 @@ def test_pieces_make_the_ranker_of_the_whole(data):
 
 def test_no_pairs_at_all_is_an_error(data):
     bare = int((relevant(data) == 0).sum())
-    pieces = LocalPieces(list(shards(data, [0, bare])))
+    pieces = LocalPieces(list(pieces_of(data, [0, bare])))
     with pytest.raises(InputError, match="no pairs to learn from"):
         fit_linear([LinearRanker(missing="impute")], pieces, data.feature_names)
