@@ -18,8 +18,7 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
-from prsrank.evaluation import click_statistics
-from prsrank.evaluation.counterfactual import CounterfactualMetric
+from prsrank.evaluation.counterfactual import ClickStatistics, CounterfactualMetric
 from prsrank.evaluation.rank_values import COUNTERFACTUAL_METRICS
 from prsrank.logs.click_log import ClickLog
 from prsrank.metrics import ranking
@@ -250,7 +249,7 @@ def test_wmrr_is_biased_in_small_logs_and_consistent():
 
 def test_equal_sets_of_docs_fold_into_one_pool_in_any_order(collection, log):
     data = collection[0]
-    statistics = click_statistics.ClickStatistics.of_log(log, data, PowerLaw(1))
+    statistics = ClickStatistics.of_log(log, data, PowerLaw(1))
     clicked = np.unique(statistics.query)
     assert log.rankings > 2 * log.queries
     assert len(statistics.pools.offsets) - 1 == len(clicked)
@@ -258,7 +257,7 @@ def test_equal_sets_of_docs_fold_into_one_pool_in_any_order(collection, log):
         [(0, [0, 1], [1, 2], {0}), (0, [1, 0], [1, 2], {0}), (0, [0, 2], [1, 2], {2}),
          (0, [2, 1, 0], [1, 2, 3], {1})]
     )  # fmt: skip
-    pools = click_statistics.ClickStatistics.of_log(partial, None, PowerLaw(1)).pools
+    pools = ClickStatistics.of_log(partial, None, PowerLaw(1)).pools
     assert sorted(np.diff(pools.offsets)) == [2, 2, 3]
 
 
@@ -267,7 +266,7 @@ def test_pools_with_many_clicked_docs():
     order = rng.permutation(700)
     log = log_of([(0, order, range(1, 701), set(range(0, 700, 2)))])
     scores = rng.integers(0, 90, 700) * 1.0
-    pools = click_statistics.ClickStatistics.of_log(log, None, PowerLaw(0.1)).pools
+    pools = ClickStatistics.of_log(log, None, PowerLaw(0.1)).pools
     values = 1 / np.arange(1.0, 701)
     ours = pools.expected_values(values, scores)
     docs = pools.rows[pools.clicked]

@@ -11,8 +11,7 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
-from prsrank.evaluation.judgement_files import JUDGEMENT_FORMATS, write_judgements
-from prsrank.evaluation.judgements import Judgements, judge
+from prsrank.evaluation.judgements import JUDGEMENT_FORMATS, Judgements, judge, write_judgements
 from prsrank.propensity.curve import PowerLaw
 
 

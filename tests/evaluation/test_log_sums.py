@@ -10,7 +10,7 @@ import pytest
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
-from prsrank.evaluation.click_statistics import ClickStatistics
+from prsrank.evaluation.counterfactual import ClickStatistics
 from prsrank.evaluation.log_evaluation import evaluation_of_sums
 from prsrank.evaluation.log_sums import sum_log
 from prsrank.evaluation.weight_diagnostics import WeightSums, diagnostics_of_sums

@@ -10,8 +10,7 @@ from prsrank.cli.inputs import PlainLog
 from prsrank.cli.options import Json
 from prsrank.cli.output import show, working
 from prsrank.errors import DataWarning
-from prsrank.evaluation.interleaving import InterleavingTest, compare_credit
-from prsrank.evaluation.interleaving_log import Credit, credit_of
+from prsrank.evaluation.interleaving import Credit, InterleavingTest, compare_credit, credit_of
 from prsrank.logs.sources import open_events
 from prsrank.report.numbers import fixed_text, range_text
 

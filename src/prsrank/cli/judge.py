@@ -10,8 +10,7 @@ from prsrank.cli.inputs import FeaturedLog
 from prsrank.cli.options import FoundPropensity, Json
 from prsrank.cli.output import show, working
 from prsrank.errors import InputError, nearest_name
-from prsrank.evaluation.judgement_files import JUDGEMENT_FORMATS, write_judgements
-from prsrank.evaluation.judgements import Judgements
+from prsrank.evaluation.judgements import JUDGEMENT_FORMATS, Judgements, write_judgements
 from prsrank.evaluation.judgements import judge as judge_log
 from prsrank.propensity.verdict import Status, has_few_clicks
 

@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.evaluation.click_statistics import ClickStatistics
-from prsrank.evaluation.counterfactual import check_clicks
+from prsrank.evaluation.counterfactual import ClickStatistics, check_clicks
 from prsrank.evaluation.log_sums import QueryUnits
 from prsrank.evaluation.query_bootstrap import Sampling, ratio_intervals
 from prsrank.evaluation.rank_values import find_rank_value

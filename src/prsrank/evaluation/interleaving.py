@@ -13,11 +13,17 @@ import numpy.typing as npt
 from numba import njit
 
 from prsrank.errors import InputError
+from prsrank.logs.event_source import EVENTS, LogSource
+from prsrank.logs.row_rules import check_columns, check_rows, click_sql
+from prsrank.logs.sql_text import quoted_name, quoted_text
 from prsrank.ragged import list_of_row
-from prsrank.types import Floats, Longs, Marks
+from prsrank.types import Floats, IdArray, Longs, Marks
 
 BY = ("session", "query")
 """What is taken to be independent: sessions, or only queries."""
+
+# A fair coin strays this many standard deviations once in 16,000 tests.
+_UNFAIR = 4.0
 
 
 class Draft(NamedTuple):
@@ -119,11 +125,11 @@ def draft_by_coins(production: Longs, new: Longs, offsets: Longs, coins: Marks) 
 @njit(cache=True, nogil=True)
 def _draft_kernel(production, new, offsets, coins, rows, team):  # type: ignore[no-untyped-def]
     taken = np.zeros(len(rows), np.bool_)
-    for one in range(len(offsets) - 1):
-        first = offsets[one]
+    for ranking in range(len(offsets) - 1):
+        first = offsets[ranking]
         here = there = first
         lead = 0  # picks of the new ranker less those of production: -1, 0 or 1
-        for slot in range(first, offsets[one + 1]):
+        for slot in range(first, offsets[ranking + 1]):
             team[slot] = lead < 0 or (lead == 0 and coins[slot])
             if team[slot]:
                 while taken[new[there]]:
@@ -164,19 +170,19 @@ def compare_credit(
     >>> compare_credit([0, 1, 0, 0, 0], [1, 0, 1, 1, 2]).verdict
     'no-difference'
     """
-    one, other = np.asarray(production, np.float64), np.asarray(new, np.float64)
-    if one.ndim != 1 or one.shape != other.shape:
+    old, credit = np.asarray(production, np.float64), np.asarray(new, np.float64)
+    if old.ndim != 1 or old.shape != credit.shape:
         raise InputError("the credit of both teams must be given for each session")
     if not 0 < confidence < 1:
         raise InputError(f"confidence must be between 0 and 1, not {confidence}")
-    known = None if queries is None else np.unique(np.asarray(queries), return_inverse=True)[1]
-    half, p_value = _student(other - one, _groups(known, len(one), by), confidence)
-    mean = float((other - one).mean())
+    query = None if queries is None else np.unique(np.asarray(queries), return_inverse=True)[1]
+    half, p_value = _student(credit - old, _groups(query, len(old), by), confidence)
+    mean = float((credit - old).mean())
     return InterleavingTest(
-        sessions=len(one),
-        queries=None if known is None else int(known.max()) + 1,
-        production=float(one.sum()),
-        new=float(other.sum()),
+        sessions=len(old),
+        queries=None if query is None else int(query.max()) + 1,
+        production=float(old.sum()),
+        new=float(credit.sum()),
         difference=mean,
         low=mean - half,
         high=mean + half,
@@ -192,8 +198,7 @@ def _groups(queries: Longs | None, sessions: int, by: str) -> Longs:
         raise InputError("to compare by query, say which query each session had")
     groups = np.arange(sessions) if by == "session" or queries is None else queries
     if groups.max(initial=-1) < 1:
-        found = "queries" if by == "query" else "sessions"
-        raise InputError(f"a test needs at least 2 {found}")
+        raise InputError(f"a test needs at least 2 {'queries' if by == 'query' else 'sessions'}")
     return groups
 
 
@@ -215,3 +220,92 @@ def _student(differences: Floats, groups: Longs, confidence: float) -> tuple[flo
         return 0.0, float(mean == 0)
     half = error * float(t.ppf((1 + confidence) / 2, count - 1))
     return half, float(2 * t.sf(abs(mean) / error, count - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Credit:
+    """Clicks on the docs of each team, session by session.
+
+    Attributes:
+        teams: names of the production ranker and of the new one, as the log has them.
+        queries: query of each session.
+        production: clicks on docs that the production ranker picked (sessions).
+        new: clicks on docs that the new ranker picked (sessions).
+        new_first: in how many sessions the new ranker picked the first doc.
+        without: sessions that are left out, since none of their docs has a team.
+    """
+
+    teams: tuple[str, str]
+    queries: IdArray
+    production: Longs
+    new: Longs
+    new_first: int
+    without: int
+
+    @property
+    def warning(self) -> str:
+        """What is wrong if the first pick was no fair coin; else ""."""
+        sessions = len(self.new)
+        if abs(self.new_first - sessions / 2) <= _UNFAIR * np.sqrt(sessions) / 2:
+            return ""
+        return (
+            f"{self.teams[1]} picked the first doc in {self.new_first / sessions:.1%} of the "
+            "sessions, which no fair coin does: position bias may favour a team"
+        )
+
+
+def credit_of(events: LogSource, *, team: str = "team", new: str | None = None) -> Credit:
+    """Add up the clicks on the docs of each team.
+
+    Args:
+        events: one row per shown doc, `team` among the contexts (see `prsrank.logs.sources`).
+        team: the column that says which ranker picked the doc; empty for docs of neither.
+        new: the value of it that is the new ranker; default: "new", else the last of the two.
+
+    Raises:
+        InputError: if a row cannot be used, a session shows a doc twice, or there are not two
+            teams.
+    """
+    check_columns(events, [team])
+    check_rows(events)
+    teams = _teams(events, team, new)
+    name = f"{quoted_name(team)}::VARCHAR"
+    mine, clicked = f"{name} = {quoted_text(teams[1])}", click_sql(events)
+    sums = events.grouped(
+        "query_id, session_id",
+        f"any_value(query_id) AS query, count({name}) AS docs, "
+        f"count(*) FILTER ({clicked} AND {mine}) AS mine, "
+        f"count(*) FILTER ({clicked} AND {name} IS NOT NULL AND NOT {mine}) AS other, "
+        f'arg_min({mine}, "position") FILTER ({name} IS NOT NULL) IS TRUE AS first, '
+        "count(*) - count(DISTINCT doc_id) AS twice, any_value(session_id) AS session",
+    ).arrays("query, session, docs, mine, other, first, twice")
+    if sums["twice"].any():
+        session = int(sums["twice"].argmax())
+        raise InputError(
+            f"session {sums['session'][session]} of query {sums['query'][session]} shows a doc twice"
+        )
+    there: npt.NDArray = sums["docs"] > 0
+    return Credit(
+        teams=teams,
+        queries=sums["query"][there],
+        production=sums["other"][there].astype(np.int64),
+        new=sums["mine"][there].astype(np.int64),
+        new_first=int(sums["first"][there].sum()),
+        without=int((~there).sum()),
+    )
+
+
+def _teams(events: LogSource, team: str, new: str | None) -> tuple[str, str]:
+    """Return the names of the production ranker and the new one."""
+    column = quoted_name(team)
+    rows = events.query(
+        f"SELECT DISTINCT {column}::VARCHAR FROM {EVENTS} WHERE {column} IS NOT NULL "  # noqa: S608
+        "ORDER BY 1 LIMIT 9"
+    )
+    names = [row[0] for row in rows]
+    if len(names) != 2:
+        raise InputError(f"column '{team}' must name two teams, not {', '.join(names) or 'none'}")
+    if new is not None and new not in names:
+        raise InputError(f"no team is called '{new}': there are {' and '.join(names)}")
+    second = new or ("new" if "new" in names else names[1])
+    return (names[0] if second == names[1] else names[1]), second

@@ -1,14 +1,19 @@
-"""Judgements from clicks: how relevant each doc is to its query, freed of position bias."""
+"""Judgements from clicks: how relevant each doc is to its query, and files of them that others read."""
 
-from collections.abc import Sequence
+import csv
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
+from prsrank.data.ids import objects
 from prsrank.errors import InputError
+from prsrank.files import FileName, atomic_output
 from prsrank.logs.click_log import ClickLog
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.pairs.doc_clicks import DocClicks
@@ -61,7 +66,7 @@ class Judgements(Shown):
         return replace(self, **{name: getattr(self, name)[docs] for name in names})
 
     def _line(self) -> str:
-        ends = ", ".join(f"{one:.3g}" for one in self.thresholds)
+        ends = ", ".join(f"{end:.3g}" for end in self.thresholds)
         return f"{len(self.rating):,} docs, grades from P(click once seen) of {ends}"
 
     def _table(self) -> Columns:
@@ -101,25 +106,25 @@ def judge(
     >>> from prsrank import PositionBasedModel, PowerLaw, simulate_clicks, synthetic_dataset
     >>> data = synthetic_dataset("mq2007", 20)
     >>> log = simulate_clicks(data, data.features[:, 0], PositionBasedModel(eta=1), clicks=500)
-    >>> found = judge(log, PowerLaw(1.0))
-    >>> len(found.rating) == len(log.doc_ids), sorted(set(found.rating.tolist()))
+    >>> judged = judge(log, PowerLaw(1.0))
+    >>> len(judged.rating) == len(log.doc_ids), sorted(set(judged.rating.tolist()))
     (True, [0, 1, 2, 3])
     """
     if lists is None:
         lists = _lists_by_position(log)
     clicks = DocClicks.of([log], lists, propensities)
-    found = posterior_of_clicks(clicks, lists, prior=prior, seed=seed)
+    posterior = posterior_of_clicks(clicks, lists, prior=prior, seed=seed)
     evidence = clicks.counted.evidence()
     shown = evidence.sums(evidence.shown)
     there = shown > 0
-    ends = _thresholds(found.theta[there], thresholds)
+    ends = _thresholds(posterior.theta[there], thresholds)
     judged = Judgements(
         lists.query_ids[list_of_row(lists.offsets)],
         lists.doc_names,
-        np.searchsorted(ends, found.theta, side="right"),
-        found.theta,
-        found.low,
-        found.high,
+        np.searchsorted(ends, posterior.theta, side="right"),
+        posterior.theta,
+        posterior.low,
+        posterior.high,
         shown.round().astype(np.int64),
         evidence.sums(evidence.clicked).round().astype(np.int64),
         evidence.sums(evidence.shown * evidence.gain),
@@ -137,11 +142,73 @@ def _lists_by_position(log: ClickLog) -> RankingDataset:
     return RankingDataset(features, log.doc_offsets, log.query_ids, doc_ids=log.doc_ids)
 
 
-def _thresholds(theta: Floats, given: Sequence[float] | None) -> tuple[float, ...]:
-    if given is None:
+def _thresholds(theta: Floats, asked: Sequence[float] | None) -> tuple[float, ...]:
+    if asked is None:
         top = float(np.quantile(theta, _TOP))
         return tuple(share * top for share in GRADES)
-    ends = tuple(float(one) for one in given)
-    if not ends or not all(0 < one < 1 for one in ends) or list(ends) != sorted(set(ends)):
-        raise InputError(f"thresholds must rise between 0 and 1, not {list(given)}")
+    ends = tuple(map(float, asked))
+    if not ends or not all(0 < end < 1 for end in ends) or list(ends) != sorted(set(ends)):
+        raise InputError(f"thresholds must rise between 0 and 1, not {list(asked)}")
     return ends
+
+
+def write_judgements(judged: Judgements, path: FileName, to: str) -> None:
+    """Write judgements in a format of JUDGEMENT_FORMATS, whole or not at all."""
+    with atomic_output(path) as draft:
+        JUDGEMENT_FORMATS[to](judged, draft)
+
+
+def _rows(judged: Judgements) -> list[tuple[str, str, int]]:
+    ids = (map(str, values.tolist()) for values in (judged.query_ids, judged.doc_ids))
+    return list(zip(*ids, judged.rating.tolist(), strict=True))
+
+
+def _quepid(judged: Judgements, path: Path) -> None:
+    """Quepid's ratings: query, docid, rating."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["query", "docid", "rating"])
+        writer.writerows(_rows(judged))
+
+
+def _trec(judged: Judgements, path: Path) -> None:
+    """TREC's qrels: query, 0, doc, rating, between blanks."""
+    with path.open("w", encoding="utf-8") as stream:
+        for query, doc, rating in _rows(judged):
+            if len(query.split()) != 1 or len(doc.split()) != 1:
+                raise InputError(f"qrels have no place for blanks in ids, as in {query!r}, {doc!r}")
+            stream.write(f"{query} 0 {doc} {rating}\n")
+
+
+def _opensearch(judged: Judgements, path: Path) -> None:
+    """The body of OpenSearch's PUT _plugins/_search_relevance/judgments."""
+    ratings: dict[str, list[dict[str, str]]] = {}
+    for query, doc, rating in _rows(judged):
+        ratings.setdefault(query, []).append({"docId": doc, "rating": f"{rating:.1f}"})
+    body = {
+        "name": "prsrank judgements",
+        "description": "P(click once seen) by grades from "
+        + ", ".join(f"{end:.3g}" for end in judged.thresholds),
+        "type": "IMPORT_JUDGMENT",
+        "judgmentRatings": [{"query": q, "ratings": docs} for q, docs in ratings.items()],
+    }
+    path.write_text(json.dumps(body, ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def _parquet(judged: Judgements, path: Path) -> None:
+    """Parquet with all columns."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        columns = {name: objects(array) for name, array in judged.columns().items()}
+        connection.register("columns", columns)
+        connection.sql("SELECT * FROM columns").write_parquet(str(path))
+
+
+JUDGEMENT_FORMATS: dict[str, Callable[[Judgements, Path], None]] = {
+    "parquet": _parquet,
+    "quepid": _quepid,
+    "opensearch": _opensearch,
+    "trec": _trec,
+}
+"""How judgements are written, by name."""

@@ -31,8 +31,11 @@ from prsrank.evaluation.results import (
     Difference,
     Estimate,
 )
-from prsrank.evaluation.warnings import estimate_warnings
-from prsrank.evaluation.weight_diagnostics import WeightDiagnostics, diagnostics_of_sums
+from prsrank.evaluation.weight_diagnostics import (
+    WeightDiagnostics,
+    diagnostics_of_sums,
+    estimate_warnings,
+)
 from prsrank.logs.click_log import LogOrFrame, as_click_log
 from prsrank.logs.coverage import covered_log
 from prsrank.notebook import Chart, Columns, Shown

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.evaluation.click_statistics import ClickStatistics
+from prsrank.evaluation.counterfactual import ClickStatistics
 from prsrank.evaluation.curve_doubt import CurveLevels
 from prsrank.evaluation.doc_sums import DEFAULT_TAU, Regression
 from prsrank.evaluation.rank_values import RankValue, find_rank_value

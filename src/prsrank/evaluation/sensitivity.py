@@ -18,11 +18,14 @@ from prsrank.evaluation.assumptions import (
     alternatives,
     slot_propensities,
 )
-from prsrank.evaluation.click_statistics import ClickStatistics
+from prsrank.evaluation.counterfactual import ClickStatistics
 from prsrank.evaluation.query_bootstrap import SAMPLING, Sampling
 from prsrank.evaluation.results import ALL
-from prsrank.evaluation.warnings import estimate_warnings
-from prsrank.evaluation.weight_diagnostics import WeightSums, diagnostics_of_sums
+from prsrank.evaluation.weight_diagnostics import (
+    WeightSums,
+    diagnostics_of_sums,
+    estimate_warnings,
+)
 from prsrank.files import plain_json
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import covered_log, known_lists

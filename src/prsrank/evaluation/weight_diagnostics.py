@@ -1,18 +1,23 @@
-r"""Whether the weights of clicks can bear an estimate, and a plain warning where they cannot."""
+r"""Whether held-out clicks can bear an estimate, and a plain warning where they cannot."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from prsrank.evaluation.click_statistics import ClickStatistics
-from prsrank.types import Floats, Longs
+from prsrank.evaluation.counterfactual import ClickStatistics
+from prsrank.pairs.log_on_lists import PropensitySource
+from prsrank.propensity.curve import Propensities
+from prsrank.propensity.verdict import WIDE, in_words
+from prsrank.types import Floats, Longs, Marks
 
 LEAST_EFFECTIVE_CLICKS = 100
 LEAST_EFFECTIVE_QUERIES = 30
 LARGEST_CLICK_SHARE = 0.05
 LARGEST_HEAVIEST_SHARE = 0.3
 LARGEST_CUT_SHARE = 0.1
+LARGEST_UNSURE_SHARE = 0.05
 
 # Bins of weights per factor e.
 _STEPS = 1024
@@ -98,40 +103,20 @@ class WeightSums:
     """What `WeightDiagnostics` are made of; those of pieces without a common query add up.
 
     Attributes:
-        sessions: number of sessions.
-        queries: number of queries that they belong to.
-        clicks: number of clicks.
-        weight: sum of the weights w of the clicks.
-        squares: sum of w^2.
-        query_squares: sum over queries of (sum of w)^2.
-        free: sum of the weights without clip.
-        clipped: clicks whose weight is clipped.
-        shown: docs that sessions show.
-        listed: docs of their lists.
-        unseen: docs shown, in distinct rankings, whose propensity is 0.
-        ranked: docs shown in distinct rankings.
+        totals: sums by name: of sessions, of the queries that they belong to, of clicks; of their
+            "weight" w, of its "squares", of the squares of a query's ("query_squares"), of weights
+            without clip ("free") and of clicks that the clip changes ("clipped"); of docs
+            "shown", "listed" in their lists, "ranked" in distinct rankings, and of those "unseen"
+            at propensity 0.
         largest: the largest weight.
         bins: weights in steps of 0.1 %: that of bin b is about exp(b / 1024).
-        bin_clicks: clicks in each bin.
-        bin_weights: their weight.
+        in_bins: clicks in each bin, and their weight (2 x bins).
     """
 
-    sessions: float
-    queries: float
-    clicks: float
-    weight: float
-    squares: float
-    query_squares: float
-    free: float
-    clipped: float
-    shown: float
-    listed: float
-    unseen: float
-    ranked: float
+    totals: dict[str, float]
     largest: float
     bins: Longs
-    bin_clicks: Floats
-    bin_weights: Floats
+    in_bins: Floats
 
     @classmethod
     def of(cls, statistics: ClickStatistics, clicks: Longs, sessions: Longs) -> "WeightSums":
@@ -147,79 +132,62 @@ class WeightSums:
         clicked = clicks > 0
         # in bins, so that sums over several logs still tell the heaviest clicks
         steps = np.round(np.log(weights[clicked]) * _STEPS).astype(np.int64)
-        bins, of_slot = np.unique(steps, return_inverse=True)
-        of_bin = [
-            np.asarray(np.bincount(of_slot, values[clicked], len(bins)), np.float64)
-            for values in (clicks, weights * clicks)
-        ]
         shown = float(np.diff(log.ranking_offsets)[log.session_ranking].sum())
-        return cls(
-            sessions=float(sessions.sum()),
-            queries=float(np.count_nonzero(sessions)),
-            clicks=float(clicks.sum()),
-            weight=float(weights @ clicks),
-            squares=float(weights**2 @ clicks),
-            query_squares=float(per_query @ per_query),
-            free=float(free @ clicks),
-            clipped=float(clicks[weights < (1 - 1e-12) * free].sum()),
-            shown=shown,
-            listed=shown / statistics.shown_share,
-            unseen=float((statistics.propensities == 0).mean()) * len(log.ranking_docs),
-            ranked=float(len(log.ranking_docs)),
-            largest=float(weights[clicked].max(initial=0.0)),
-            bins=bins,
-            bin_clicks=of_bin[0],
-            bin_weights=of_bin[1],
-        )
+        ranked = float(len(log.ranking_docs))
+        totals = {
+            "sessions": float(sessions.sum()),
+            "queries": float(np.count_nonzero(sessions)),
+            "clicks": float(clicks.sum()),
+            "weight": float(weights @ clicks),
+            "squares": float(weights**2 @ clicks),
+            "query_squares": float(per_query @ per_query),
+            "free": float(free @ clicks),
+            "clipped": float(clicks[weights < (1 - 1e-12) * free].sum()),
+            "shown": shown,
+            "listed": shown / statistics.shown_share,
+            "unseen": float((statistics.propensities == 0).mean()) * ranked,
+            "ranked": ranked,
+        }
+        values = np.stack([clicks, weights * clicks])[:, clicked]
+        return cls(totals, float(weights[clicked].max(initial=0.0)), *_binned(steps, values))
 
     def __add__(self, other: "WeightSums") -> "WeightSums":
         """Return the sums over the clicks of both."""
-        numbers = {
-            field.name: getattr(self, field.name) + getattr(other, field.name)
-            for field in fields(self)
-            if field.name not in ("largest", "bins", "bin_clicks", "bin_weights")
-        }
-        bins, index = np.unique(np.concatenate([self.bins, other.bins]), return_inverse=True)
-        clicks, weights = (
-            np.bincount(index, np.concatenate(both), len(bins)).astype(np.float64)
-            for both in (
-                (self.bin_clicks, other.bin_clicks),
-                (self.bin_weights, other.bin_weights),
-            )
-        )
-        largest = max(self.largest, other.largest)
         return WeightSums(
-            **numbers, largest=largest, bins=bins, bin_clicks=clicks, bin_weights=weights
+            {name: total + other.totals[name] for name, total in self.totals.items()},
+            max(self.largest, other.largest),
+            *_binned(
+                np.concatenate([self.bins, other.bins]),
+                np.concatenate([self.in_bins, other.in_bins], axis=1),
+            ),
         )
+
+
+def _binned(bins: Longs, values: Floats) -> tuple[Longs, Floats]:
+    """Return the distinct bins, rising, and the sums of values by them (rows x bins)."""
+    names, index = np.unique(bins, return_inverse=True)
+    return names, np.array([np.bincount(index, row, len(names)) for row in values], np.float64)
 
 
 def diagnostics_of_sums(part: str, sums: WeightSums) -> WeightDiagnostics:
     """Describe the weights of which these are the sums."""
-    total, count = sums.weight, round(sums.clicks)
-    numbers: dict[str, float] = {
-        "effective_clicks": _share(total**2, sums.squares),
-        "effective_queries": _share(total**2, sums.query_squares),
+    t, weight = sums.totals, sums.totals["weight"]
+    sessions, queries, clicks = (round(t[name]) for name in ("sessions", "queries", "clicks"))
+    numbers = {
+        "effective_clicks": _share(weight**2, t["squares"]),
+        "effective_queries": _share(weight**2, t["query_squares"]),
         "largest_weight": sums.largest,
-        "largest_share": _share(sums.largest, total),
-        "heaviest_share": _share(_heaviest(sums), total),
-        "clipped_clicks": _share(sums.clipped, count),
-        "cut_weight": 1 - _share(total, sums.free),
-        "shown_share": _share(sums.shown, sums.listed),
+        "largest_share": _share(sums.largest, weight),
+        "heaviest_share": _share(_heaviest(sums), weight),
+        "clipped_clicks": _share(t["clipped"], t["clicks"]),
+        "cut_weight": 1 - _share(weight, t["free"]),
+        "shown_share": _share(t["shown"], t["listed"]),
     }
-    return WeightDiagnostics(
-        part,
-        round(sums.sessions),
-        round(sums.queries),
-        count,
-        **numbers,
-        warnings=_warnings(numbers | {"clicks": count, "unseen": _share(sums.unseen, sums.ranked)}),
-    )
-
-
-def _warnings(numbers: dict[str, float]) -> tuple[str, ...]:
-    if numbers["clicks"] == 0:
-        return ("there are no clicks here: nothing can be said",)
-    return tuple(text.format(**numbers) for broken, text in _RULES if broken(numbers))
+    named = {**numbers, "clicks": clicks, "unseen": _share(t["unseen"], t["ranked"])}
+    warnings = tuple(text.format(**named) for broken, text in _RULES if broken(named))
+    if not clicks:
+        warnings = ("there are no clicks here: nothing can be said",)
+    return WeightDiagnostics(part, sessions, queries, clicks, **numbers, warnings=warnings)
 
 
 def _share(part: float, whole: float) -> float:
@@ -228,8 +196,92 @@ def _share(part: float, whole: float) -> float:
 
 def _heaviest(sums: WeightSums) -> float:
     """Return the summed weight of the heaviest 1 % of clicks, at least one click."""
-    order = np.argsort(-sums.bins)
-    clicks = sums.bin_clicks[order]
-    wanted = max(1, round(0.01 * sums.clicks))
+    clicks, weights = (row[np.argsort(-sums.bins)] for row in sums.in_bins)
+    wanted = max(1, round(0.01 * sums.totals["clicks"]))
     taken = np.clip(wanted - (np.cumsum(clicks) - clicks), 0, clicks)
-    return float((taken / clicks) @ sums.bin_weights[order])
+    return float((taken / clicks) @ weights)
+
+
+class CountedClicks(Protocol):
+    """What the rules ask of held-out clicks: a click log, or sums over one."""
+
+    @property
+    def sessions(self) -> int:
+        """Number of sessions."""
+        ...
+
+    def position_counts(self) -> tuple[Longs, Longs]:
+        """Return how many docs were shown, and clicked, at each position."""
+        ...
+
+
+def estimate_warnings(
+    diagnostics: WeightDiagnostics,
+    log: CountedClicks,
+    propensities: PropensitySource,
+    *,
+    left_out: int = 0,
+    trained_on: str | None = None,
+) -> tuple[str, ...]:
+    """Return why an estimate cannot be trusted, worst first; nothing if it can.
+
+    | rule                                                        | limit                    |
+    | ----------------------------------------------------------- | ------------------------ |
+    | the model has learned from the log                          | at all                   |
+    | sessions left out, because docs have no features            | at all                   |
+    | the propensities are not identified                         | verdict of the curve     |
+    | weight at positions without clicks behind the curve, or     | 5 %                      |
+    | with a wide interval (half of it above half the propensity) |                          |
+    | effective clicks; effective queries                         | below 100; below 30      |
+    | weight of the heaviest click; of the heaviest 1 % of clicks | above 5 %; above 30 %    |
+    | docs that could not be seen; lists not shown whole          | at all                   |
+
+    The last three rows are those of `diagnostics_of_sums`.
+
+    Args:
+        diagnostics: of all clicks.
+        log: the held-out sessions that count.
+        propensities: where clicks were likely.
+        left_out: number of sessions that do not count, for want of features.
+        trained_on: name of a model that was trained on the same log.
+    """
+    warnings = []
+    if trained_on is not None:
+        warnings.append(
+            f"{trained_on} was trained on this log: its estimate is not held out, and too good"
+        )
+    if left_out:
+        share = left_out / (left_out + log.sessions)
+        warnings.append(
+            f"{left_out} sessions ({share:.1%}) show docs that the data set does not have: they "
+            "are left out, and the estimate is of the others"
+        )
+    if isinstance(propensities, Propensities):
+        warnings += _curve_warnings(propensities, log)
+    return (*warnings, *diagnostics.warnings)
+
+
+def _curve_warnings(curve: Propensities, log: CountedClicks) -> list[str]:
+    if curve.verdict.unknown:
+        return [f"the propensities are {curve.verdict}"]
+    if curve.clicks.sum() == 0:  # given, not estimated
+        return []
+    clicks = log.position_counts()[1]
+    clicked = np.flatnonzero(clicks)
+    unsure = _unsure(curve)[clicked]
+    weights = clicks[clicked] / curve.propensity[clicked]
+    share = float(weights[unsure].sum() / weights.sum()) if len(weights) else 0.0
+    if share <= LARGEST_UNSURE_SHARE:
+        return []
+    return [
+        f"{share:.0%} of the weight is that of clicks at positions {in_words(clicked[unsure] + 1)}, "
+        "where the propensity is extrapolated or has a wide interval"
+    ]
+
+
+def _unsure(curve: Propensities) -> Marks:
+    with np.errstate(invalid="ignore"):
+        narrow = (curve.high - curve.low) / 2 <= WIDE * curve.propensity
+    unsure = (curve.clicks == 0) | ~narrow
+    unsure[0] = False  # position 1 is 1 by convention
+    return np.asarray(unsure)

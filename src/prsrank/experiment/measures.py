@@ -9,7 +9,7 @@ import numpy as np
 
 from prsrank.clicks.observations import simulate_observations
 from prsrank.clicks.position_based import PositionBasedModel
-from prsrank.evaluation.click_statistics import ClickStatistics
+from prsrank.evaluation.counterfactual import ClickStatistics
 from prsrank.experiment.jobs import Identity, Job
 from prsrank.experiment.methods import trained, tuned
 from prsrank.experiment.shared_inputs import Logged, Parts, SharedInputs, run_seed

@@ -30,7 +30,7 @@ _TABLES = {
     "click_metrics": "prsrank.evaluation.rank_values:COUNTERFACTUAL_METRICS",
     "assumptions": "prsrank.evaluation.assumptions:KINDS",
     "formats": "prsrank.export.formats:FORMATS",
-    "judgements": "prsrank.evaluation.judgement_files:JUDGEMENT_FORMATS",
+    "judgements": "prsrank.evaluation.judgements:JUDGEMENT_FORMATS",
 }
 
 
