@@ -1,7 +1,8 @@
 """A verdict on a click log before any training."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 from prsrank.audit import chance_checks, feature_checks, log_checks, position_checks
@@ -83,12 +84,7 @@ def audit(
     contexts = log.contexts if contexts is None else contexts
     features = log.features if features is None else features
     check_present(log, (*contexts, *features))
-    plain = EventTables(log)
-    plain = replace(plain, counted=plain.totals())
-    base = position_checks.position_base(plain)
-    with open_tables(
-        log, contexts=contexts, features=features, base=base, counted=plain.counted
-    ) as tables:
+    with open_tables(log, contexts=contexts, features=features) as tables:
         estimators = identify(tables)
         findings = [finding for check in CHECKS for finding in check(tables)]
         findings += _none_identified(tables, estimators)
@@ -105,7 +101,8 @@ def audit(
 
 def identify(tables: LogTables) -> list[Identified]:
     """Return what the log can tell each propensity estimator, the best estimator first."""
-    asked = _Remembered(tables, tables.features)
+    rows = cache(tables.rows)  # estimators ask for the same counts, some of them large
+    asked: Any = SimpleNamespace(features=tables.features, rows=rows, row=lambda sql: rows(sql)[0])
     estimates = (estimator.identify(asked) for estimator in ESTIMATORS.values())
     return [estimate for estimate in estimates if estimate is not None]
 
@@ -116,20 +113,3 @@ def _none_identified(tables: LogTables, estimators: Sequence[Identified]) -> Ite
         docs, several = tables.row("SELECT count(*), count(*) FILTER (cells > 1) FROM {docs}")
         what = "the log identifies no propensity estimator; docs shown at one position only"
         yield Finding("no-propensities", what, "", docs - several, docs, "docs")
-
-
-@dataclass(frozen=True)
-class _Remembered:
-    """Tables that answer a query once: estimators ask for the same counts, some of them large."""
-
-    tables: LogTables
-    features: Sequence[str]
-    answers: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
-
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        if sql not in self.answers:
-            self.answers[sql] = self.tables.rows(sql)
-        return self.answers[sql]
-
-    def row(self, sql: str) -> tuple[Any, ...]:
-        return self.rows(sql)[0]

@@ -25,6 +25,9 @@ from prsrank.propensity.identification import PLACES
 TOP = 10
 """How many positions {sessions} tells one by one."""
 
+WHOLE_LOG = 0.95
+"""What nearly all lists do, the log does."""
+
 _BITS = 62
 _WIDE = 2**31
 
@@ -116,6 +119,10 @@ class EventTables:
         )
         return Totals(rows, clicks, unclicked, zeros, tuple(broken))
 
+    def begins(self) -> tuple[int, int]:
+        """Return how many sessions begin at position 0, and how many at 1."""
+        return self.row(_BEGINS)
+
     def raw(self, name: str) -> str:
         """Return the name in {events} of one of the log's own columns."""
         return f"r{list(self.source.types).index(name)}"
@@ -201,26 +208,40 @@ def _named(sql: str) -> str:
     return sql.format(events=EVENTS, **_NAMES)
 
 
+_BEGINS = (
+    "SELECT count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) "
+    "FROM (SELECT min(shown_at) AS lo FROM {events} GROUP BY q, s)"
+)
+
+
 @contextmanager
 def open_tables(
     source: EventSource,
     *,
-    contexts: Sequence[str],
-    features: Sequence[str],
-    base: int,
-    counted: Totals | None = None,
+    contexts: Sequence[str] = (),
+    features: Sequence[str] = (),
+    base: int | None = None,
 ) -> Iterator[EventTables]:
     """Make the tables of sessions, lists and cells; they are dropped in the end.
 
     DuckDB moves them to disk where memory is short; Spark leaves them on its workers.
+
+    Args:
+        source: the log.
+        contexts: columns with one value per session.
+        features: columns with features.
+        base: what the log calls the first position; default: 0 if nearly all lists begin at 0.
     """
-    tables = EventTables(source, contexts, features, base, counted=counted)
+    tables = EventTables(source, contexts, features)
     tables = replace(tables, counted=tables.totals())
-    made = _tables_sql(tables)
+    if base is None:
+        zero, first = tables.begins() if tables.totals().zeros else (0, 1)
+        base = 0 if zero >= WHOLE_LOG * (zero + first) else 1
+    tables = replace(tables, base=base)
     try:
         with source.in_any_order():
             kept = {}
-            for name, sql in made.items():
+            for name, sql in _tables_sql(tables).items():
                 if name == "docs":  # made of cells alone: the others leave room for it
                     for done in ("firsts", "shown"):
                         tables.events.drop(_NAMES[done])
@@ -229,8 +250,8 @@ def open_tables(
     finally:
         # after an error the database may refuse; the first error is the one to tell
         with suppress(InputError):
-            for name in made:
-                tables.events.drop(_NAMES[name])
+            for name in _NAMES.values():
+                tables.events.drop(name)
 
 
 def check_present(source: EventSource, names: Sequence[str]) -> None:
@@ -243,23 +264,13 @@ def check_present(source: EventSource, names: Sequence[str]) -> None:
 
 def counts_of(tables: EventTables) -> Mapping[str, int]:
     """Return how many rows, sessions, lists, queries, docs, clicks, ... a log has."""
-    rows, clicks, *_ = tables.totals()
-    sessions, queries, randomised, last = tables.row(
-        "SELECT count(*), count(DISTINCT q), count(*) FILTER (design != ''), "
-        "coalesce(max(hi), 0) FROM {sessions}"
+    names = ("sessions", "lists", "queries", "docs", "clicks", "positions", "randomised_sessions")
+    counts = tables.row(
+        "SELECT count(*), (SELECT count(*) FROM {lists}), count(DISTINCT q), "
+        f"(SELECT count(*) FROM {{docs}}), {tables.totals().clicks}, coalesce(max(hi), 0), "
+        "count(*) FILTER (design != '') FROM {sessions}"
     )
-    (lists,) = tables.row("SELECT count(*) FROM {lists}")
-    (docs,) = tables.row("SELECT count(*) FROM {docs}")
-    return {
-        "rows": rows,
-        "sessions": sessions,
-        "lists": lists,
-        "queries": queries,
-        "docs": docs,
-        "clicks": clicks,
-        "positions": last,
-        "randomised_sessions": randomised,
-    }
+    return {"rows": tables.totals().rows, **dict(zip(names, counts, strict=True))}
 
 
 def context_value(tables: EventTables, name: str) -> str:

@@ -3,30 +3,17 @@
 
 from collections.abc import Iterator
 
-from prsrank.audit.event_tables import EventTables, context_value
+from prsrank.audit.event_tables import WHOLE_LOG, EventTables, context_value
 from prsrank.audit.findings import Finding, Position
 from prsrank.logs.row_rules import click_sql, number_sql, weight_sql
 from prsrank.logs.sql_text import numbers_sql
 from prsrank.propensity.verdict import in_words
 
 _FEW_CLICKS = 1000
-_WHOLE_LOG = 0.95
 _GAP_SHARE = 0.8
 _RARE = 0.01
 _DEPTH = 100
 _GAP = "positions < hi - lo + 1"
-_BEGINS = (
-    "SELECT count(*) FILTER (lo = 0), count(*) FILTER (lo = 1) "
-    "FROM (SELECT min(shown_at) AS lo FROM {events} GROUP BY q, s)"
-)
-
-
-def position_base(tables: EventTables) -> int:
-    """Return what a log calls the first position: 0 if nearly all its lists begin at 0, else 1."""
-    if not tables.totals().zeros:
-        return 1
-    zero, one = tables.row(_BEGINS)
-    return 0 if zero >= _WHOLE_LOG * (zero + one) else 1
 
 
 def positions_of(tables: EventTables) -> list[Position]:
@@ -54,7 +41,7 @@ def check_base(tables: EventTables) -> Iterator[Finding]:
             what = f"positions count from 0 in some rows and from 1 in others ({context}: {named})"
             yield Finding("position-base-mixed", what, where, zeros, total)
             return
-    zero, one = tables.row(_BEGINS)
+    zero, one = tables.begins()
     if zero > _RARE * (zero + one):
         what = "positions count from 0 in some sessions and from 1 in others"
         yield Finding("position-base-mixed", what, where, zero, zero + one, "sessions")
@@ -71,7 +58,7 @@ def _bases(tables: EventTables, context: str) -> dict[str, int]:
     return {
         value: 0 if zero else 1
         for value, zero, one in rows
-        if zero + one and max(zero, one) >= _WHOLE_LOG * (zero + one)
+        if zero + one and max(zero, one) >= WHOLE_LOG * (zero + one)
     }
 
 

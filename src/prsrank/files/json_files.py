@@ -5,6 +5,7 @@ import math
 import os
 import stat
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,7 @@ def read_json(path: FileName, wanted: Any = dict[str, Any]) -> dict[str, Any]:
         path: the file.
         wanted: the type that it must have; see `prsrank.files.schema.check`.
     """
-    text = _text(path)
-    try:
-        value = json.loads(text, parse_constant=_no_number)
-    except RecursionError:
-        raise InputError(f"{path}: is nested too deep") from None
-    except ValueError as error:  # also a number of too many digits
-        raise InputError(f"{path}: is not valid JSON: {error}") from error
+    value = _parsed(path, "JSON", lambda text: json.loads(text, parse_constant=_no_number))
     if not isinstance(value, dict):
         raise InputError(f"{path}: holds no JSON object")
     check(value, wanted, str(path))
@@ -56,13 +51,7 @@ def read_json(path: FileName, wanted: Any = dict[str, Any]) -> dict[str, Any]:
 
 def read_toml(path: FileName, wanted: Any = dict[str, Any]) -> dict[str, Any]:
     """Read a TOML file; InputError where it is none, or not as wanted."""
-    text = _text(path)
-    try:
-        value = tomllib.loads(text)
-    except RecursionError:
-        raise InputError(f"{path}: is nested too deep") from None
-    except ValueError as error:
-        raise InputError(f"{path}: is not valid TOML: {error}") from error
+    value: dict[str, Any] = _parsed(path, "TOML", tomllib.loads)
     check(value, wanted, str(path))
     return value
 
@@ -77,21 +66,25 @@ def write_json(path: FileName, value: dict[str, Any]) -> None:
 def plain_json(value: Any) -> Any:
     """Return plain lists and dicts; a number that is not finite becomes None."""
     if isinstance(value, dict):
-        return {name: plain_json(one) for name, one in value.items()}
+        return {name: plain_json(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain_json(one) for one in value]
+        return [plain_json(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _text(path: FileName) -> str:
+def _parsed(path: FileName, kind: str, parse: Callable[[str], Any]) -> Any:
     file = existing_file(path)
     size = file.stat().st_size
     if size > MOST_BYTES:
         raise InputError(f"{file}: has {size:,} bytes, more than the {MOST_BYTES:,} that it may")
     try:
-        return file.read_text(encoding="utf-8")
+        return parse(file.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise InputError(f"{file}: is not valid UTF-8: {error}") from error
+    except RecursionError:
+        raise InputError(f"{path}: is nested too deep") from None
+    except ValueError as error:  # also a number of too many digits
+        raise InputError(f"{path}: is not valid {kind}: {error}") from error
 
 
 def _no_number(name: str) -> float:

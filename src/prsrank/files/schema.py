@@ -54,20 +54,28 @@ def check(value: Any, wanted: Any, where: str) -> None:
 def _check(value: Any, wanted: Any, name: str, depth: int) -> None:
     if depth > MOST_DEPTH:
         raise InputError(f"{name or 'the value'} is nested more than {MOST_DEPTH} deep")
-    kind = get_origin(wanted) or wanted
+    kind, inner = get_origin(wanted) or wanted, get_args(wanted)
     if kind is Any:
-        _check_any(value, name, depth)
-    elif kind in (Union, types.UnionType):
-        _check_union(value, get_args(wanted), name, depth)
+        if not isinstance(value, Mapping | list | tuple):
+            if not any(is_a(value, scalar) for scalar in (str, bool, float, None)):
+                _refuse(value, "a text, a finite number, true, false, a list or a table", name)
+            return
+        kind = dict if isinstance(value, Mapping) else list
+    if kind in (Union, types.UnionType):
+        _check_union(value, inner, name, depth)
     elif kind is Literal:
-        if value not in get_args(wanted):
-            _refuse(value, f"one of {', '.join(map(repr, get_args(wanted)))}", name)
-    elif is_typeddict(kind) or is_dataclass(kind):
-        _check_keys(value, kind, name, depth)
+        if value not in inner:
+            _refuse(value, f"one of {', '.join(map(repr, inner))}", name)
     elif kind in (list, tuple, Sequence):
-        _check_list(value, wanted, name, depth)
-    elif kind in (dict, Mapping):
-        _check_table(value, wanted, name, depth)
+        _check_list(value, (inner or (Any,))[0], name, depth)
+    elif kind in (dict, Mapping) or is_typeddict(kind) or is_dataclass(kind):
+        if not isinstance(value, Mapping):
+            _refuse(value, "a table", name)
+        keyed = kind not in (dict, Mapping)
+        known = _keys(value, kind, name) if keyed else {}
+        for key, part in value.items():
+            of_key = known[key] if keyed else (inner or (str, Any))[1]
+            _check(part, of_key, _joined(name, key), depth + 1)
     elif not is_a(value, kind):
         _refuse(value, _WORDS[kind], name)
 
@@ -105,12 +113,11 @@ def _check_union(value: Any, choices: Sequence[Any], name: str, depth: int) -> N
 def _check_list(value: Any, wanted: Any, name: str, depth: int) -> None:
     if not isinstance(value, list | tuple):
         _refuse(value, "a list", name)
-    inner = (get_args(wanted) or (Any,))[0]
     # a list of weights may hold millions: one pass in C where all is well
-    if inner in (int, float) and _is_numeric(value, inner):
+    if wanted in (int, float) and _is_numeric(value, wanted):
         return
-    for index, one in enumerate(value):
-        _check(one, inner, f"{name}[{index}]", depth + 1)
+    for index, part in enumerate(value):
+        _check(part, wanted, f"{name}[{index}]", depth + 1)
 
 
 def _is_numeric(values: Sequence[Any], kind: type) -> bool:
@@ -122,17 +129,8 @@ def _is_numeric(values: Sequence[Any], kind: type) -> bool:
     return all(map(math.isfinite, values))
 
 
-def _check_table(value: Any, wanted: Any, name: str, depth: int) -> None:
-    if not isinstance(value, Mapping):
-        _refuse(value, "a table", name)
-    inner = (get_args(wanted) or (str, Any))[1]
-    for key, one in value.items():
-        _check(one, inner, _joined(name, key), depth + 1)
-
-
-def _check_keys(value: Any, kind: Any, name: str, depth: int) -> None:
-    if not isinstance(value, Mapping):
-        _refuse(value, "a table", name)
+def _keys(value: Mapping[str, Any], kind: Any, name: str) -> dict[str, Any]:
+    """Return the types of the keys of a table, which may have no others and lack none it needs."""
     known, required = keys_of(kind)
     for key in value:
         if key not in known:
@@ -140,8 +138,7 @@ def _check_keys(value: Any, kind: Any, name: str, depth: int) -> None:
     for key in required:
         if key not in value:
             raise InputError(f"the key '{_joined(name, key)}' is missing")
-    for key, one in value.items():
-        _check(one, known[key], _joined(name, key), depth + 1)
+    return known
 
 
 @cache
@@ -153,15 +150,6 @@ def keys_of(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     own = [one for one in fields(kind) if one.init and get_origin(hints[one.name]) is not ClassVar]
     needed = [one.name for one in own if one.default is one.default_factory is MISSING]
     return {one.name: hints[one.name] for one in own}, tuple(needed)
-
-
-def _check_any(value: Any, name: str, depth: int) -> None:
-    if isinstance(value, Mapping):
-        _check_table(value, dict[str, Any], name, depth)
-    elif isinstance(value, list | tuple):
-        _check_list(value, list[Any], name, depth)
-    elif not any(is_a(value, kind) for kind in (str, bool, float, None)):
-        _refuse(value, "a text, a finite number, true, false, a list or a table", name)
 
 
 def _joined(name: str, key: object) -> str:
