@@ -98,10 +98,11 @@ def options() -> int:
 
 
 def _options(command: Any) -> int:
-    """Return how many options a command has, or those below it have."""
-    below = getattr(command, "commands", {})
-    own = sum(parameter.param_type_name == "option" for parameter in command.params)
-    return own + sum(_options(below[name]) for name in below)
+    """Return how many options a command has, or the commands of a group have."""
+    below = getattr(command, "commands", None)
+    if below is not None:
+        return sum(_options(below[name]) for name in below)
+    return sum(parameter.param_type_name == "option" for parameter in command.params)
 
 
 def words() -> int:

@@ -21,13 +21,13 @@ class DataWarning(UserWarning):
     """Input that can be used, with a reservation that the message names."""
 
 
-def nearest_name(name: str, known: Iterable[str]) -> str:
+def nearest_name(name: str, choices: Iterable[str]) -> str:
     """Return the end of a message about a name that is not known.
 
     >>> nearest_name("prz", ["ips", "prs"])
     ": did you mean 'prs'? There are ips, prs"
     """
-    names = list(known)
+    names = list(choices)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
     return f": did you mean '{near[0]}'? There are {', '.join(names)}" if near else ""
 
@@ -49,6 +49,8 @@ def escaped(text: str) -> str:
     a\x1b[31mb
     """
     return "".join(
-        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
-        for one in text
+        letter
+        if letter.isprintable() or letter == "\n"
+        else letter.encode("unicode_escape").decode()
+        for letter in text
     )

@@ -84,7 +84,7 @@ def demo(
 
 
 def _rankers(result: FitResult) -> dict[str, Ranker]:
-    tuned = {name: one.ranker for name, one in reversed(list(result.tuned.items()))}
+    tuned = {name: best.ranker for name, best in reversed(list(result.tuned.items()))}
     return tuned | {f"{result.choice.name}, all sessions": result.model}
 
 
@@ -100,9 +100,9 @@ def _measured(test: RankingDataset, scored: Mapping[str, Floats]) -> dict[str, d
     table: dict[str, dict[str, float]] = {}
     first = metric("ndcg@10")(test.relevance, scored[_PRODUCTION], test.offsets)
     for name, scores in scored.items():
-        values = {one: metric(one)(test.relevance, scores, test.offsets) for one in _METRICS}
+        values = {m: metric(m)(test.relevance, scores, test.offsets) for m in _METRICS}
         gain = paired_bootstrap(values["ndcg@10"], first)
-        means = {one: average(value).mean for one, value in values.items()}
+        means = {m: average(value).mean for m, value in values.items()}
         table[name] = means | {
             "gain": gain.difference, "gain_low": gain.low, "gain_high": gain.high
         }  # fmt: skip

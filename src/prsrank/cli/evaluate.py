@@ -97,8 +97,8 @@ def _beside(model: str, inputs: ModelInputs) -> tuple[str, ModelInputs, str | No
     if run_of(model) is None:
         return model, inputs, None
     held_out, curve = folder / "held_out", folder / "propensity.json"
-    given = inputs.log or inputs.data or inputs.features
-    if not given and held_out.is_dir():
+    named_inputs = inputs.log or inputs.data or inputs.features
+    if not named_inputs and held_out.is_dir():
         log, lists = str(held_out / "log.parquet"), str(held_out / "lists")
         inputs, model = replace(inputs, log=log, data=lists), str(judged_model(folder))
     else:
@@ -145,13 +145,11 @@ def _by_clicks(
             clicks,
             lists,
             curve,
-            {n: one.score(features_for(one, lists).features) for n, one in rankers.items()},
+            {n: r.score(features_for(r, lists).features) for n, r in rankers.items()},
             against=[LOGGED, *list(rankers)[1:]],
             metrics=metrics or DEFAULT_METRICS,
             context=context,
-            trained_on=next(
-                (n for n, one in rankers.items() if one.learned_from(inputs.path)), None
-            ),
+            trained_on=next((n for n, r in rankers.items() if r.learned_from(inputs.path)), None),
         )
 
 

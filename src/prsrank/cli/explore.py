@@ -67,27 +67,27 @@ def explore(
     """
     if run_of(run) is None:
         raise InputError(f"{run}: is not a folder that fit wrote")
-    given = inputs.beside(run)
+    source = inputs.beside(run)
     rankers, titles = _rankers(Path(run))
-    clicks, lists = given.read()
+    clicks, lists = source.read()
     clicks = covered_log(clicks, lists)
     lists = features_for(next(iter(rankers.values())), known_lists(clicks, lists))
     own = _curve(Path(run))
-    known = given.curve_of(clicks, own)
+    estimate = source.curve_of(clicks, own)
     with working("exploring"):
-        found = explore_log(clicks, lists, known.curve, rankers, queries=queries)
+        explored = explore_log(clicks, lists, estimate.curve, rankers, queries=queries)
         texts = PageTexts(
-            source=Path(given.path).name,
-            curve=known.how if own is None else "those of the fit",
+            source=Path(source.path).name,
+            curve=estimate.how if own is None else "those of the fit",
             note=_OWN if inputs.log is None else _NEW,
             titles=titles,
-            columns=_columns(given, found, show),
+            columns=_columns(source, explored, show),
             held_out=_held_out(Path(run)) if inputs.log is None else _NONE,
         )
-        page = explorer_html(found, lists, rankers, texts)
+        page = explorer_html(explored, lists, rankers, texts)
     write_explorer(page, out)
     size = len(page.encode()) / 1e6
-    typer.echo(f"{out}: {len(found.query_ids):,} of {found.queries:,} queries, {size:.1f} MB")
+    typer.echo(f"{out}: {len(explored.query_ids):,} of {explored.queries:,} queries, {size:.1f} MB")
 
 
 def _rankers(run: Path) -> tuple[dict[str, Ranker], dict[str, str]]:
@@ -108,13 +108,13 @@ def _curve(run: Path) -> str | None:
     return str(file) if file.is_file() else None
 
 
-def _columns(inputs: Any, found: Explored, show: str | None) -> dict[str, list[str]]:
+def _columns(inputs: Any, explored: Explored, show: str | None) -> dict[str, list[str]]:
     names = [name.strip() for name in (show or "").split(",") if name.strip()]
     if not names:
         return {}
     files = [file for file in (inputs.table, inputs.path) if file is not None]
-    query_ids = found.query_ids[list_of_row(found.offsets)]
-    return text_columns(names, files, query_ids, found.doc_ids, mapping=inputs.meaning())
+    query_ids = explored.query_ids[list_of_row(explored.offsets)]
+    return text_columns(names, files, query_ids, explored.doc_ids, mapping=inputs.meaning())
 
 
 def _held_out(run: Path) -> IdArray:

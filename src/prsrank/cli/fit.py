@@ -75,7 +75,7 @@ def fit(
         raise InputError("give a LOG to fit, or a manifest to repeat (--from)")
     compile_ahead()
     with working("starting") as tell:
-        how: dict[str, Any] = {"out": out, "engine": where.engine(), "tell": tell}
+        request: dict[str, Any] = {"out": out, "engine": where.engine(), "tell": tell}
         if from_ is None:
             result = fit_log(
                 inputs.path,
@@ -83,10 +83,10 @@ def fit(
                 features=inputs.table,
                 mapping=inputs.meaning(),
                 **vars(settings),
-                **how,
+                **request,
             )
         else:
-            result = repeat_fit(from_, moved=_moved(context), **how)
+            result = repeat_fit(from_, moved=_moved(context), **request)
     lines = list(_lines(result, repeated=from_ is not None))
     show(lines, _summary(result), json=json)
     if not result.verdict.ships:

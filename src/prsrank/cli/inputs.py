@@ -136,13 +136,14 @@ class LogInputs:
         with working(f"reading {self.path}"):
             return read_click_log(self.path, mapping=mapping, contexts=contexts, memory=self.memory)
 
-    def curve_of(self, clicks: "ClickLog", known: str | None) -> LogCurve:
+    def curve_of(self, clicks: "ClickLog", propensity: str | None) -> LogCurve:
         """Return the curve of its sessions; see `prsrank.propensity.curve_of`."""
         with working("estimating propensities"):
             try:
-                return curve_of(clicks, known)
+                return curve_of(clicks, propensity)
             except InputError as error:
-                raise error if known is not None else InputError(f"{self.path}: {error}") from None
+                named = propensity is not None
+                raise error if named else InputError(f"{self.path}: {error}") from None
 
     def opened(self, engine: "Engine | None" = None) -> AbstractContextManager[Any]:
         """Open the log as unchecked events: in DuckDB, or where an engine keeps them."""

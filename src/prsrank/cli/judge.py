@@ -52,18 +52,18 @@ def judge(
         raise InputError(f"there is no format '{to}'{nearest_name(to, JUDGEMENT_FORMATS)}")
     thresholds = None if grades is None else _numbers(grades)
     clicks, lists = _read(inputs)
-    known = inputs.curve_of(clicks, propensity or inputs.curve)
+    estimate = inputs.curve_of(clicks, propensity or inputs.curve)
     with working("judging"):
-        found = judge_log(clicks, known.curve, lists, thresholds=thresholds)
-    kept = found.select(found.seen >= _EVIDENCE)
+        judged = judge_log(clicks, estimate.curve, lists, thresholds=thresholds)
+    kept = judged.select(judged.seen >= _EVIDENCE)
     if not len(kept.rating):
         raise InputError(f"{inputs.path}: no doc was seen once")
     write_judgements(kept, out, to)
-    notice = curve_notice(known.curve)
-    more = {"curve": known.how, "notice": notice, "out": str(out)}
-    lines = [*_lines(found, kept), f"curve: {known.how}", *([notice] if notice else [])]
+    notice = curve_notice(estimate.curve)
+    more = {"curve": estimate.how, "notice": notice, "out": str(out)}
+    lines = [*_lines(judged, kept), f"curve: {estimate.how}", *([notice] if notice else [])]
     lines.append(f"{out}: {len(kept.rating):,} judgements as {to}")
-    show(lines, _summary(found, kept) | more, json=json)
+    show(lines, _summary(judged, kept) | more, json=json)
 
 
 def _read(inputs: FeaturedLog) -> "tuple[ClickLog, RankingDataset | None]":
@@ -93,22 +93,22 @@ def _numbers(text: str) -> list[float]:
         raise InputError(f"--grades takes numbers between commas, not '{text}'") from error
 
 
-def _summary(found: Judgements, kept: Judgements) -> dict[str, object]:
+def _summary(judged: Judgements, kept: Judgements) -> dict[str, object]:
     counts = np.bincount(kept.rating, minlength=len(kept.thresholds) + 1)
     return {
         "judgements": len(kept.rating),
-        "left_out": len(found.rating) - len(kept.rating),
+        "left_out": len(judged.rating) - len(kept.rating),
         "thresholds": list(kept.thresholds),
         "docs_by_rating": counts.tolist(),
     }
 
 
-def _lines(found: Judgements, kept: Judgements) -> list[str]:
-    told = _summary(found, kept)
+def _lines(judged: Judgements, kept: Judgements) -> list[str]:
+    summary = _summary(judged, kept)
     starts = (0.0, *kept.thresholds)
     lines = ["rating  P(click once seen)      docs"]
-    for rating, docs in enumerate(told["docs_by_rating"]):  # type: ignore[arg-type, var-annotated]
+    for rating, docs in enumerate(summary["docs_by_rating"]):  # type: ignore[arg-type, var-annotated]
         lines.append(f"{rating:>6}  from {starts[rating]:<14.4f} {docs:>9,}")
-    if told["left_out"]:
-        lines.append(f"left out: {told['left_out']:,} docs that were hardly seen")
+    if summary["left_out"]:
+        lines.append(f"left out: {summary['left_out']:,} docs that were hardly seen")
     return lines

@@ -83,38 +83,38 @@ def monitor(
       prsrank monitor fitted new.parquet --features new_features.parquet --state watch/state.json
     """
     check_every(every)
-    given = inputs.beside(run)
+    source = inputs.beside(run)
     check_writable(state or state_of(run))
     if html is not None:
         check_target(html, folder=False)
     with working(f"measuring {inputs.log}"):
-        found = monitor_log(
+        monitoring = monitor_log(
             run,
-            given.path,
+            source.path,
             every=every,
             state=state,
             features=None if inputs.features is None else as_file(inputs.features),
-            mapping=given.meaning(),
+            mapping=source.meaning(),
         )
     if html is not None:
-        write_report(monitor_report(found), html)
-    for line in _json_lines(found) if json else _lines(found):
+        write_report(monitor_report(monitoring), html)
+    for line in _json_lines(monitoring) if json else _lines(monitoring):
         typer.echo(line)
-    if found.verdict != FINE:
+    if monitoring.verdict != FINE:
         raise typer.Exit(1)
 
 
-def _json_lines(found: Monitoring) -> Iterator[str]:
-    return (json_text.dumps(window_line(one)) for one in found.new)
+def _json_lines(monitoring: Monitoring) -> Iterator[str]:
+    return (json_text.dumps(window_line(window)) for window in monitoring.new)
 
 
-def _lines(found: Monitoring) -> Iterator[str]:
-    yield f"verdict: {found.verdict}"
-    for window in found.new:
+def _lines(monitoring: Monitoring) -> Iterator[str]:
+    yield f"verdict: {monitoring.verdict}"
+    for window in monitoring.new:
         yield from _window_lines(window)
     yield ""
-    yield f"compared with {found.state.reference.source}"
-    yield f"state: {found.path} (windows: {len(found.state.windows)})"
+    yield f"compared with {monitoring.state.reference.source}"
+    yield f"state: {monitoring.path} (windows: {len(monitoring.state.windows)})"
 
 
 def _window_lines(window: Window) -> Iterator[str]:

@@ -42,17 +42,17 @@ def plan_experiment(
     """
     name, last = parse_counted(design, "--design")
     clicks = log.clicks()
-    known = log.curve_of(clicks, propensity)
+    estimate = log.curve_of(clicks, propensity)
     plan = planner.plan_experiment(
         clicks,
         position=position,
         precision=precision,
         design=name,
         k=_LAST if last is None else last,
-        curve=known.curve,
+        curve=estimate.curve,
     )
-    value = plan.to_json_dict() | {"curve": known.how}
-    show(_experiment_lines(plan, known.how), value, json=json)
+    value = plan.to_json_dict() | {"curve": estimate.how}
+    show(_experiment_lines(plan, estimate.how), value, json=json)
 
 
 def plan_test(
@@ -78,11 +78,11 @@ def plan_test(
       prsrank plan test log.parquet --gain 0.03 --power 0.9 --propensity power:1 --json
     """
     clicks = log.clicks()
-    known = log.curve_of(clicks, propensity)
+    estimate = log.curve_of(clicks, propensity)
     with working("interleaving lists of the log"):
-        plan = online_plan.plan_test(clicks, gain=gain, curve=known.curve, power=power, by=by)
-    value = plan.to_json_dict() | {"curve": known.how}
-    show(_test_lines(plan, known.how), value, json=json)
+        plan = online_plan.plan_test(clicks, gain=gain, curve=estimate.curve, power=power, by=by)
+    value = plan.to_json_dict() | {"curve": estimate.how}
+    show(_test_lines(plan, estimate.how), value, json=json)
 
 
 def _experiment_lines(plan: ExperimentPlan, curve: str) -> list[str]:

@@ -63,8 +63,8 @@ def sensitivity(
     refuse_other_files(out, _PAGE, _RESULT, *_CHARTS)
     run, values = inputs.run, _values(try_)
     split = _QUERIES if run is None else run.split
-    known = propensity if propensity is not None else inputs.curve
-    curve = None if known is None else parse_propensity(known)
+    named = propensity if propensity is not None else inputs.curve
+    curve = None if named is None else parse_propensity(named)
     path = model if model is not None or run is None else judged_model(inputs.log)
     loaded = None if path is None else load_ranker(path)
     clicks, lists = inputs.read()
@@ -90,13 +90,13 @@ def sensitivity(
     show(lines, study.to_json_dict(), json=json)
 
 
-def _values(given: list[str] | None) -> dict[str, Any]:
+def _values(assignments: list[str] | None) -> dict[str, Any]:
     """Return the values to try: those given, else the usual ones."""
     values: dict[str, list[float]] = {}
-    for kind, value in parse_values(given, "--try"):
+    for kind, value in parse_values(assignments, "--try"):
         if kind not in DEFAULT_VALUES or not isinstance(value, int | float):
-            known = ", ".join(DEFAULT_VALUES)
-            raise InputError(f"--try takes NAME=NUMBER, not '{kind}={value}'; names are: {known}")
+            names = ", ".join(DEFAULT_VALUES)
+            raise InputError(f"--try takes NAME=NUMBER, not '{kind}={value}'; names are: {names}")
         values.setdefault(kind, []).append(float(value))
     return {**DEFAULT_VALUES, **values}
 

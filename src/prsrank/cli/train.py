@@ -75,14 +75,14 @@ def train(
     if curve is not None and not model.takes_propensities:
         raise InputError(f"{model.name} learns its propensities: give it none")
     stop_on = _stop(stop_on, inputs, where) if model.stops_early else "none"
-    how = Weighed(curve, weighting, parameters)
-    weights, clicks = _trained(model, how, stop_on, inputs, where, seed)
+    pairs = Weighed(curve, weighting, parameters)
+    weights, clicks = _trained(model, pairs, stop_on, inputs, where, seed)
     about: dict[str, Any] = {"data": inputs.source, "log": inputs.path}
     about |= {"weighting": weighting, "weighting_parameters": parameters, "seed": seed}
     about |= {"stop_on": stop_on, "spark": where.spark}
-    known = curve.to_json_dict() if isinstance(curve, Propensities) else chosen.propensity
+    propensity = curve.to_json_dict() if isinstance(curve, Propensities) else chosen.propensity
     with atomic_output(out, folder=True) as draft:
-        model.save(draft, about=about | {"propensity": known})
+        model.save(draft, about=about | {"propensity": propensity})
         settings = about | {"propensity": chosen.propensity, "clicks": clicks}
         _write_report(model, weights, curve, settings, draft, started)
     typer.echo(f"{out}: {model.name}, weighting {weighting}, {clicks:,} clicks")
@@ -101,7 +101,7 @@ def _stop(wanted: str | None, inputs: LogInputs, where: Where) -> str:
 
 def _trained(
     model: Ranker,
-    how: Weighed,
+    pairs: Weighed,
     stop_on: str,
     inputs: LogInputs,
     where: Where,
@@ -121,11 +121,11 @@ def _trained(
         if stop_on == "clicks":
             parts = sessions.split(Split(QUERY, _HELD_OUT, seed))
             with working("training"):
-                trained = parts.learning.train([model], how, validation=parts.held_out)
+                trained = parts.learning.train([model], pairs, validation=parts.held_out)
             return trained.diagnostics, clicks
         labelled = inputs.dataset("validation") if stop_on == "labels" else None
         with shown_steps(model.get_params().get("trees")) as progress:
-            trained = sessions.train([model], how, validation=labelled, progress=progress)
+            trained = sessions.train([model], pairs, validation=labelled, progress=progress)
         return trained.diagnostics, clicks
 
 

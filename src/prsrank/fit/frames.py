@@ -25,7 +25,7 @@ def kept_inputs(
         with open_events(log, mapping=mapping):
             pass  # names a column that is missing
     named = (features, data, mapping.feature_table, mapping.features or None)
-    if is_in_memory(log) and all(one is None for one in named):
+    if is_in_memory(log) and all(source is None for source in named):
         raise InputError(
             "no features: give a frame or file keyed by query and doc (features=), a data set "
             "(data=), or name columns of the log (mapping=LogMapping(features=...))"

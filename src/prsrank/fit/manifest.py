@@ -53,8 +53,8 @@ def hashed_inputs(plan: Plan) -> dict[str, list[dict[str, Any]]]:
 
 def hashed_files(path: FileName) -> list[dict[str, Any]]:
     """Return name, size and SHA-256 of a file, or of all files of a folder or glob."""
-    given = Path(path)
-    start = given if given.is_dir() else given.parent
+    whole = Path(path)
+    start = whole if whole.is_dir() else whole.parent
     return [
         {
             "file": os.path.relpath(file, start),
@@ -67,13 +67,13 @@ def hashed_files(path: FileName) -> list[dict[str, Any]]:
 
 def versions() -> dict[str, str]:
     """Return versions of whatever can change a result."""
-    found = library_versions()
+    numbers = library_versions()
     for library in _FURTHER_LIBRARIES:
         try:
-            found[library] = version(library)
+            numbers[library] = version(library)
         except PackageNotFoundError:
             continue
-    return found | {"platform": f"{platform.system()} {platform.machine()}"}
+    return numbers | {"platform": f"{platform.system()} {platform.machine()}"}
 
 
 def make_manifest(
@@ -92,7 +92,7 @@ def make_manifest(
         engine: where it ran: name, and workers that trained together (trees may depend on it).
         outputs: the folder with what was made.
     """
-    made = [one for one in hashed_files(outputs) if _is_result(one["file"])]
+    results = [output for output in hashed_files(outputs) if _is_result(output["file"])]
     return {
         "format": FORMAT,
         "settings": plan.to_json_dict(),
@@ -100,14 +100,13 @@ def make_manifest(
         "versions": versions(),
         "engine": dict(engine),
         "chosen": dict(chosen),
-        "outputs": {one["file"]: one["sha256"] for one in made},
+        "outputs": {output["file"]: output["sha256"] for output in results},
     }
 
 
 def read_manifest(path: FileName) -> dict[str, Any]:
     """Read a manifest, or that of a folder that fit wrote."""
-    given = Path(path)
-    file = given / MANIFEST if given.is_dir() else given
+    file = Path(path, MANIFEST) if Path(path).is_dir() else Path(path)
     manifest = read_json(file)
     if manifest.get("format") != FORMAT:
         raise InputError(f"{file}: is not the manifest of a fit (format '{FORMAT}')")
@@ -119,15 +118,15 @@ def read_manifest(path: FileName) -> dict[str, Any]:
 def check_inputs(recorded: Mapping[str, Any], now: Mapping[str, Any], plan: Plan) -> None:
     """Raise an InputError that names an input which is not what the manifest recorded."""
     for role, path in plan.inputs().items():
-        before = {one["file"]: one["sha256"] for one in recorded.get(role, [])}
-        after = {one["file"]: one["sha256"] for one in now[role]}
+        before = {file["file"]: file["sha256"] for file in recorded.get(role, [])}
+        after = {file["file"]: file["sha256"] for file in now[role]}
         if len(before) == len(after) == 1:  # a single file may have another name
-            before, after = ({path: next(iter(one.values()))} for one in (before, after))
+            before, after = ({path: next(iter(hashes.values()))} for hashes in (before, after))
         for name in sorted(before.keys() | after.keys()):
             if before.get(name) != after.get(name):
-                what = _difference(before.get(name), after.get(name))
+                change = _difference(before.get(name), after.get(name))
                 raise InputError(
-                    f"{path}: {what} since the fit"
+                    f"{path}: {change} since the fit"
                     + (f" ({name})" if name != path else "")
                     + ": it cannot be repeated exactly"
                 )
@@ -143,9 +142,9 @@ def version_differences(recorded: Mapping[str, str]) -> list[str]:
     ]
 
 
-def output_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+def output_differences(first: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Return the names of outputs that differ between two manifests."""
-    before, after = one["outputs"], other["outputs"]
+    before, after = first["outputs"], other["outputs"]
     names = sorted(before.keys() | after.keys())
     return [name for name in names if before.get(name) != after.get(name)]
 
@@ -180,11 +179,11 @@ def _difference(before: str | None, after: str | None) -> str:
 
 
 def _files(path: FileName) -> Iterator[Path]:
-    given = Path(path)
-    if given.is_dir():
-        yield from sorted(file for file in given.rglob("*") if file.is_file())
-    elif given.exists():
-        yield existing_file(given)
+    whole = Path(path)
+    if whole.is_dir():
+        yield from sorted(file for file in whole.rglob("*") if file.is_file())
+    elif whole.exists():
+        yield existing_file(whole)
     else:
         yield from find_files(path).files
 

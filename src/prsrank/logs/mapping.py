@@ -143,12 +143,12 @@ def read_mapping(path: FileName) -> LogMapping:
         raise InputError(f"{path}: {error}") from error
 
 
-def known_name(name: str, known: Sequence[str], problem: str) -> None:
+def known_name(name: str, choices: Sequence[str], problem: str) -> None:
     """Raise an InputError that names the nearest known name, unless `name` is known."""
-    if name in known:
+    if name in choices:
         return
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(known)}"
+    close = difflib.get_close_matches(name.lower(), choices, n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(choices)}"
     raise InputError(f"{problem} {name!r}{hint}")
 
 
@@ -190,6 +190,6 @@ def _table(content: Mapping[str, Any], key: str, kind: Any, wanted: str) -> dict
 def _names(value: Any, key: str) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        what = "words" if key == "nulls" else "columns"
-        raise InputError(f"{key} must be a list of {what}")
+        kind = "words" if key == "nulls" else "columns"
+        raise InputError(f"{key} must be a list of {kind}")
     return tuple(names)
