@@ -179,6 +179,6 @@ class AffineJudge:
             [*((statistics.slot_query, column) for column in columns), sessions]
         ).values.T
         used = shown > 0
-        found = ratio_intervals(np.stack(sums, 1)[used], shown[used], **self._sampling)
-        ends = np.stack([found.values, found.low, found.high], axis=1).tolist()
+        intervals = ratio_intervals(np.stack(sums, 1)[used], shown[used], **self._sampling)
+        ends = np.stack([intervals.values, intervals.low, intervals.high], axis=1).tolist()
         return JudgedRanker(*(Interval(*column) for column in ends))

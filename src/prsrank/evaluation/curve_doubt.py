@@ -49,8 +49,8 @@ class CurveLevels:
     def of(self, positions: Longs, context: str | None = None) -> Longs:
         """Return the entry of each position in a context; -1 where there is none."""
         own = self.contexts.index(context) + 1 if context in self.contexts else 0
-        found = own * self.depth + positions - 1
-        return np.where(positions <= self.depth, found, -1)
+        entries = own * self.depth + positions - 1
+        return np.where(positions <= self.depth, entries, -1)
 
     def sums(self, levels: Longs, values: Floats) -> Floats:
         """Add up values by entry (entries)."""
@@ -74,7 +74,7 @@ class CurveDoubt:
         depth = CurveLevels.of_curve(curve).depth
         if not depth or not isinstance(curve, Propensities):
             return cls()
-        return cls(tuple(_factor(one, depth) for one in _curves(curve)))
+        return cls(tuple(_factor(part, depth) for part in _curves(curve)))
 
     def draws(self, samples: int, seed: int) -> Floats:
         """Draw deviations of log p (samples x entries); none where the curve is known."""
@@ -101,7 +101,7 @@ def _curves(curve: Propensities) -> Sequence[Propensities]:
 
 
 def _doubts(curve: Propensities) -> bool:
-    return any(one.log_covariance.any() for one in _curves(curve))
+    return any(part.log_covariance.any() for part in _curves(curve))
 
 
 def _factor(curve: Propensities, depth: int) -> Floats:

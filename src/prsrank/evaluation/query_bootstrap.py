@@ -143,10 +143,10 @@ def ratio_intervals(
         # one query says nothing of how queries differ
         wide = np.where(x[0] == 0, 0.0, np.inf)
         return RatioIntervals(values, values - wide, values + wide, np.ones(x.shape[1]))
-    found = _ratios(_drawn(units, samples, settings["seed"]), x, d)
-    spread = np.hypot(found[1], doubt)
+    ratios, spread = _ratios(_drawn(units, samples, settings["seed"]), x, d)
+    spread = np.hypot(spread, doubt)
     spread[spread <= rounding] = 0.0
-    steps = _steps(found[0] + shift, spread, values)
+    steps = _steps(ratios + shift, spread, values)
     with np.errstate(invalid="ignore"):
         below, above = (
             np.where(errors > 0, reach * errors, 0.0) for reach in _reaches(steps, confidence)
@@ -189,8 +189,8 @@ def _far_share(moved: Floats, values: Floats) -> Floats:
     samples = len(moved)
     away = np.abs(values) * (1 - _ROUNDING)
     both = np.count_nonzero(np.abs(moved) >= away, axis=0)
-    one = np.count_nonzero(moved * np.sign(values) >= away, axis=0)
-    return np.asarray(np.minimum(np.maximum(1 + both, 2 * (1 + one)) / (1 + samples), 1.0))
+    beyond = np.count_nonzero(moved * np.sign(values) >= away, axis=0)
+    return np.asarray(np.minimum(np.maximum(1 + both, 2 * (1 + beyond)) / (1 + samples), 1.0))
 
 
 def _joined(x: Floats, d: Floats) -> tuple[Floats, Floats]:

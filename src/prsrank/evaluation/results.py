@@ -91,13 +91,13 @@ class CounterfactualEvaluation(Shown):
     @property
     def rankers(self) -> tuple[str, ...]:
         """Names of the rankers that were judged, the logged ranking among them."""
-        return tuple(dict.fromkeys(one.ranker for one in self.estimates))
+        return tuple(dict.fromkeys(estimate.ranker for estimate in self.estimates))
 
     @property
     def narrowest(self) -> str:
         """The estimator that decisions rest on: "dr" where there is one, else "clipped" or "ips"."""
-        known = {one.estimator for one in self.estimates}
-        return next(kind for kind in (DOUBLY_ROBUST, CLIPPED, "ips", "snips") if kind in known)
+        estimators = {estimate.estimator for estimate in self.estimates}
+        return next(e for e in (DOUBLY_ROBUST, CLIPPED, "ips", "snips") if e in estimators)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class CounterfactualEvaluation(Shown):
         return self.diagnostics[0].warnings
 
     def _line(self) -> str:
-        metrics = dict.fromkeys(one.metric for one in self.estimates)
+        metrics = dict.fromkeys(estimate.metric for estimate in self.estimates)
         return f"{', '.join(self.rankers)} by {', '.join(metrics)}; {len(self.warnings)} warnings"
 
     def _table(self) -> Columns:
@@ -116,7 +116,7 @@ class CounterfactualEvaluation(Shown):
         first = self.estimates[0]
         same = (first.part, first.metric, first.estimator)
         shown = [e for e in self.estimates if (e.part, e.metric, e.estimator) == same]
-        table = {**rows_as_columns(shown), first.metric: [one.value for one in shown]}
+        table = {**rows_as_columns(shown), first.metric: [estimate.value for estimate in shown]}
         return Chart(
             "intervals", table, "ranker", first.metric, "low", "high", title=first.estimator
         )
@@ -125,11 +125,10 @@ class CounterfactualEvaluation(Shown):
         self, ranker: str, metric: str, *, estimator: str | None = None, part: str = ALL
     ) -> Estimate:
         """Return one estimate, by default that of the first estimator."""
-        for one in self.estimates:
-            if (one.part, one.metric, one.ranker) == (part, metric, ranker) and (
-                estimator in (None, one.estimator)
-            ):
-                return one
+        wanted = (part, metric, ranker)
+        for e in self.estimates:
+            if (e.part, e.metric, e.ranker) == wanted and estimator in (None, e.estimator):
+                return e
         raise InputError(f"there is no estimate of {metric} for {ranker} ({part})")
 
     def difference(
@@ -143,11 +142,12 @@ class CounterfactualEvaluation(Shown):
     ) -> Difference:
         """Return one difference, by default that of the first estimator."""
         wanted = (part, metric, ranker, against)
-        for one in self.differences:
-            if (one.part, one.metric, one.ranker, one.against) == wanted and (
-                estimator in (None, one.estimator)
+        for d in self.differences:
+            if (d.part, d.metric, d.ranker, d.against) == wanted and estimator in (
+                None,
+                d.estimator,
             ):
-                return one
+                return d
         raise InputError(f"{ranker} was not compared with {against} by {metric} ({part})")
 
     def to_json_dict(self) -> dict[str, Any]:
@@ -158,4 +158,4 @@ class CounterfactualEvaluation(Shown):
 
 def rows_as_columns(rows: Sequence[Estimate]) -> dict[str, list[Any]]:
     """Return estimates as columns by the names of their fields."""
-    return {one.name: [getattr(row, one.name) for row in rows] for one in fields(Estimate)}
+    return {f.name: [getattr(row, f.name) for row in rows] for f in fields(Estimate)}

@@ -347,7 +347,7 @@ def _depth(k: int | None, offsets: Longs) -> int:
     return min(int(k), longest)
 
 
-def _choice(choices: dict[str, bool], name: str, what: str) -> bool:
+def _choice(choices: dict[str, bool], name: str, option: str) -> bool:
     if name not in choices:
-        raise InputError(f"{what} must be one of {', '.join(choices)}, not '{name}'")
+        raise InputError(f"{option} must be one of {', '.join(choices)}, not '{name}'")
     return choices[name]

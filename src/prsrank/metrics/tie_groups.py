@@ -157,11 +157,11 @@ def average_precision_kernel(relevance, scores, offsets, first, last, out):
 def mrr_kernel(relevance, scores, offsets, first, last, out, depth):
     """Expected 1 / rank of the first relevant doc; needs no sorting."""
     for q in range(first, last):
-        best, found = -np.inf, False
+        best, there = -np.inf, False
         for i in range(offsets[q], offsets[q + 1]):
             if relevance[i] > 0.0 and scores[i] >= best:
-                best, found = scores[i], True
-        if not found:
+                best, there = scores[i], True
+        if not there:
             out[q] = np.nan
             continue
         above = tied = relevant = 0

@@ -86,14 +86,14 @@ def _share_change(new: float, old: float, least: float) -> float:
 
 
 def _ratios(
-    size: Callable[[float, float, float], float], words: Mapping[str, str], **how: bool
+    size: Callable[[float, float, float], float], words: Mapping[str, str], **kinds: bool
 ) -> Moves:
     """Return what compares ratios of a summary.
 
     Args:
         size: of a move from old to new, in parts of what matters.
         words: for each ratio.
-        how: whether they are of counts, or rare, as `chance` takes it.
+        kinds: whether they are of counts, or rare, as `chance` takes it.
     """
 
     def moves(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
@@ -102,7 +102,7 @@ def _ratios(
             if new is not None and old is not None:
                 yield Move(
                     f"{text}: {new.value:.3g}, was {old.value:.3g}",
-                    chance(new, old, **how),
+                    chance(new, old, **kinds),
                     size(new.value, old.value, matters),
                 )
 

@@ -39,7 +39,7 @@ class State:
         number = self.number(window.summary.name)
         windows = [*self.windows[: number - 1], kept, *self.windows[number:]]
         # the last is added to the next; the one before to the last, should that come again
-        past = [_without_depths(old) for old in windows[:-2]]
+        past = [replace(w, summary=replace(w.summary, depths=None)) for w in windows[:-2]]
         return replace(self, windows=[*past, *windows[-2:]])
 
     def before(self, name: str) -> Depths | None:
@@ -55,10 +55,6 @@ class State:
     def write(self, path: FileName) -> None:
         """Write the state, whole or not at all."""
         write_json(path, asdict(self))
-
-
-def _without_depths(window: Window) -> Window:
-    return replace(window, summary=replace(window.summary, depths=None))
 
 
 def state_of(run: FileName) -> Path:
@@ -108,10 +104,10 @@ def _built(kind: Any, value: Any) -> Any:
     """Make what `dataclasses.asdict` took apart, of values that were checked."""
     origin, inner = get_origin(kind) or kind, get_args(kind)
     if value is not None and origin in (Union, UnionType):
-        return _built(next(one for one in inner if one is not type(None)), value)
+        return _built(next(part for part in inner if part is not type(None)), value)
     if is_dataclass(origin):
         hints = get_type_hints(origin)
-        return kind(**{one.name: _built(hints[one.name], value[one.name]) for one in fields(kind)})
+        return kind(**{f.name: _built(hints[f.name], value[f.name]) for f in fields(kind)})
     if isinstance(value, Mapping):
-        return {name: _built(inner[1], one) for name, one in value.items()}
-    return [_built(inner[0], one) for one in value] if isinstance(value, list) else value
+        return {name: _built(inner[1], part) for name, part in value.items()}
+    return [_built(inner[0], part) for part in value] if isinstance(value, list) else value
