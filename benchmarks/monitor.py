@@ -34,8 +34,8 @@ from prsrank.monitor.summary import Gain, Reference, Watched, measure, summarise
 from prsrank.monitor.verdict import judge
 from prsrank.monitor.window_sums import WindowSums
 from prsrank.propensity.curve import Propensities, covering
+from prsrank.propensity.curve_of import KnownPropensity
 from prsrank.propensity.estimators import estimator
-from prsrank.propensity.known import KnownPropensity
 
 POPULATION = {"mq2007": 300, "personal": 1000}
 LISTS = {"mq2007": 70, "personal": 250}

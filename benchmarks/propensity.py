@@ -25,9 +25,8 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.cells import count_cells
 from prsrank.propensity.curve import Propensities, power_law
 from prsrank.propensity.harvest import HarvestEstimator, pair_statistics
-from prsrank.propensity.randomised import RandomisedEstimator
+from prsrank.propensity.randomised import RandomisedEstimator, SwapEstimator
 from prsrank.propensity.regression_em import RegressionEM
-from prsrank.propensity.swap import SwapEstimator
 
 DATA = "synthetic:web10k:500"
 DEPTH = 10

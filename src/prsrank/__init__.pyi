@@ -35,8 +35,8 @@ from prsrank.propensity.curve import Propensities as Propensities
 from prsrank.propensity.curve import covering as covering
 from prsrank.propensity.harvest import HarvestEstimator as HarvestEstimator
 from prsrank.propensity.randomised import RandomisedEstimator as RandomisedEstimator
+from prsrank.propensity.randomised import SwapEstimator as SwapEstimator
 from prsrank.propensity.regression_em import RegressionEM as RegressionEM
-from prsrank.propensity.swap import SwapEstimator as SwapEstimator
 from prsrank.propensity.tempering import temper as temper
 from prsrank.propensity.tempering import tempered as tempered
 from prsrank.rankers.base import load_ranker as load_ranker

@@ -6,7 +6,7 @@ import pytest
 from prsrank.evaluation.curve_doubt import CurveDoubt, CurveLevels
 from prsrank.evaluation.query_bootstrap import CurveMoves, ratio_intervals
 from prsrank.propensity.curve import PowerLaw, Propensities
-from prsrank.propensity.known import KnownPropensity
+from prsrank.propensity.curve_of import KnownPropensity
 
 
 def curve(deviations, correlation=0.0, contexts=None):

@@ -14,8 +14,8 @@ from prsrank.data.synthetic import synthetic_dataset
 from prsrank.evaluation.results import Difference
 from prsrank.fit.verdict import RULES, Agreement, Evidence, decide
 from prsrank.logs.click_log import ClickLog
+from prsrank.propensity.counted_clicks import SampledClicks
 from prsrank.propensity.curve import Propensities
-from prsrank.propensity.sampled_clicks import SampledClicks
 
 
 def gain(difference, low, high):

@@ -11,8 +11,8 @@ from prsrank.errors import InputError
 from prsrank.evaluation.curve_doubt import CurveDoubt, CurveLevels
 from prsrank.logs.pieces import LocalPieces
 from prsrank.propensity.curve import MOST_POSITIONS, Propensities, covering
+from prsrank.propensity.curve_of import KnownPropensity
 from prsrank.propensity.estimators import ESTIMATORS, estimator
-from prsrank.propensity.known import KnownPropensity
 
 TRUTH = np.array([1, 0.6, 0.4, 0.3])
 

@@ -6,8 +6,7 @@ import pytest
 from prsrank.errors import InputError
 from prsrank.propensity.curve import PowerLaw
 from prsrank.propensity.planner import plan_experiment
-from prsrank.propensity.randomised import RandomisedEstimator
-from prsrank.propensity.swap import SwapEstimator
+from prsrank.propensity.randomised import RandomisedEstimator, SwapEstimator
 
 TRUTH = np.arange(1, 6) ** -1.0
 Z = NormalDist().inv_cdf(0.975)

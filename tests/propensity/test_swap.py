@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from prsrank.propensity.swap import SwapEstimator, curve_of_pairs
+from prsrank.propensity.randomised import SwapEstimator, curve_of_pairs
 
 TRUTH = np.array([1, 0.6, 0.4, 0.3, 0.2])
 ADJACENT = [(k, k + 1) for k in range(1, 5)]

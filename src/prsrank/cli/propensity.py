@@ -15,10 +15,10 @@ from prsrank.cli.output import show, working
 from prsrank.errors import InputError
 from prsrank.fit.log import PiecedLog
 from prsrank.propensity.context import estimate_by_context
+from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.curve_of import parse_propensity
 from prsrank.propensity.estimators import estimator
-from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.tempering import Tempering, temper_sampled
 from prsrank.report.numbers import fixed_text
 from prsrank.report.propensity_figure import plot_propensities

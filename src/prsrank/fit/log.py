@@ -30,8 +30,8 @@ from prsrank.logs.session_pieces import (
 from prsrank.logs.split import RANDOMISED, Split
 from prsrank.pairs.piecewise import fold_pieces
 from prsrank.pairs.posterior import Posterior, posterior_pairs
+from prsrank.propensity.counted_clicks import SampledClicks
 from prsrank.propensity.curve import PropensityCurve
-from prsrank.propensity.sampled_clicks import SampledClicks
 from prsrank.rankers.base import Progress, Ranker
 from prsrank.rankers.lambdamart import ndcg_of
 from prsrank.rankers.linear_sums import fit_linear

@@ -11,11 +11,11 @@ from prsrank.audit.findings import Audit
 from prsrank.errors import InputError
 from prsrank.fit.parts import HALF, HELD_OUT, TRAIN, VALIDATION, LogParts
 from prsrank.fit.plan import Plan
+from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.propensity.curve_of import given_curve, monotone_curve
 from prsrank.propensity.estimators import ESTIMATORS, estimator
 from prsrank.propensity.identification import trusted_methods
-from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.tempering import Tempering, temper_sampled, tempered
 from prsrank.propensity.verdict import Status, Verdict
 

@@ -39,7 +39,7 @@ from prsrank.fit.tuning import Tell, Tuned, methods, refit, tune
 from prsrank.fit.verdict import Agreement, Evidence, Verdict, decide
 from prsrank.logs.mapping import LogMapping
 from prsrank.notebook import Chart, Columns, Shown
-from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
+from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING
 from prsrank.rankers.base import Ranker
 from prsrank.report.audit_section import section
 from prsrank.report.explorer import write_explorer

@@ -10,8 +10,8 @@ import numpy as np
 
 from prsrank.evaluation.results import LOGGED, Difference
 from prsrank.metrics.significance import kendall_tau
+from prsrank.propensity.counted_clicks import SampledClicks
 from prsrank.propensity.curve import Propensities
-from prsrank.propensity.sampled_clicks import SampledClicks
 from prsrank.rankers.base import Ranker
 from prsrank.types import Floats
 

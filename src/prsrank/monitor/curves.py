@@ -10,10 +10,10 @@ import numpy as np
 
 from prsrank.fit.log import PiecedLog
 from prsrank.fit.plan import Plan
+from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.curve_of import estimating_methods, monotone_curve
 from prsrank.propensity.estimators import ESTIMATORS, estimator
-from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.tempering import temper_sampled
 from prsrank.types import Floats
 

@@ -3,15 +3,20 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+import numpy.typing as npt
+from scipy.sparse import coo_array
 
+from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.hashing import id_keys, joined_keys
 from prsrank.logs.array_checks import check_indices
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.units import UnitSums, query_keys, units_of
-from prsrank.sorting import rows_by_group, sort_with_index
+from prsrank.ragged import list_of_row, offsets_of
 from prsrank.types import Floats, Longs, Marks
+
+Columns = tuple[Longs, Longs, Floats, Floats]
+"""The doc of each cell, its position, impressions and clicks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +66,8 @@ class Cells:
     def keep_docs(self, keep: Marks) -> "Cells":
         """Return the cells of some of the docs."""
         chosen = keep[self.cell_docs]
-        lengths = np.diff(self.offsets)[keep]
         return Cells(
-            np.concatenate([[0], np.cumsum(lengths)]),
+            offsets_of(np.diff(self.offsets)[keep]),
             self.positions[chosen],
             self.shown[chosen],
             self.clicked[chosen],
@@ -88,22 +92,72 @@ ENOUGH_QUERIES = 40
 """From so many queries on, queries are the units of resampling; below, docs."""
 
 
-def count_cells(log: ClickLog, *, depth: int | None = None) -> Cells:
-    """Fold a log into counts per (query, doc, position), up to position `depth`.
+def count_cells(
+    log: ClickLog, dataset: RankingDataset | None = None, *, depth: int | None = None
+) -> Cells:
+    """Fold a log into counts per (doc, position).
+
+    Args:
+        log: the clicks; the queries and docs must be in the data set, if one is given.
+        dataset: whose docs the cells are of; default: the log's own. A doc that was never shown
+            has no cells.
+        depth: positions below this one do not count; default: all.
+
+    >>> log = ClickLog.from_frame({
+    ...     "query_id": np.array([7, 7, 7, 7]), "session_id": np.array([1, 1, 2, 2]),
+    ...     "doc_id": np.array([0, 1, 1, 0]), "position": np.array([1, 2, 1, 2]),
+    ...     "click": np.array([True, False, True, True])})
+    >>> lists = RankingDataset(np.eye(3), np.array([0, 3]), query_ids=np.array([7]))
+    >>> cells = count_cells(log, lists)
+    >>> cells.offsets.tolist(), cells.positions.tolist(), cells.clicked.tolist()
+    ([0, 2, 4, 4], [1, 2, 1, 2], [1.0, 1.0, 1.0, 0.0])
+    """
+    docs, positions, shown, clicked = count_columns(log, dataset)
+    last = log.max_position if depth is None else depth
+    there = positions <= last
+    if dataset is None:
+        queries = np.repeat(query_keys(log), np.diff(log.doc_offsets))
+        docs_keys = joined_keys(queries, id_keys(log.doc_ids))
+    else:
+        queries, docs_keys = keys_of_docs(dataset)
+    return Cells(
+        offsets_of(np.bincount(docs[there], minlength=len(queries))),
+        *(positions[there], shown[there], clicked[there], queries, docs_keys, last),
+    )
+
+
+def keys_of_docs(dataset: RankingDataset) -> tuple[Longs, Longs]:
+    """Return the key of each doc's query, and of each doc, of a data set."""
+    queries = np.repeat(id_keys(dataset.query_ids), dataset.list_lengths)
+    return queries, joined_keys(queries, id_keys(dataset.doc_names))
+
+
+def count_columns(
+    log: ClickLog, dataset: RankingDataset | None = None, keys: npt.ArrayLike | None = None
+) -> Columns:
+    """Fold a log into the columns of its cells, by doc and position.
 
     Its cost is that of one pass over the rankings' slots, however many sessions there were.
+
+    Args:
+        log: the clicks.
+        dataset: whose docs are meant; default: the log's own.
+        keys: what takes the place of the position, one whole number of at least 1 per slot:
+            that of a propensity and position, say.
     """
-    last = log.max_position if depth is None else depth
-    shown, clicked = log.slot_statistics()
-    docs = int(log.doc_offsets[-1])
     check_indices(log)
-    starts, order = rows_by_group(log.ranking_docs, docs)
-    offsets, positions, at_shown, at_clicked = _count_kernel(
-        starts, order, log.ranking_positions, shown, clicked, last
+    rows = log.ranking_docs if dataset is None else log.doc_rows(dataset)[log.ranking_docs]
+    docs = int(log.doc_offsets[-1]) if dataset is None else dataset.docs
+    columns = np.asarray(log.ranking_positions if keys is None else keys)
+    parts = log.slot_statistics()
+    there = parts[0] > 0
+    at, shape = (rows[there], columns[there]), (docs, int(columns.max(initial=0)) + 1)
+    # a sparse matrix sums the entries of a cell, and puts those of a doc in order
+    shown, clicked = (
+        coo_array((part[there].astype(np.float64), at), shape=shape).tocsr() for part in parts
     )
-    queries = np.repeat(query_keys(log), np.diff(log.doc_offsets))
-    docs_keys = joined_keys(queries, id_keys(log.doc_ids))
-    return Cells(offsets, positions, at_shown, at_clicked, queries, docs_keys, last)
+    cell_docs = list_of_row(shown.indptr.astype(np.int64))
+    return cell_docs, shown.indices.astype(np.int64), shown.data, clicked.data
 
 
 def queries_of(cells: Cells) -> UnitSums:
@@ -118,43 +172,3 @@ def queries_of(cells: Cells) -> UnitSums:
 def carriers_of(queries: UnitSums) -> Longs:
     """Return how many queries have clicks at each position."""
     return np.asarray((queries.values > 0).sum(axis=0))
-
-
-@njit(cache=True, nogil=True)
-def _count_kernel(starts, order, slot_positions, shown, clicked, depth):  # type: ignore[no-untyped-def]
-    docs = len(starts) - 1
-    at_shown = np.zeros(depth + 1)
-    at_clicked = np.zeros(depth + 1)
-    touched = np.empty(depth + 1, np.int64)
-    offsets = np.zeros(docs + 1, np.int64)
-    room = 0
-    # a doc has no more cells than slots, nor than positions
-    for doc in range(docs):
-        room += min(starts[doc + 1] - starts[doc], depth)
-    positions = np.empty(room, np.int64)
-    out_shown = np.empty(room)
-    out_clicked = np.empty(room)
-    filled = 0
-    for doc in range(docs):
-        count = 0
-        for i in range(starts[doc], starts[doc + 1]):
-            slot = order[i]
-            k = slot_positions[slot]
-            if k > depth or shown[slot] == 0:
-                continue
-            # only touched positions are cleared below: a doc has few, the log has many
-            if at_shown[k] == 0:
-                touched[count] = k
-                count += 1
-            at_shown[k] += shown[slot]
-            at_clicked[k] += clicked[slot]
-        found, _ = sort_with_index(touched[:count])
-        for k in found:
-            positions[filled] = k
-            out_shown[filled] = at_shown[k]
-            out_clicked[filled] = at_clicked[k]
-            at_shown[k] = 0
-            at_clicked[k] = 0
-            filled += 1
-        offsets[doc + 1] = filled
-    return offsets, positions[:filled], out_shown[:filled], out_clicked[:filled]

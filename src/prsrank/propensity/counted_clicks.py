@@ -1,7 +1,7 @@
 """A click log with propensities as counts over the docs of a data set: all that relevance needs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -9,14 +9,22 @@ import numpy.typing as npt
 
 from prsrank.clicks.evidence import ClickEvidence
 from prsrank.clicks.position_based import PositionBasedModel
-from prsrank.data.dataset import RankingDataset
+from prsrank.data.dataset import RankingDataset, concatenate
+from prsrank.data.ids import texts_of
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.propensity.cells import Cells
-from prsrank.propensity.cells_on_lists import cells_of, count_columns
-from prsrank.propensity.curve import PropensityCurve
+from prsrank.logs.coverage import lists_of_queries
+from prsrank.propensity.cells import Cells, count_cells, count_columns, keys_of_docs
+from prsrank.propensity.curve import Propensities, PropensityCurve
+from prsrank.ragged import list_of_row, offsets_of, ragged_rows
+from prsrank.relevance.prior import sampled_queries
 from prsrank.types import ClickModel, Floats, Longs
 from prsrank.weighting import check_propensities
+
+DOCS_FOR_JUDGING = 30_000
+"""So many docs judge a curve to a few hundredths."""
+
+_OF_CELLS, _OF_DOCS = ("positions", "shown", "clicked"), ("query_key", "doc_key")
 
 Columns = tuple[Longs, Longs, Floats, Floats, Floats]
 """The doc of each cell, its position, propensity, impressions and clicks."""
@@ -73,7 +81,12 @@ class CountedClicks:
         positions, propensity, shown, clicked = (
             np.concatenate(columns.pop(0))[order] for _ in range(4)
         )
-        return cls(cells_of(dataset, every, positions, shown, clicked), positions, propensity)
+        offsets, depth = (
+            offsets_of(np.bincount(every, minlength=dataset.docs)),
+            positions.max(initial=1),
+        )
+        cells = Cells(offsets, positions, shown, clicked, *keys_of_docs(dataset), int(depth))
+        return cls(cells, positions, propensity)
 
     def evidence(self, model: ClickModel | None = None, *, power: float = 1.0) -> ClickEvidence:
         """Return the clicks as evidence about each doc, with propensities p^power."""
@@ -143,3 +156,63 @@ def curve_at(curve: PropensityCurve, positions: Longs, context: str | None = Non
     known, index = np.unique(positions, return_inverse=True)
     values = curve.at(known) if context is None else curve.at(known, context=context)
     return np.asarray(check_propensities(values)[index])
+
+
+@dataclass(frozen=True, eq=False)
+class SampledClicks:
+    """Lists and counts of pieces of a log without a common query; those of pieces add up.
+
+    Attributes:
+        parts: lists, and the counts on their docs, of each piece.
+    """
+
+    parts: tuple[tuple[RankingDataset, Cells], ...]
+
+    @classmethod
+    def of(cls, log: ClickLog, lists: RankingDataset, share: float) -> "SampledClicks":
+        """Count a share of the queries of a log, or of a piece of it."""
+        chosen = sampled_queries(log.query_ids, share)
+        if not chosen.any():
+            return cls(())
+        part = log.select(chosen[log.ranking_query][log.session_ranking])
+        some = lists_of_queries(part.query_ids, lists)
+        return cls(((some, count_cells(part, some)),))
+
+    def __add__(self, other: "SampledClicks") -> "SampledClicks":
+        """Return those of both."""
+        return SampledClicks(self.parts + other.parts)
+
+    def on_curve(self, curve: Propensities) -> tuple[RankingDataset, CountedClicks]:
+        """Return all lists in the order of their ids, docs too, and their counts with a curve.
+
+        The order is that of the ids because sums of floats depend on it: pieces come in any.
+        Counts at positions that the curve does not know are left out.
+        """
+        lists = concatenate([replace(one, doc_ids=one.doc_names) for one, _ in self.parts])
+        queries = texts_of(lists.query_ids)
+        by_query = np.argsort(queries)
+        by_doc = np.lexsort((texts_of(lists.doc_names), np.repeat(queries, lists.list_lengths)))
+        ordered = RankingDataset(
+            lists.features[by_doc],
+            offsets_of(lists.list_lengths[by_query]),
+            query_ids=lists.query_ids[by_query],
+            doc_ids=lists.doc_names[by_doc],
+            feature_names=lists.feature_names,
+        )
+        cells = self._cells(by_doc, np.flatnonzero(curve.propensity > 0) + 1)
+        return ordered, CountedClicks(cells, cells.positions, curve.at(cells.positions))
+
+    def _cells(self, order: Longs, known: Longs) -> Cells:
+        """Return the counts at some positions, of all docs in an order."""
+        starts = offsets_of(np.concatenate([np.diff(cells.offsets) for _, cells in self.parts]))
+        rows, offsets = ragged_rows(starts, order)
+        joined = {
+            name: np.concatenate([getattr(cells, name) for _, cells in self.parts])[chosen]
+            for names, chosen in ((_OF_CELLS, rows), (_OF_DOCS, order))
+            for name in names
+        }
+        there = np.isin(joined["positions"], known)
+        lengths = np.bincount(list_of_row(offsets)[there], minlength=len(order))
+        joined |= {name: joined[name][there] for name in _OF_CELLS}
+        depth = max(cells.depth for _, cells in self.parts)
+        return Cells(offsets=offsets_of(lengths), depth=depth, **joined)

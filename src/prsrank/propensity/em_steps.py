@@ -10,8 +10,8 @@ from numba import njit
 
 from prsrank.logs.pieces import Pieces
 from prsrank.logs.units import UnitSums, units_of
+from prsrank.propensity.bootstrap import linked_to_first, solve_grounded
 from prsrank.propensity.cells import Cells
-from prsrank.propensity.links import linked_to_first, solve_grounded
 from prsrank.types import Floats, Longs
 
 _FRESH = 4

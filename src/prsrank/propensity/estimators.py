@@ -8,9 +8,9 @@ __all__ = ["ESTIMATORS", "Estimator", "estimator"]
 ESTIMATORS: Family[Estimator] = Family(
     "propensity method",
     {
-        "known": "prsrank.propensity.known:KNOWN",
+        "known": "prsrank.propensity.curve_of:KNOWN",
         "randomised": "prsrank.propensity.randomised:RANDOMISED",
-        "swap": "prsrank.propensity.swap:SWAP",
+        "swap": "prsrank.propensity.randomised:SWAP",
         "harvest": "prsrank.propensity.harvest:HARVEST",
         "harvest-chain": "prsrank.propensity.harvest:HARVEST_CHAIN",
         "regression-em": "prsrank.propensity.regression_em:REGRESSION_EM",

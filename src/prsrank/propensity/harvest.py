@@ -13,12 +13,13 @@ from prsrank.propensity.bootstrap import (
     CurveOptions,
     RawCurve,
     curve_with_intervals,
+    linked_to_first,
     not_identified,
+    solve_grounded,
 )
 from prsrank.propensity.cells import Cells, carriers_of, count_cells, queries_of
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.identification import Identified, MovedDocs
-from prsrank.propensity.links import linked_to_first, solve_grounded
 from prsrank.types import Floats, LogTables, Longs, Marks
 
 FORMS = {"all-pairs": "harvest", "adjacent-chain": "harvest-chain"}

@@ -15,8 +15,7 @@ from prsrank.propensity.bootstrap import (
     curve_with_intervals,
     not_identified,
 )
-from prsrank.propensity.cells import Cells, carriers_of, queries_of
-from prsrank.propensity.cells_on_lists import count_on_lists
+from prsrank.propensity.cells import Cells, carriers_of, count_cells, queries_of
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import MOST_POSITIONS, Propensities, power_law
 from prsrank.propensity.em_steps import propensity_given_relevance
@@ -90,7 +89,7 @@ class LikelihoodEstimator(CurveOptions):
         if dataset is None:
             clicks = log.position_counts()[1][:depth]
             return not_identified(depth, clicks, method=self.method, why=_NO_FEATURES)
-        cells = count_on_lists(log, dataset, depth=MOST_POSITIONS)
+        cells = count_cells(log, dataset, depth=min(MOST_POSITIONS, log.max_position))
         at = cells.clicks_at[:depth]
         if depth < 2:
             return not_identified(depth, at, method=self.method, why=_FLAT)

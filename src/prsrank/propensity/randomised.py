@@ -1,5 +1,5 @@
-"""Propensities from sessions that showed docs in random order."""
-# ruff: noqa: S608 -- the query holds constants
+"""Propensities from experiments: sessions that showed docs in random order, or swapped two."""
+# ruff: noqa: S608 -- the queries hold constants
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,7 +14,9 @@ from prsrank.propensity.bootstrap import (
     CurveOptions,
     RawCurve,
     curve_with_intervals,
+    linked_to_first,
     not_identified,
+    solve_grounded,
 )
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.identification import (
@@ -23,15 +25,16 @@ from prsrank.propensity.identification import (
     any_marked,
     depth_of,
     judged,
+    linked_positions,
 )
-from prsrank.ragged import offsets_of
-from prsrank.types import LogTables, Longs, Marks
+from prsrank.ragged import offsets_of, ragged_rows
+from prsrank.types import Floats, LogTables, Longs, Marks
 
-_NONE = (
+_NO_SHUFFLES = (
     "no session is marked as shuffled; show a share of the sessions in random order "
     "(design 'uniform' or 'top-k')"
 )
-_UNKNOWN = "no shuffled list reaches them with clicks at position 1"
+_NOT_REACHED = "no shuffled list reaches them with clicks at position 1"
 _SHUFFLED_CLICKS = (
     "WITH shuffled AS (SELECT q, s, k, c FROM {events} "
     "SEMI JOIN (SELECT q, s FROM {sessions} WHERE lo = 1 AND other_design != '') USING (q, s) "
@@ -39,6 +42,24 @@ _SHUFFLED_CLICKS = (
     "firsts AS (SELECT q, s, bool_or(c AND k = 1) AS first FROM shuffled GROUP BY q, s) "
     "SELECT k, count(*) FILTER (c), count(*) FILTER (first), count(*) FROM shuffled x "
     "JOIN firsts f ON x.q = f.q AND x.s = f.s GROUP BY k ORDER BY k"
+)
+
+
+_NO_SWAPS = (
+    "no session is marked as a swap of two positions; swap a share of the sessions at random "
+    "(design 'adjacent' or 'pivot')"
+)
+_NOT_LINKED = "no swaps with clicks link them to position 1"
+_SWAPPED_CLICKS = (
+    "WITH swapped AS (SELECT *, TRY_CAST(split_part(design, ':', 2) AS INTEGER) AS a, "
+    "TRY_CAST(split_part(design, ':', 3) AS INTEGER) AS b FROM {events} "
+    "WHERE starts_with(design, 'swap:')), "
+    "pairs AS (SELECT least(a, b) AS one, greatest(a, b) AS two, count(*) AS n, "
+    "count(*) FILTER (c AND k = least(a, b)) AS at_one, "
+    "count(*) FILTER (c AND k = greatest(a, b)) AS at_two "
+    "FROM swapped WHERE k IN (a, b) GROUP BY q, s, a, b) "
+    "SELECT one, two, count(*), sum(at_one)::BIGINT, sum(at_two)::BIGINT FROM pairs "
+    "WHERE n = 2 GROUP BY one, two ORDER BY one, two"
 )
 
 
@@ -74,7 +95,7 @@ class RandomisedEstimator(CurveOptions):
             clicks,
             depth=depth_of(tables),
             none=none,
-            unlinked=_UNKNOWN,
+            unlinked=_NOT_REACHED,
             counts={"sessions": sessions, "clicks": sum(clicks.values())},
         )
 
@@ -85,7 +106,7 @@ class RandomisedEstimator(CurveOptions):
         here, first = counts[:, :depth], counts[:, depth:]
         if not len(here):
             none = np.zeros(depth, np.int64)
-            return not_identified(depth, none, method=self.method, why=_NONE)
+            return not_identified(depth, none, method=self.method, why=_NO_SHUFFLES)
         clicks, at_first = here.sum(axis=0), first.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_p = np.where(at_first > 0, np.log(clicks / at_first), np.nan)
@@ -96,7 +117,7 @@ class RandomisedEstimator(CurveOptions):
             log_p,
             influence,
             clicks.astype(np.int64),
-            _UNKNOWN,
+            _NOT_REACHED,
             zero_high=zero_high,
             zero_impressions=at_first,
             carriers=(here > 0).sum(axis=0),
@@ -152,3 +173,152 @@ def _starts_at_one(log: ClickLog) -> Marks:
     starts = np.zeros(log.rankings, bool)
     starts[filled] = log.ranking_positions[log.ranking_offsets[:-1][filled]] == 1
     return starts
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwapEstimator(CurveOptions):
+    r"""The ratio of click-through rates of swapped docs at their two positions.
+
+    In sessions marked "swap:A:B" the two docs change places with probability 1/2, so both
+    positions get docs of the same mean relevance and $p_B / p_A = C_B / C_A$, C being clicks.
+    A chain of adjacent swaps multiplies up, a swap with position 1 counts directly; where
+    swaps offer several ways from position 1 to k, log p minimises the squared distance to all
+    log ratios, each weighted by its precision $C_A C_B / (C_A + C_B)$. Sessions are the
+    units of the bootstrap.
+
+    References:
+        Joachims, Swaminathan, Schnabel: Unbiased learning-to-rank with biased feedback.
+        WSDM 2017. Wang et al.: Position bias estimation for unbiased learning to rank in
+        personal search. WSDM 2018.
+    """
+
+    method: ClassVar[str] = "swap"
+    needs: ClassVar[str] = "swaps"
+    only_randomised: ClassVar[bool] = True
+
+    def identify(self, tables: LogTables) -> Identified:
+        """Judge by the positions that swaps with clicks at both link to position 1."""
+        found = tables.rows(_SWAPPED_CLICKS) if any_marked(tables, "") else []
+        clicks: dict[int, int] = {}
+        for one, two, _, at_one, at_two in found:
+            clicks[one] = clicks.get(one, 0) + at_one
+            clicks[two] = clicks.get(two, 0) + at_two
+        sessions = sum(row[2] for row in found)
+        none = "no session is marked as a swap (randomised 'swap:A:B')"
+        if sessions:
+            none = "no swaps with clicks at both positions link any position to position 1"
+        counts = {"sessions": sessions, "swaps": len(found), "clicks": sum(clicks.values())}
+        return judged(
+            self.method,
+            linked_positions((one, two) for one, two, _, c1, c2 in found if c1 and c2),
+            clicks,
+            depth=depth_of(tables),
+            none=none,
+            unlinked=_NOT_LINKED,
+            counts=counts,
+        )
+
+    def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
+        """Return the curve of a log that lies in pieces."""
+        depth = self.depth(pieces.total(Extent.of))
+        sums = pieces.total(lambda log: swapped_clicks(log, depth=depth))
+        pairs = _pairs_of(sums.columns[::2])
+        counts = sums.values.reshape(len(sums.keys), len(pairs), 2)
+        clicks = np.zeros(depth)
+        np.add.at(clicks, pairs - 1, counts.sum(axis=0))
+        behind = clicks.astype(np.int64)
+        if not len(counts):
+            return not_identified(depth, behind, method=self.method, why=_NO_SWAPS)
+        log_p, influence = curve_of_pairs(pairs, counts, depth=depth)
+        carriers = np.zeros(depth, np.int64)
+        np.add.at(carriers, pairs - 1, (counts > 0).sum(axis=0))
+        raw = RawCurve(log_p, influence, behind, _NOT_LINKED, carriers=carriers)
+        return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
+
+
+SWAP = SwapEstimator()
+
+
+def curve_of_pairs(pairs: Longs, counts: Floats, *, depth: int) -> tuple[Floats, Floats]:
+    """Return log p and the groups' influences from clicks of swapped docs.
+
+    Args:
+        pairs: the two positions A, B of each kind of swap (pairs x 2).
+        counts: clicks at A and at B, per group of sessions (groups x pairs x 2).
+        depth: number of positions.
+    """
+    total = counts.sum(axis=0)
+    # a pair with clicks on one side only has no finite log ratio
+    usable = (total > 0).all(axis=1)
+    ends, total, counts = pairs[usable] - 1, total[usable], counts[:, usable]
+    # the precision of a log ratio of two counts: 1 / (1/a + 1/b)
+    weight = total.prod(axis=1) / total.sum(axis=1)
+    ratios = np.log(total[:, 0]) - np.log(total[:, 1])
+    moves = counts[:, :, 0] / total[:, 0] - counts[:, :, 1] / total[:, 1]
+    conductance = np.zeros((depth, depth))
+    np.add.at(conductance, (ends[:, 0], ends[:, 1]), weight)
+    linked = linked_to_first(conductance)
+    flows = np.zeros((len(counts) + 1, depth))
+    weighted = np.vstack([ratios, moves]) * weight
+    np.add.at(flows.T, ends[:, 0], weighted.T)
+    np.add.at(flows.T, ends[:, 1], -weighted.T)
+    solved = solve_grounded(conductance, flows, linked)
+    return solved[0], solved[1:]
+
+
+# A swap of positions A and B has the columns (A << 21 | B) << 1, and the one after it.
+_BITS = 21
+
+
+def _pairs_of(columns: Longs) -> Longs:
+    swaps = columns >> 1
+    return np.stack([swaps >> _BITS, swaps & ((1 << _BITS) - 1)], axis=1)
+
+
+def swapped_clicks(log: ClickLog, *, depth: int) -> UnitSums:
+    """Count the clicks at both positions of every kind of swap.
+
+    Returns:
+        By session, or group of sessions: clicks at A and at B, swap after swap, of the
+        sessions that had docs at both.
+    """
+    pairs, pair_of_design = swap_pairs(log.designs, depth=depth)
+    ranking_pair = pair_of_design[log.ranking_design]
+    column = _swapped_slots(log, pairs, ranking_pair)
+    sessions = np.flatnonzero(ranking_pair[log.session_ranking] >= 0)
+    keys, unit = units_of(session_keys(log)[sessions])
+    shape = (len(keys), 2 * len(pairs))
+    counts = clicks_by_unit(log, sessions, unit, column, shape).reshape(len(keys), len(pairs), 2)
+    columns = ((pairs[:, :1] << _BITS | pairs[:, 1:]) << 1) + np.arange(2)
+    order = np.argsort(columns[:, 0])
+    return UnitSums(keys, columns[order].ravel(), counts[:, order].reshape(shape))
+
+
+def _swapped_slots(log: ClickLog, pairs: Longs, ranking_pair: Longs) -> Longs:
+    """Return 2 x pair + end of each slot at an end of its ranking's swap; -1 for the others."""
+    column = np.full(len(log.ranking_positions), -1, np.int64)
+    slots, offsets = ragged_rows(log.ranking_offsets, ranking_pair >= 0)
+    pair = np.repeat(ranking_pair[ranking_pair >= 0], np.diff(offsets))
+    at_end = log.ranking_positions[slots][:, None] == pairs[pair]
+    # where a doc was missing at one of the two positions there was nothing to swap
+    ends = np.diff(offsets_of(at_end.any(axis=1))[offsets])
+    swapped = at_end & (np.repeat(ends, np.diff(offsets)) == 2)[:, None]
+    rows, end = np.nonzero(swapped)
+    column[slots[rows]] = 2 * pair[rows] + end
+    return column
+
+
+def swap_pairs(designs: tuple[str, ...], *, depth: int) -> tuple[Longs, Longs]:
+    """Return the swapped positions (pairs x 2), and each design's pair or -1.
+
+    >>> swap_pairs(("", "swap:1:2", "uniform", "swap:2:1"), depth=5)
+    (array([[1, 2]]), array([-1,  0, -1,  0]))
+    """
+    known: dict[tuple[int, int], int] = {}
+    pair_of_design = np.full(len(designs), -1, np.int64)
+    for number, mark in enumerate(designs):
+        if mark.startswith("swap:"):
+            one, other = sorted(int(part) for part in mark.split(":")[1:])
+            if other <= depth:
+                pair_of_design[number] = known.setdefault((one, other), len(known))
+    return np.array(list(known), dtype=np.int64).reshape(-1, 2), pair_of_design

@@ -15,7 +15,9 @@ from prsrank.propensity.bootstrap import (
     CurveOptions,
     RawCurve,
     curve_with_intervals,
+    linked_to_first,
     not_identified,
+    solve_grounded,
 )
 from prsrank.propensity.cells import Cells, carriers_of, count_cells, queries_of
 from prsrank.propensity.curve import Propensities
@@ -27,7 +29,6 @@ from prsrank.propensity.em_steps import (
     relevance_gradient,
 )
 from prsrank.propensity.identification import MOVE, Identified, MovedDocs
-from prsrank.propensity.links import linked_to_first, solve_grounded
 from prsrank.propensity.verdict import Status, Verdict
 from prsrank.threads import thread_count
 from prsrank.types import Floats, LogTables, Reals

@@ -23,9 +23,8 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import LogOrFrame, as_click_log
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.cells import ENOUGH_QUERIES
-from prsrank.propensity.counted_clicks import CountedClicks
+from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING, CountedClicks, SampledClicks
 from prsrank.propensity.curve import PowerLaw, Propensities, PropensityCurve
-from prsrank.propensity.sampled_clicks import DOCS_FOR_JUDGING, SampledClicks
 from prsrank.relevance.prior import PriorModel, cross_fitting, sampled_queries
 from prsrank.relevance.priors import find_prior
 from prsrank.relevance.tree_prior import TreePrior

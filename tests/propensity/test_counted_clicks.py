@@ -8,8 +8,7 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.logs.click_log import ClickLog
-from prsrank.propensity.cells import Cells
-from prsrank.propensity.cells_on_lists import count_on_lists
+from prsrank.propensity.cells import Cells, count_cells
 from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
 from prsrank.propensity.curve import PowerLaw, Propensities
 
@@ -47,7 +46,7 @@ def as_dict(cells: Cells) -> dict[tuple[int, int], list[int]]:
 
 
 def test_counts_are_those_of_single_sessions(log: ClickLog, lists: RankingDataset) -> None:
-    assert as_dict(count_on_lists(log, lists)) == brute_force(log, lists)
+    assert as_dict(count_cells(log, lists)) == brute_force(log, lists)
 
 
 @pytest.mark.parametrize("logged", [False, True])
