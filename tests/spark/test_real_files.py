@@ -4,7 +4,7 @@ import numpy as np
 import pandas
 import pytest
 
-from prsrank.logs.duplicates import LEFT_OUT
+from prsrank.logs.canonical import LEFT_OUT
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.reading import read_log
 from prsrank.logs.sources import open_events

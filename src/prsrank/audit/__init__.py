@@ -111,5 +111,5 @@ def _none_identified(tables: LogTables, estimators: Sequence[Identified]) -> Ite
     """Warn of a log that identifies no estimator."""
     if all(estimator.status == Status.UNKNOWN for estimator in estimators):
         docs, several = tables.row("SELECT count(*), count(*) FILTER (cells > 1) FROM {docs}")
-        what = "the log identifies no propensity estimator; docs shown at one position only"
-        yield Finding("no-propensities", what, "", docs - several, docs, "docs")
+        words = "the log identifies no propensity estimator; docs shown at one position only"
+        yield Finding("no-propensities", words, "", docs - several, docs, "docs")

@@ -74,9 +74,9 @@ def check_click_rates(tables: EventTables) -> Iterator[Finding]:
         if not at.clicks and at.shown * _rate_around(positions, step) >= _EXPECTED
     ]
     if bare:
-        what = f"no doc at position {in_words([at.position for at in bare])} was ever clicked"
+        words = f"no doc at position {in_words([at.position for at in bare])} was ever clicked"
         count, shown = (sum(at.shown for at in some) for some in (bare, positions))
-        yield Finding("position-never-clicked", what, count=count, of=shown)
+        yield Finding("position-never-clicked", words, count=count, of=shown)
     steps = list(pairwise(positions))
     rises = [(first, second) for first, second in steps if second.ctr > _RISE * first.ctr]
     # how far queries spread takes a grouping of all cells
@@ -84,11 +84,11 @@ def check_click_rates(tables: EventTables) -> Iterator[Finding]:
     rises = [rise for rise in rises if _rise_chance(*rise, spread) * len(steps) < _RISE_CHANCE]
     if rises:
         first, second = max(rises, key=lambda pair: pair[1].ctr / max(pair[0].ctr, 1e-9))
-        what = (
+        words = (
             f"the click rate rises from position {first.position} ({first.ctr:.2%}) "
             f"to {second.position} ({second.ctr:.2%})"
         )
-        yield Finding("ctr-rises", what, count=len(rises), of=len(steps), unit="steps")
+        yield Finding("ctr-rises", words, count=len(rises), of=len(steps), unit="steps")
 
 
 def _rate_around(positions: Sequence[Position], step: int) -> float:
@@ -145,11 +145,11 @@ def check_drift(tables: EventTables) -> Iterator[Finding]:
     mean = sum(p.clicks for p in periods) / sum(p.rows for p in periods)
     chance = _independence(np.array([[p.clicks, p.rows - p.clicks] for p in periods]))
     if chance < _DRIFT_CHANCE and _rate(high) - _rate(low) > _DRIFT * mean:
-        what = (
+        words = (
             f"the click rate was {_rate(low):.2%} from {low.begin} to {low.end}, "
             f"but {_rate(high):.2%} from {high.begin} to {high.end}"
         )
-        yield Finding("drift-clicks", what, count=len(periods), of=len(periods), unit="periods")
+        yield Finding("drift-clicks", words, count=len(periods), of=len(periods), unit="periods")
     middle = _middle(tables)
     yield from _drift_of_positions(tables, middle)
     yield from _drift_of_queries(tables, middle)
@@ -188,8 +188,8 @@ def _drift_of_positions(tables: EventTables, middle: int) -> Iterator[Finding]:
     moves = np.abs(shares[:, 1] - shares[:, 0])
     if _independence(clicks) < _DRIFT_CHANCE and moves.max() > _DRIFT:
         k = int(counts[moves.argmax(), 0])
-        what = f"clicks spread over positions otherwise in the later half, most at position {k}"
-        yield Finding("drift-positions", what, "", len(clicks), positions, "positions")
+        words = f"clicks spread over positions otherwise in the later half, most at position {k}"
+        yield Finding("drift-positions", words, "", len(clicks), positions, "positions")
 
 
 def _drift_of_queries(tables: EventTables, middle: int) -> Iterator[Finding]:
@@ -200,8 +200,8 @@ def _drift_of_queries(tables: EventTables, middle: int) -> Iterator[Finding]:
         f"JOIN begun b ON s.q = b.q WHERE s.t >= {middle}"
     )
     if late >= _ENOUGH and new > 0.5 * late:
-        what = "sessions of the later half have queries that the earlier half does not have"
-        yield Finding("drift-queries", what, "", new, late, "later sessions")
+        words = "sessions of the later half have queries that the earlier half does not have"
+        yield Finding("drift-queries", words, "", new, late, "later sessions")
 
 
 def _independence(table: np.ndarray) -> float:
@@ -243,8 +243,8 @@ def check_designs(tables: EventTables) -> Iterator[Finding]:
     names = sorted(bad[0] for bad in unknown.values() if bad)
     if names:
         count = sum(row[2] for row, bad in unknown.items() if bad)
-        what = f"randomised is {names[0]!r}, which names no design"
-        yield Finding("randomised-unknown", what, "", count, tables.totals().rows)
+        words = f"randomised is {names[0]!r}, which names no design"
+        yield Finding("randomised-unknown", words, "", count, tables.totals().rows)
 
 
 def _is_design(name: str) -> bool:
@@ -276,19 +276,19 @@ def check_randomised(tables: EventTables) -> Iterator[Finding]:
     excess, mean = _excess(*sums[:3])
     z, correlation = _agreement(*sums[3:])
     if excess > _ERRORS and mean > 1 + _ORDER:
-        what = (
+        words = (
             "docs keep their positions in sessions marked as randomised: "
             f"their mean positions vary {mean:.1f} times as much as chance allows"
         )
     elif abs(z) > _ERRORS and abs(correlation) > _ORDER:
-        what = (
+        words = (
             "positions in sessions marked as randomised go with those in ordinary sessions "
             f"(correlation {correlation:.2f})"
         )
     else:
         return
     where = tables.session_example("design != ''")
-    yield Finding("randomised-not-random", what, where, marked, sessions, "sessions")
+    yield Finding("randomised-not-random", words, where, marked, sessions, "sessions")
 
 
 def _excess(docs: int, mean: float | None, deviation: float | None) -> tuple[float, float]:

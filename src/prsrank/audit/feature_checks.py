@@ -65,8 +65,8 @@ def check_features(tables: EventTables) -> Iterator[Finding]:
     yield from _check_leaks(tables, tables, numeric)
     docs, differing = _changed_docs(tables, numeric)
     changed = {name: f"{count:,} docs" for name, count in differing.items() if count}
-    what = f"change between sessions for the same (query, doc), of {docs:,} shown again"
-    yield from _listed(tables, "feature-changes", what, changed)
+    words = f"change between sessions for the same (query, doc), of {docs:,} shown again"
+    yield from _listed(tables, "feature-changes", words, changed)
 
 
 def check_table(log: EventTables, table: FileName, mapping: LogMapping) -> Iterator[Finding]:
@@ -88,9 +88,9 @@ def check_table(log: EventTables, table: FileName, mapping: LogMapping) -> Itera
         docs, differing = _changed_docs(tables, tables.features)
         worst = max(differing, key=lambda name: differing[name])
         if differing[worst]:
-            what = f"rows of the table for the same doc disagree, most in feature {worst}"
+            words = f"rows of the table for the same doc disagree, most in feature {worst}"
             unit = "docs with two rows"
-            yield Finding("feature-table-disagrees", what, "", differing[worst], docs, unit)
+            yield Finding("feature-table-disagrees", words, "", differing[worst], docs, unit)
     yield from _missing_docs(log, tables.source)
 
 
@@ -116,9 +116,9 @@ def _missing_docs(log: EventTables, rows: EventSource) -> Iterator[Finding]:
     finally:
         log.source.drop("prsrank_known")
     if count:
-        what = "docs of the log are not in the table of features"
+        words = "docs of the log are not in the table of features"
         where = f"doc {first[1]} of query {first[0]}"
-        yield Finding("feature-rows-missing", what, where, count, total, "docs")
+        yield Finding("feature-rows-missing", words, where, count, total, "docs")
 
 
 def _numeric(tables: EventTables) -> list[str]:
@@ -150,8 +150,8 @@ def _check_values(
     yield from _listed(tables, "feature-infinite", "are infinite in some rows", infinite)
     by_share = sorted(values.items(), key=lambda item: -item[1].missing)
     missing = {n: f"{v.missing:.1%}" for n, v in by_share if v.missing > _MISSING}
-    what = f"are missing in more than {_MISSING:.0%} of the rows"
-    yield from _listed(tables, "feature-missing", what, missing)
+    words = f"are missing in more than {_MISSING:.0%} of the rows"
+    yield from _listed(tables, "feature-missing", words, missing)
     constant = {
         n: f"{v.low:g}" for n, v in values.items() if v.finite == v.rows and v.low == v.high
     }
@@ -174,8 +174,8 @@ def _check_leaks(
         code, about = first_sign(sample, values)
         if code:
             named[code][name] = about
-    for code, what in _KNOWS.items():
-        yield from _listed(features, code, what, named[code])
+    for code, words in _KNOWS.items():
+        yield from _listed(features, code, words, named[code])
 
 
 _KNOWS = {
@@ -187,7 +187,7 @@ _KNOWS = {
 
 
 def _listed(
-    tables: EventTables, code: str, what: str, features: Mapping[str, str]
+    tables: EventTables, code: str, words: str, features: Mapping[str, str]
 ) -> Iterator[Finding]:
     """Yield one finding that names the first features and what was found about them."""
     if features:
@@ -195,7 +195,7 @@ def _listed(
         rest = len(features) - len(named)
         where = ", ".join(named) + (f" and {rest} more" if rest else "")
         total = len(tables.features)
-        yield Finding(code, f"features {what}", where, len(features), total, "features")
+        yield Finding(code, f"features {words}", where, len(features), total, "features")
 
 
 def _values_of_block(tables: EventTables, beside_clicks: bool) -> dict[str, _Values]:

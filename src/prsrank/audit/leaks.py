@@ -252,16 +252,18 @@ def click_within_docs(sample: DocSample, values: FeatureValues) -> float:
     It is 0 where it can be honest: what a row has of its own (a price, a reader) may go with
     the click, but not nearly as well as what came after it.
     """
-    known, with_click, mean_clicked = values.known, values.known_clicked, values.mean_clicked
-    if known is None or with_click is None or mean_clicked is None:
+    with_value, with_click, mean_clicked = values.known, values.known_clicked, values.mean_clicked
+    if with_value is None or with_click is None or mean_clicked is None:
         return 0.0
-    both = (with_click > 0) & (with_click < known)
+    both = (with_click > 0) & (with_click < with_value)
     moved = np.where(both, with_click * (mean_clicked - values.mean), 0.0)
     value = _within(
-        moved, known * values.variance, with_click - with_click**2 / np.maximum(known, 1)
+        moved, with_value * values.variance, with_click - with_click**2 / np.maximum(with_value, 1)
     )
     n, c = sample.shown, sample.clicked
-    presence = _within(with_click - known * c / n, known - known**2 / n, c - c**2 / n)
+    presence = _within(
+        with_click - with_value * c / n, with_value - with_value**2 / n, c - c**2 / n
+    )
     strength = max(abs(value), abs(presence))
     enough = ((c > 0) & (c < n)).sum() >= _FEW_DOCS
     return strength if enough and strength > _WITHIN else 0.0

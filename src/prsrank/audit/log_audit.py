@@ -93,12 +93,12 @@ def with_curve(
     if not judged.decides:
         return audit
     if logged:
-        what = f"the clicks look like the power {judged.interval} of the log's propensities"
+        words = f"the clicks look like the power {judged.interval} of the log's propensities"
     else:
-        what = "docs with equal features are clicked as with propensities (1/k)^eta"
-        what += f", eta {judged.interval}"
+        words = "docs with equal features are clicked as with propensities (1/k)^eta"
+        words += f", eta {judged.interval}"
     contradicted = logged and judged.contradicts
-    finding = Finding("propensity-contradicted" if contradicted else "position-bias", what)
+    finding = Finding("propensity-contradicted" if contradicted else "position-bias", words)
     return replace(audit, findings=worst_first([*audit.findings, finding]))
 
 

@@ -53,19 +53,19 @@ _NOTICED = {
 def check_source(tables: EventTables) -> Iterator[Finding]:
     """Report clicks without an impression, and what UBI's queries and events disagree on."""
     noticed = tables.source.findings
-    for name, (code, what) in _NOTICED.items():
+    for name, (code, words) in _NOTICED.items():
         count = noticed.get(name, 0)
         if count:
-            words = what.format(f"{count:,}") if "{}" in what else f"{what} ({count:,})"
-            yield Finding(code, words, count=count)
+            counted = words.format(f"{count:,}") if "{}" in words else f"{words} ({count:,})"
+            yield Finding(code, counted, count=count)
     if noticed.get("positions_from") == 0:
         yield Finding("positions-rebased", "ordinals count from 0 and were raised by 1")
     if "impression" in tables.source.types and "clicks_not_in_list" not in noticed:
         unshown = f"NOT {tables.raw('impression')} AND c"
         (count,) = tables.row(f"SELECT count(*) FILTER ({unshown}) FROM {{events}}")
         if count:
-            what, where = "docs were clicked without an impression", tables.example(unshown)
-            yield Finding("click-not-shown", what, where, count, tables.totals().rows)
+            words, where = "docs were clicked without an impression", tables.example(unshown)
+            yield Finding("click-not-shown", words, where, count, tables.totals().rows)
 
 
 class _SessionRule(NamedTuple):
@@ -118,10 +118,10 @@ def check_lists(tables: EventTables) -> Iterator[Finding]:
         "coalesce(sum(sessions), 0)::BIGINT FROM {lists}"
     )
     if lists < sessions:
-        what = "sessions show a list that another session showed too"
-        yield Finding("repeated-lists", what, "", sessions - lists, sessions, "sessions")
+        words = "sessions show a list that another session showed too"
+        yield Finding("repeated-lists", words, "", sessions - lists, sessions, "sessions")
     if twice:
-        for code, (keys, condition, what) in _REPEATS.items():
+        for code, (keys, condition, words) in _REPEATS.items():
             groups = (
                 f"SELECT q, s, d FROM {{events}} SEMI JOIN ({_of_lists('n > docs')}) USING (q, s) "
                 f"WHERE d IS NOT NULL GROUP BY {keys} HAVING {condition}"
@@ -130,7 +130,7 @@ def check_lists(tables: EventTables) -> Iterator[Finding]:
                 f"SELECT count(DISTINCT (q, s)), min((q, s, d)) FROM ({groups})"
             )
             if count:
-                yield Finding(code, what, event_words(*first), count, sessions, "sessions")
+                yield Finding(code, words, event_words(*first), count, sessions, "sessions")
         yield from _shared_positions(tables, sessions)
 
 
@@ -163,18 +163,18 @@ def _shared_positions(tables: EventTables, sessions: int) -> Iterator[Finding]:
         f"({_of_lists('placed > positions')}) USING (q, s) "
         "WHERE d IS NOT NULL AND k IS NOT NULL GROUP BY q, s, k"
     )
-    found = tables.rows(
+    shared = tables.rows(
         f"SELECT docs >= {_SEVERAL} AS several, count(*), min((q, s)) FROM (SELECT q, s, "
         f"sum(docs) / count(*) AS docs FROM ({groups}) GROUP BY q, s) "
         "WHERE docs > 1 GROUP BY several ORDER BY several"
     )
-    for several, count, first in found:
-        code, what = (
+    for several, count, first in shared:
+        code, words = (
             ("session-several-rankings", "a (query_id, session_id) stands for several lists")
             if several
             else ("duplicate-position", "two docs stand at the same position of a session")
         )
-        yield Finding(code, what, session_words(*first), count, sessions, "sessions")
+        yield Finding(code, words, session_words(*first), count, sessions, "sessions")
 
 
 def check_ids(tables: EventTables) -> Iterator[Finding]:
@@ -184,8 +184,8 @@ def check_ids(tables: EventTables) -> Iterator[Finding]:
         "FROM (SELECT s, count(*) AS queries FROM {sessions} GROUP BY s)"
     )
     if shared:
-        what = "a session_id occurs with several queries"
-        yield Finding("session-id-shared", what, f"session {example}", shared, ids, "session ids")
+        words = "a session_id occurs with several queries"
+        yield Finding("session-id-shared", words, f"session {example}", shared, ids, "session ids")
     for name, column in _IDS.items():
         if tables.source.is_text(name):
             yield from _nearly_equal(tables, name, column)
@@ -203,9 +203,9 @@ def _nearly_equal(tables: EventTables, name: str, column: str) -> Iterator[Findi
         f"min((one, two)) FILTER (n > 1) FROM ({alike})"
     )
     if count:
-        what = f"values of {name} differ only in case or white space"
+        words = f"values of {name} differ only in case or white space"
         where = f"{first[0]!r} and {first[1]!r}"
-        yield Finding("ids-nearly-equal", what, where, count, total, "ids")
+        yield Finding("ids-nearly-equal", words, where, count, total, "ids")
 
 
 def check_clients(tables: EventTables) -> Iterator[Finding]:
@@ -243,10 +243,10 @@ def check_clients(tables: EventTables) -> Iterator[Finding]:
             f"AND most > {_HEAVY_TIMES} * usual",
         ),
     }
-    for code, (what, each) in kinds.items():
+    for code, (words, each) in kinds.items():
         count, worst = tables.row(
             f"SELECT count(DISTINCT client), min((-most, client)) FROM ({each})"
         )
         if count:
-            most = f"clients {what}, up to {-worst[0]:,}"
+            most = f"clients {words}, up to {-worst[0]:,}"
             yield Finding(code, most, f"client {worst[1]}", count, clients, "clients")

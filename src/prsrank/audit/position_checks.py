@@ -38,13 +38,13 @@ def check_base(tables: EventTables) -> Iterator[Finding]:
         bases = _bases(tables, context)
         if len(set(bases.values())) > 1:
             named = ", ".join(f"{value} from {base}" for value, base in list(bases.items())[:4])
-            what = f"positions count from 0 in some rows and from 1 in others ({context}: {named})"
-            yield Finding("position-base-mixed", what, where, zeros, total)
+            words = f"positions count from 0 in some rows and from 1 in others ({context}: {named})"
+            yield Finding("position-base-mixed", words, where, zeros, total)
             return
-    zero, one = tables.begins()
-    if zero > _RARE * (zero + one):
-        what = "positions count from 0 in some sessions and from 1 in others"
-        yield Finding("position-base-mixed", what, where, zero, zero + one, "sessions")
+    at_zero, at_one = tables.begins()
+    if at_zero > _RARE * (at_zero + at_one):
+        words = "positions count from 0 in some sessions and from 1 in others"
+        yield Finding("position-base-mixed", words, where, at_zero, at_zero + at_one, "sessions")
     else:
         yield Finding("position-below-one", "position is 0", where, zeros, total)
 
@@ -56,9 +56,9 @@ def _bases(tables: EventTables, context: str) -> dict[str, int]:
         "GROUP BY q, s) GROUP BY value ORDER BY count(*) DESC, value LIMIT 50"
     )
     return {
-        value: 0 if zero else 1
-        for value, zero, one in rows
-        if zero + one and max(zero, one) >= WHOLE_LOG * (zero + one)
+        value: 0 if at_zero else 1
+        for value, at_zero, at_one in rows
+        if at_zero + at_one and max(at_zero, at_one) >= WHOLE_LOG * (at_zero + at_one)
     }
 
 
@@ -74,8 +74,8 @@ def check_gaps(tables: EventTables) -> Iterator[Finding]:
     where, besides = tables.session_example(_GAP, of="lists"), ""
     if always:
         slots, share = in_words(list(always)), min(always.values())
-        what = f"position {slots} is left out of at least {share:.0%} of the lists that go past it"
-        yield Finding("gap-consistent", what, where, with_gaps, sessions, "sessions")
+        words = f"position {slots} is left out of at least {share:.0%} of the lists that go past it"
+        yield Finding("gap-consistent", words, where, with_gaps, sessions, "sessions")
         where, besides = "", f" (besides position {slots})"
     # sessions with gaps at other positions than those always left out
     expected = "hi - lo + 1" + "".join(f" - (lo < {k} AND hi > {k})::INTEGER" for k in always)
@@ -84,8 +84,8 @@ def check_gaps(tables: EventTables) -> Iterator[Finding]:
         f"WHERE hi IS NOT NULL AND positions < {expected}"
     )
     if other > _RARE * sessions:
-        what = f"lists leave out positions without a rule{besides}"
-        yield Finding("gap-inconsistent", what, where, other, sessions, "sessions")
+        words = f"lists leave out positions without a rule{besides}"
+        yield Finding("gap-inconsistent", words, where, other, sessions, "sessions")
 
 
 def _left_out(tables: EventTables) -> dict[int, float]:
@@ -107,9 +107,9 @@ def check_starts(tables: EventTables) -> Iterator[Finding]:
         (start,) = tables.row(
             "SELECT lo FROM {sessions} WHERE lo > 1 GROUP BY lo ORDER BY count(*) DESC, lo LIMIT 1"
         )
-        what = f"lists begin below position 1, most often at {start}"
+        words = f"lists begin below position 1, most often at {start}"
         where = tables.session_example("lo > 1")
-        yield Finding("lists-begin-late", what, where, late, sessions, "sessions")
+        yield Finding("lists-begin-late", words, where, late, sessions, "sessions")
 
 
 def check_clicks(tables: EventTables) -> Iterator[Finding]:
@@ -120,18 +120,18 @@ def check_clicks(tables: EventTables) -> Iterator[Finding]:
     if not clicks:
         yield Finding("no-clicks", "the log has no clicks", count=rows, of=rows)
     elif not unclicked:
-        what = "the log holds clicked rows only"
-        yield Finding("clicked-rows-only", what, count=clicks, of=rows)
+        words = "the log holds clicked rows only"
+        yield Finding("clicked-rows-only", words, count=clicks, of=rows)
     else:
         sessions, both = tables.row(
             "SELECT count(*), count(*) FILTER (clicks > 0 AND clicks < n) FROM {sessions}"
         )
         if sessions and not both:
-            what = "no session has both a clicked doc and one that was not clicked"
-            yield Finding("no-pairs", what, count=sessions, of=sessions, unit="sessions")
+            words = "no session has both a clicked doc and one that was not clicked"
+            yield Finding("no-pairs", words, count=sessions, of=sessions, unit="sessions")
         if clicks < _FEW_CLICKS:
-            what = f"the log has only {clicks:,} clicks; {_FEW_CLICKS:,} are few"
-            yield Finding("few-clicks", what, count=clicks, of=rows)
+            words = f"the log has only {clicks:,} clicks; {_FEW_CLICKS:,} are few"
+            yield Finding("few-clicks", words, count=clicks, of=rows)
 
 
 def check_weights(tables: EventTables) -> Iterator[Finding]:
@@ -143,5 +143,5 @@ def check_weights(tables: EventTables) -> Iterator[Finding]:
         f"count(*), min({weight}), max({weight})"
     )
     if clicks and least != most:
-        what = f"clicks count by their weight, from {least:g} to {most:g}"
-        yield Finding("clicks-weighted", what, "", clicks, clicks)
+        words = f"clicks count by their weight, from {least:g} to {most:g}"
+        yield Finding("clicks-weighted", words, "", clicks, clicks)

@@ -168,18 +168,18 @@ class _Workspace:
                 os.close(self.lock)
 
 
-def exchange(one: Path, other: Path) -> bool:
+def exchange(first: Path, second: Path) -> bool:
     """Swap the names of two files or folders in one step; False where the system cannot."""
     swap = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if swap is None:
         return False
-    names = os.fsencode(one), os.fsencode(other)
+    names = os.fsencode(first), os.fsencode(second)
     if swap(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
         return True
     code = ctypes.get_errno()
     if code in _CANNOT:
         return False
-    raise OSError(code, os.strerror(code), str(other))
+    raise OSError(code, os.strerror(code), str(second))
 
 
 # what file systems and kernels without the exchange answer

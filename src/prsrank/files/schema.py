@@ -72,9 +72,9 @@ def _check(value: Any, wanted: Any, name: str, depth: int) -> None:
         if not isinstance(value, Mapping):
             _refuse(value, "a table", name)
         keyed = kind not in (dict, Mapping)
-        known = _keys(value, kind, name) if keyed else {}
+        types_of = _keys(value, kind, name) if keyed else {}
         for key, part in value.items():
-            of_key = known[key] if keyed else (inner or (str, Any))[1]
+            of_key = types_of[key] if keyed else (inner or (str, Any))[1]
             _check(part, of_key, _joined(name, key), depth + 1)
     elif not is_a(value, kind):
         _refuse(value, _WORDS[kind], name)
@@ -103,11 +103,11 @@ def _check_union(value: Any, choices: Sequence[Any], name: str, depth: int) -> N
         else:
             return
     # the choice that goes deepest says most: that of the right kind, with something wrong inside
-    plain = [_WORDS.get(get_origin(one) or one, "a value of another kind") for one in choices]
-    deeper = [one for one in problems if not str(one).startswith(f"{name or 'it'} must be")]
+    kinds = [_WORDS.get(get_origin(kind) or kind, "a value of another kind") for kind in choices]
+    deeper = [error for error in problems if not str(error).startswith(f"{name or 'it'} must be")]
     if deeper:
         raise deeper[0]
-    _refuse(value, " or ".join(dict.fromkeys(plain)), name)
+    _refuse(value, " or ".join(dict.fromkeys(kinds)), name)
 
 
 def _check_list(value: Any, wanted: Any, name: str, depth: int) -> None:
@@ -123,7 +123,7 @@ def _check_list(value: Any, wanted: Any, name: str, depth: int) -> None:
 def _is_numeric(values: Sequence[Any], kind: type) -> bool:
     if not set(map(type, values)) <= {int, kind}:
         return False
-    whole = [one for one in values if type(one) is int]
+    whole = [value for value in values if type(value) is int]
     if whole and not -(2**63) <= min(whole) <= max(whole) < 2**63:
         return False
     return all(map(math.isfinite, values))
@@ -131,14 +131,14 @@ def _is_numeric(values: Sequence[Any], kind: type) -> bool:
 
 def _keys(value: Mapping[str, Any], kind: Any, name: str) -> dict[str, Any]:
     """Return the types of the keys of a table, which may have no others and lack none it needs."""
-    known, required = keys_of(kind)
+    allowed, required = keys_of(kind)
     for key in value:
-        if key not in known:
-            raise InputError(f"there is no key '{_joined(name, key)}'{nearest_name(key, known)}")
+        if key not in allowed:
+            raise InputError(f"there is no key '{_joined(name, key)}'{nearest_name(key, allowed)}")
     for key in required:
         if key not in value:
             raise InputError(f"the key '{_joined(name, key)}' is missing")
-    return known
+    return allowed
 
 
 @cache
@@ -147,9 +147,9 @@ def keys_of(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     hints = get_type_hints(kind)
     if is_typeddict(kind):
         return hints, tuple(sorted(kind.__required_keys__))
-    own = [one for one in fields(kind) if one.init and get_origin(hints[one.name]) is not ClassVar]
-    needed = [one.name for one in own if one.default is one.default_factory is MISSING]
-    return {one.name: hints[one.name] for one in own}, tuple(needed)
+    own = [key for key in fields(kind) if key.init and get_origin(hints[key.name]) is not ClassVar]
+    needed = [key.name for key in own if key.default is key.default_factory is MISSING]
+    return {key.name: hints[key.name] for key in own}, tuple(needed)
 
 
 def _joined(name: str, key: object) -> str:

@@ -1,11 +1,12 @@
 """A table with a log's own columns to events with the columns that prsrank knows."""
 
 import fnmatch
+import warnings
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from prsrank.errors import InputError
-from prsrank.logs.duplicates import first_shown
+from prsrank.errors import DataWarning, InputError
 from prsrank.logs.event_source import OPTIONAL, REQUIRED, EventSource
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.number_texts import read_numbers
@@ -15,6 +16,10 @@ from prsrank.logs.sql_text import quoted_name, quoted_text
 _PLAIN = ("query_id", "session_id", "doc_id")
 _OUTCOMES = ("position", "click", "weight", "propensity", "action")
 
+LEFT_OUT = "repeated_docs"
+"""The finding that counts the rows that `first_shown` left out."""
+
+_COPY = "prsrank_copy"
 _Source = TypeVar("_Source", bound=EventSource)
 
 
@@ -216,3 +221,31 @@ class _Columns:
             raise InputError(
                 f"column {name!r} ({what}) must hold numbers, {instead_of_numbers(self.table, name)}"
             )
+
+
+def first_shown(events: _Source, *, name: str) -> _Source:
+    """Return events with one row per (query, session, doc): the first position it was shown at.
+
+    Of several rows at that position a clicked one counts. A click further down goes with its row:
+    at the first position the doc was seen, or not, without a click. How many rows are left out
+    stands in `findings`, and in a DataWarning.
+
+    Args:
+        events: one row per shown doc, unchecked.
+        name: what messages call them.
+    """
+    kept = ", ".join(map(quoted_name, events.types))
+    order = ", ".join(
+        f"{column} NULLS LAST"
+        for column in ('"position"', '"click" DESC', '"weight" DESC')
+        if column.split('"')[1] in events.types
+    )
+    copy = f"row_number() OVER (PARTITION BY query_id, session_id, doc_id ORDER BY {order})"
+    counted = events.select(f"{kept}, {copy} AS {_COPY}")
+    rows, left_out = counted.total(f"count(*), count_if({_COPY} > 1)")
+    if not left_out:
+        return events
+    message = f"{left_out:,} of {rows:,} rows show a doc again in its session: they are left out"
+    warnings.warn(DataWarning(f"{name}: {message}"), stacklevel=2)
+    made: Any = counted.where(f"{_COPY} = 1").select(kept)
+    return replace(made, findings={**events.findings, LEFT_OUT: left_out})  # type: ignore[no-any-return]

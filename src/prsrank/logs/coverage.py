@@ -24,9 +24,9 @@ def covered_sessions(log: ClickLog, dataset: RankingDataset) -> Marks:
     """
     lists, rows = log.find_docs(dataset)
     missing = np.concatenate([[0], np.cumsum(rows[log.ranking_docs] < 0)])
-    known = missing[log.ranking_offsets[1:]] == missing[log.ranking_offsets[:-1]]
-    known &= lists[log.ranking_query] >= 0
-    return np.asarray(known[log.session_ranking])
+    covered = missing[log.ranking_offsets[1:]] == missing[log.ranking_offsets[:-1]]
+    covered &= lists[log.ranking_query] >= 0
+    return np.asarray(covered[log.session_ranking])
 
 
 def covered_log(log: ClickLog, dataset: RankingDataset) -> ClickLog:

@@ -139,8 +139,8 @@ class LogSource(EventSource):
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
         with errors_in_one_line(self.name):
-            found = self.relation.query(EVENTS, sql)
-            return [] if found is None else found.fetchall()
+            answer = self.relation.query(EVENTS, sql)
+            return [] if answer is None else answer.fetchall()
 
     def select(self, columns: str) -> Self:
         """Return the events with these columns only."""

@@ -141,12 +141,12 @@ class _KeyedColumns:
         # strings become 64-bit keys; should two meet, another hash is taken
         for hashed in ("hash({})", "hash({} || '1')", "hash({} || '2')"):
             also = f"{hashed.format('value')} AS key"
-            found = self.source.distinct(column, also=also, most=most and most + 1)
+            values = self.source.distinct(column, also=also, most=most and most + 1)
             if most:
-                check_few_values(name, len(found["value"]))
-            keys = found["key"].view(np.int64)
+                check_few_values(name, len(values["value"]))
+            keys = values["key"].view(np.int64)
             if len(code_pairs(keys, np.zeros_like(keys))[1]) == len(keys):
-                return _Keys(hashed.format(column), found["value"], keys)
+                return _Keys(hashed.format(column), values["value"], keys)
         raise InputError(f"the values of column {name!r} cannot be told apart")
 
     def fetch(self) -> dict[str, npt.NDArray]:
@@ -160,11 +160,12 @@ class _KeyedColumns:
         if "timestamp" in self.source.types:
             whole = self.source.is_integer("timestamp")
             sql["timestamp"] = "timestamp::BIGINT" if whole else "epoch_us(timestamp)"
-        columns = ", ".join(f"{text} AS c{i}" for i, text in enumerate(sql.values()))
-        arrays = self.source.arrays(columns)
+        arrays = self.source.arrays(
+            ", ".join(f"{text} AS c{i}" for i, text in enumerate(sql.values()))
+        )
         check_fetched({name: arrays[f"c{i}"] for i, name in enumerate(sql)})
-        found = {name: np.asarray(arrays[f"c{i}"]) for i, name in enumerate(sql)}
-        return {n: a.view(np.int64) if a.dtype == np.uint64 else a for n, a in found.items()}
+        columns = {name: np.asarray(arrays[f"c{i}"]) for i, name in enumerate(sql)}
+        return {n: a.view(np.int64) if a.dtype == np.uint64 else a for n, a in columns.items()}
 
     def sorted_sessions(
         self, session: Ints, first_rows: Longs, events: dict[str, npt.NDArray]
@@ -197,9 +198,9 @@ class _KeyedColumns:
             if differs.any():
                 row = int(differs.argmax())
                 first = first_rows[session[row]]
-                one, two = keys.named(keys.ranks(values[[first, row]])).tolist()
+                value, other = keys.named(keys.ranks(values[[first, row]])).tolist()
                 raise InputError(
-                    f"{name} is both {one!r} and {two!r} in {self.name_session(events, first)}"
+                    f"{name} is both {value!r} and {other!r} in {self.name_session(events, first)}"
                 )
 
     def name_session(self, events: dict[str, npt.NDArray], row: int) -> str:
@@ -302,10 +303,10 @@ class _Sessions:
     def _designs(self) -> tuple[tuple[str, ...], Ints]:
         if "randomised" not in self.columns.keys:
             return ("",), np.zeros(len(self.first_rows), np.int32)
-        found = self._context("randomised")
-        if "" in found.values:  # sorted, so it is the first
-            return found.values, found.codes
-        return ("", *found.values), found.codes + np.int32(1)
+        marks = self._context("randomised")
+        if "" in marks.values:  # sorted, so it is the first
+            return marks.values, marks.codes
+        return ("", *marks.values), marks.codes + np.int32(1)
 
     def _context(self, name: str) -> Context:
         keys = self.columns.keys[name]

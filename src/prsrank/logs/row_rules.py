@@ -245,16 +245,16 @@ def check_rows(source: EventSource) -> int:
     rules = [rule for rule in row_rules(source) if rule.refusal]
     counts = ", ".join(f"count_if({rule.broken})" for rule in rules)
     with source.no_statistics():
-        total, *found = source.total(f"count(*), {counts}")
+        total, *broken = source.total(f"count(*), {counts}")
     if not total:
         raise InputError(_EMPTY)
     shown = [name for name in (*REQUIRED, "propensity") if name in source.types]
-    for rule, count in zip(rules, found, strict=True):
+    for rule, count in zip(rules, broken, strict=True):
         if count:
             rows = source.rows(", ".join(f'"{name}"' for name in shown), where=rule.broken)
             if not rows:  # a filter by statistics has hidden them
                 raise InputError(f"{rule.what} in {count} of {total} rows, {DENIED}")
-            named = {name: shortened(one) for name, one in zip(shown, rows[0], strict=True)}
+            named = {name: shortened(value) for name, value in zip(shown, rows[0], strict=True)}
             raise InputError(
                 f"{rule.refusal.format(**named)} in {count} of {total} rows, first for doc "
                 f"{named['doc_id']} of session {named['session_id']} of query {named['query_id']}"
@@ -269,9 +269,9 @@ def instead_of_numbers(source: EventSource, name: str) -> str:
         # a decimal comma is the likelier trouble, but a word the clearer
         for text in (f"replace({column}, ',', '.')", column):
             no_number = f"{column} IS NOT NULL AND TRY_CAST({text} AS DOUBLE) IS NULL"
-            found = source.rows(column, where=no_number)
-            if found:
-                return f"not text such as {found[0][0]!r}"
+            rows = source.rows(column, where=no_number)
+            if rows:
+                return f"not text such as {rows[0][0]!r}"
     return f"not {source.types[name]}"
 
 
@@ -309,7 +309,7 @@ def nearest_column(name: str, known: Mapping[str, str]) -> str:
     close = [other for other in (name, *_OTHER_NAMES.get(name, ())) if other in lower]
     # what has a meaning of its own is not meant, nor is a name that shares only the ending
     free = {_stem(column): column for column in lower if column not in REQUIRED}
-    close += [free[one] for one in difflib.get_close_matches(_stem(name), free, 1, cutoff=0.75)]
+    close += [free[stem] for stem in difflib.get_close_matches(_stem(name), free, 1, cutoff=0.75)]
     if close:
         return f"; did you mean {lower[close[0]]!r}?"
     columns = list(known)[:_MOST_COLUMNS]

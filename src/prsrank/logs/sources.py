@@ -159,26 +159,26 @@ def _open_files(
         setting = connection.execute("SELECT current_setting('temp_directory')").fetchall()
         log = Path(setting[0][0], "events.parquet")
         write_events(clicks, log)
-    found = find_files(log)
-    _check_every_file(connection, found, mapping)
-    if not mapping.contexts and found.kind == "Parquet":
-        mapping = replace(mapping, contexts=stored_contexts(connection, found.files[0]))
+    files = find_files(log)
+    _check_every_file(connection, files, mapping)
+    if not mapping.contexts and files.kind == "Parquet":
+        mapping = replace(mapping, contexts=stored_contexts(connection, files.files[0]))
     table = replace(
-        source_of(open_table(connection, found, ids=mapping.ids)), connection=connection
+        source_of(open_table(connection, files, ids=mapping.ids)), connection=connection
     )
-    return table, mapping, found.kind != "Parquet"
+    return table, mapping, files.kind != "Parquet"
 
 
 def _check_every_file(
-    connection: "DuckDBPyConnection", found: TableFiles, mapping: LogMapping
+    connection: "DuckDBPyConnection", files: TableFiles, mapping: LogMapping
 ) -> None:
     """Raise an InputError for a Parquet file among several that lacks a column of the others."""
-    if found.kind != "Parquet" or len(found.files) == 1:
+    if files.kind != "Parquet" or len(files.files) == 1:
         return
-    files = ", ".join(quoted_text(glob.escape(str(file))) for file in found.files)
+    names = ", ".join(quoted_text(glob.escape(str(file))) for file in files.files)
     missing = connection.execute(
         f"WITH columns AS (SELECT file_name, list(name) AS names "  # noqa: S608
-        f"FROM parquet_schema([{files}]) GROUP BY file_name), "
+        f"FROM parquet_schema([{names}]) GROUP BY file_name), "
         "known AS (SELECT DISTINCT unnest(names) AS name FROM columns) "
         "SELECT file_name, name FROM columns, known WHERE NOT list_contains(names, name) "
         "AND list_contains(?, name) ORDER BY ALL LIMIT 1",

@@ -142,11 +142,11 @@ def find_files(path: FileName | Sequence[FileName]) -> TableFiles:
         InputError: naming the file or folder that is missing, empty, cut short, of no known
             kind, or of another kind than the first.
     """
-    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    if not given:
+    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    if not paths:
         raise InputError("no file to read")
-    files = [file for one in given for file in _files_of(one)]
-    name = str(given[0]) if len(given) == 1 else f"{given[0]} and {len(given) - 1} more"
+    files = [file for place in paths for file in _files_of(place)]
+    name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     kinds = [_checked_kind(file) for file in files]
     for file, kind in zip(files, kinds, strict=True):
         if kind != kinds[0]:
@@ -170,25 +170,25 @@ def open_table(
         path: the files.
         ids: columns that hold ids: text, unless they are integers throughout.
     """
-    found = path if isinstance(path, TableFiles) else find_files(path)
-    escaped = [glob.escape(str(file)) for file in found.files]
+    table = path if isinstance(path, TableFiles) else find_files(path)
+    escaped = [glob.escape(str(file)) for file in table.files]
     several = len(escaped) > 1
-    with errors_in_one_line(found.name):
-        if found.kind == "Parquet":
+    with errors_in_one_line(table.name):
+        if table.kind == "Parquet":
             return connection.read_parquet(escaped, union_by_name=several)
 
         def read(types: Mapping[str, str] | None = None) -> "DuckDBPyRelation":
             names: Any = escaped
-            if found.kind == "CSV":
+            if table.kind == "CSV":
                 return connection.read_csv(names, union_by_name=several, header=True, dtype=types)
             return connection.read_json(names, union_by_name=several, columns=types)
 
         threads = connection.execute("SELECT current_setting('threads')").fetchall()[0][0]
-        return _typed_throughout(read, ids, found, threads)
+        return _typed_throughout(read, ids, table, threads)
 
 
 def _typed_throughout(
-    read: Callable[..., "DuckDBPyRelation"], ids: Sequence[str], found: TableFiles, threads: int
+    read: Callable[..., "DuckDBPyRelation"], ids: Sequence[str], table: TableFiles, threads: int
 ) -> "DuckDBPyRelation":
     guessed = read()
     kinds = dict(zip(guessed.columns, map(str, guessed.types), strict=True))
@@ -196,22 +196,22 @@ def _typed_throughout(
     if kinds.get("_source", "").startswith("STRUCT"):
         return guessed.project("unnest(_source)")
     # folders named day=7 are a column of their own, of which the files know nothing
-    folders = {part.partition("=")[0] for part in found.files[0].parts if "=" in part}
+    folders = {part.partition("=")[0] for part in table.files[0].parts if "=" in part}
     kinds = {name: kind for name, kind in kinds.items() if name not in folders}
-    if found.kind == "CSV" and is_plain(found.files, kinds, ids, threads):
+    if table.kind == "CSV" and is_plain(table.files, kinds, ids, threads):
         return guessed
     types = types_throughout(read, kinds, ids)
     return guessed if types == kinds else read(types)
 
 
-def _files_of(given: FileName) -> list[Path]:
-    path = Path(given)
+def _files_of(name: FileName) -> list[Path]:
+    path = Path(name)
     if path.is_dir():
         return _files_in(path)
-    if not path.exists() and glob.has_magic(str(given)):
-        matches = sorted(Path(match) for match in glob.glob(str(given), recursive=True))
+    if not path.exists() and glob.has_magic(str(name)):
+        matches = sorted(Path(match) for match in glob.glob(str(name), recursive=True))
         if not matches:
-            raise InputError(f"{given}: no file matches")
+            raise InputError(f"{name}: no file matches")
         return [file for match in matches for file in _files_of(match)]
     return [existing_file(path)]
 
@@ -250,6 +250,7 @@ def _checked_kind(file: Path) -> str:
             f"{file}: not a log: neither Parquet nor named .parquet, .csv, .tsv or .jsonl"
         )
     if kind == "Parquet" and (head, tail) != (b"PAR1", b"PAR1"):
-        what = "is cut short" if head == b"PAR1" else "is no Parquet file"
-        raise InputError(f"{file}: {what} (its {'end' if head == b'PAR1' else 'start'} is missing)")
+        begun = head == b"PAR1"
+        problem = "is cut short (its end" if begun else "is no Parquet file (its start"
+        raise InputError(f"{file}: {problem} is missing)")
     return kind

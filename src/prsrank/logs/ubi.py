@@ -30,7 +30,7 @@ _IDS = ("query_id", "user_query", "client_id")
 def is_ubi(path: str | os.PathLike[str]) -> bool:
     """Tell whether a path is a folder with UBI's queries and events, as files or folders."""
     place = Path(path)
-    return place.is_dir() and all(_find(place, name) is not None for name in _NAMES)
+    return place.is_dir() and len(_files(place)) == len(_NAMES)
 
 
 def open_ubi(
@@ -59,7 +59,7 @@ def open_ubi(
     place = Path(path)
     if mapping.features:
         raise InputError(f"{place}: UBI has no features: give a table of features")
-    tables = {name: open_table(connection, _existing(place, name), ids=_IDS) for name in _NAMES}
+    tables = {name: open_table(connection, file, ids=_IDS) for name, file in _files(place).items()}
     with errors_in_one_line(str(place)):
         _create_queries(connection, tables["ubi_queries"], mapping, place)
         _create_actions(connection, tables["ubi_events"], mapping, place)
@@ -255,12 +255,7 @@ def _require(source: LogSource, place: Path, table: str, *names: str) -> None:
             raise InputError(f"{place}: {table} has no field {name!r}{hint}")
 
 
-def _find(place: Path, name: str) -> Path | None:
-    found = sorted(p for p in place.iterdir() if p.name == name or p.name.startswith(name + "."))
-    return found[0] if found else None
-
-
-def _existing(place: Path, name: str) -> Path:
-    found = _find(place, name)
-    assert found is not None  # noqa: S101 - is_ubi has seen it
-    return found
+def _files(place: Path) -> dict[str, Path]:
+    """Return the file or folder of each table that is there."""
+    named = {path.name.partition(".")[0]: path for path in sorted(place.iterdir(), reverse=True)}
+    return {name: named[name] for name in _NAMES if name in named}

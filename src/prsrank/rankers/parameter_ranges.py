@@ -64,7 +64,7 @@ RANGES = {
 """By the name of a parameter: those of all rankers and weightings that are numbers."""
 
 
-def check_ranges(values: Mapping[str, Any], what: str) -> None:
+def check_ranges(values: Mapping[str, Any], owner: str) -> None:
     """Raise an InputError for a number out of its range; types are checked before.
 
     >>> check_ranges({"leaves": 1}, "lambdamart")
@@ -73,16 +73,18 @@ def check_ranges(values: Mapping[str, Any], what: str) -> None:
     """
     for name, value in values.items():
         numbers = value if isinstance(value, list | tuple) else [value]
-        if name in RANGES and not all(one is None or RANGES[name].holds(one) for one in numbers):
-            raise InputError(f"{what}: {name} must be {RANGES[name]}, not {value}")
+        if name in RANGES and not all(
+            number is None or RANGES[name].holds(number) for number in numbers
+        ):
+            raise InputError(f"{owner}: {name} must be {RANGES[name]}, not {value}")
 
 
 def check_parameters(kind: Any, values: Mapping[str, Any]) -> None:
     """Raise an InputError for a parameter that is unknown, of another type, or out of range."""
-    known = inspect.signature(kind.__init__, eval_str=True).parameters
+    parameters = inspect.signature(kind.__init__, eval_str=True).parameters
     for name, value in values.items():
         if name not in kind._parameter_names():
             raise InputError(f"{kind.name} has no parameter '{name}'")
-        wanted: Any = GenericAlias(dict, (str, known[name].annotation))
+        wanted: Any = GenericAlias(dict, (str, parameters[name].annotation))
         check({name: value}, wanted, kind.name)
     check_ranges(values, kind.name)
