@@ -135,6 +135,7 @@ class Planner:
         identity = self._trained(replace(cell, run=0, point=point), tried[0])
         del identity["settings"], identity["parameters"]
         return self._job(
+            cell,
             identity,
             kind="tuning",
             tried=tried,
@@ -149,112 +150,105 @@ class Planner:
             cell: where the result belongs.
             chosen: the chosen settings and parameters; None where there was nothing to choose.
         """
+        settings = self._settings(cell)
         if self.spec.kind in ("observations", "bounds"):
-            identity = self._untrained(cell)
+            identity = self._untrained(cell, settings)
         elif cell.method == "production":
-            made_by = {"ranker": "production", "production": self._production(cell)}
-            identity = self._common(cell) | made_by
+            identity = {
+                "ranker": "production",
+                "production": settings["production"],
+                "clicks": None,
+            }
         else:
             identity = self._trained(cell, chosen)
         if self.spec.kind == "clicks":
             identity |= {
-                "production": self._production(cell),
-                "test_clicks": self._clicks(cell),
-                "test_propensity": self._propensity(cell),
+                "production": settings["production"],
+                "test_clicks": settings["clicks"],
+                "test_propensity": settings["propensity"],
             }
-        return self._job(identity, kind=self.spec.kind, metrics=sorted(self.spec.metrics))
+        return self._job(cell, identity, kind=self.spec.kind, metrics=sorted(self.spec.metrics))
 
-    def _job(self, identity: dict[str, Any], **more: Any) -> Job:
-        return Job(identity | more, self.source.name, self.source.relevant_from)
+    def _job(self, cell: Cell, identity: dict[str, Any], **more: Any) -> Job:
+        common = {
+            "code": self.code,
+            "data": self.source.fingerprints[cell.fold - 1],
+            "fold": cell.fold,
+            "seed": self.spec.seed,
+        }
+        return Job({**common, **identity, **more}, self.source.name, self.source.relevant_from)
 
     def _named(self, cell: Cell) -> tuple[Panel, Method]:
         methods = self.spec.methods_of(cell.panel)
         return self.spec.panel(cell.panel), next(m for m in methods if m.name == cell.method)
 
-    def _common(self, cell: Cell) -> dict[str, Any]:
-        return {
-            "code": self.code,
-            "data": self.source.fingerprints[cell.fold - 1],
-            "fold": cell.fold,
-            "seed": self.spec.seed,
-            "production": None,
-            "clicks": None,
-        }
-
     def _trained(self, cell: Cell, chosen: Setting | None) -> dict[str, Any]:
         panel, method = self._named(cell)
         ranker, on = method.ranker or panel.ranker, self.spec.tuning.on
-        kind = ranker_class(ranker)
+        kind, settings = ranker_class(ranker), self._settings(cell)
         setting = chosen or configurations(self.spec, panel, method)[0]
         on_labels = method.weighting == "labels"
-        identity = self._common(cell) | {
+        moved = settings["parameters"] if method.weighting else {}
+        identity = {
             "ranker": ranker,
             "settings": setting["settings"],
             "weighting": method.weighting,
-            "parameters": self._parameters(setting["parameters"], cell, method),
+            "parameters": {**setting["parameters"], **moved},
             "stop_on": "" if not kind.stops_early else "labels" if on_labels else on,
+            # without clicks a seed may depend on nothing of the run: the model is one for all runs
+            "production": None if on_labels else settings["production"],
+            "clicks": None if on_labels else settings["clicks"],
             "propensity": None,
         }
         if method.weighting == "posterior":
             identity["version"] = _POSTERIOR_VERSION
-        # without clicks a seed may depend on nothing of the run: the model is one for all runs
-        if not on_labels:
-            identity["production"] = self._production(cell)
-            identity["clicks"] = self._clicks(cell)
-            weighted = bool(method.weighting) and WEIGHTINGS[method.weighting].needs_propensities
-            if (weighted and kind.takes_propensities) or on == "clicks":
-                identity["propensity"] = self._propensity(cell)
+        weighted = bool(method.weighting) and WEIGHTINGS[method.weighting].needs_propensities
+        if not on_labels and ((weighted and kind.takes_propensities) or on == "clicks"):
+            identity["propensity"] = settings["propensity"]
         return identity
 
-    def _untrained(self, cell: Cell) -> dict[str, Any]:
+    def _untrained(self, cell: Cell, settings: dict[str, Any]) -> dict[str, Any]:
         """Return the identity of a job that trains nothing."""
-        clicks = self._clicks(cell)
-        identity = self._common(cell) | {"production": self._production(cell), "clicks": clicks}
+        production, clicks = settings["production"], settings["clicks"]
         if self.spec.kind == "observations":
-            return identity | {"panel": cell.panel, "method": cell.method, "part": "test"}
+            shown = {"panel": cell.panel, "method": cell.method, "part": "test"}
+            return {"production": production, "clicks": clicks, **shown}
         _, method = self._named(cell)
-        return identity | {
+        return {
+            "production": production,
             "clicks": {"eta": clicks["eta"], "sessions": self.spec.clicks["sessions"]},
             "weighting": method.weighting,
-            "parameters": self._parameters(method.parameters, cell, method),
+            "parameters": {**method.parameters, **settings["parameters"]},
         }
 
-    def _parameters(
-        self, parameters: Mapping[str, Any], cell: Cell, method: Method
-    ) -> dict[str, Any]:
-        moved = self._moved("parameters", cell) if method.weighting else {}
-        return {**parameters, **{key: float(value) for key, value in moved.items()}}
-
-    def _production(self, cell: Cell) -> dict[str, Any]:
-        settings = self._settings(cell)
-        keys = ("production_share", "production_ranker")
-        return {"run": cell.run} | {key: settings[key] for key in keys}
-
-    def _clicks(self, cell: Cell) -> dict[str, Any]:
-        settings = self._settings(cell)
-        return {key: settings[key] for key in _SETTINGS_OF_CLICKS}
-
-    def _propensity(self, cell: Cell) -> dict[str, Any]:
-        settings = {**self.spec.propensity, **self._moved("propensity", cell)}
-        source = settings["source"]
-        if source == "randomised":
-            return {"source": source, "clicks": settings["clicks"], "version": _ESTIMATE_VERSION}
-        eta = settings["eta"]
-        return {"source": source, "eta": float(self._settings(cell)["eta"] if eta is None else eta)}
-
     def _settings(self, cell: Cell) -> dict[str, Any]:
-        own: dict[str, Any] = {**self.spec.clicks, **self.spec.panel(cell.panel).clicks}
-        settings = own | self._moved("clicks", cell)
-        clicks, density = int(settings["clicks"]), settings["clicks_per_query"]
-        if density is not None:
-            clicks = max(round(float(density) * self.source.lists[cell.fold - 1]), 1)
-        numbers = {key: float(settings[key]) for key in ("eta", "mu", "production_share")}
-        return settings | {"clicks": clicks} | numbers
-
-    def _moved(self, group: str, cell: Cell) -> dict[str, Any]:
-        """Return the setting that the axis changes at a cell, if it is one of the group."""
-        of, key = AXES[self.spec.axis.name]
-        return {key: cell.point} if of == group and cell.point != "" else {}
+        """Return the settings of a cell by group: those of its panel, at its point of the axis."""
+        groups: dict[str, dict[str, Any]] = {
+            "clicks": {**self.spec.clicks, **self.spec.panel(cell.panel).clicks},
+            "propensity": {**self.spec.propensity},
+            "parameters": {},
+        }
+        group, key = AXES[self.spec.axis.name]
+        if group and cell.point != "":
+            groups[group][key] = cell.point
+        clicks, propensity = groups["clicks"], groups["propensity"]
+        clicks |= {key: float(clicks[key]) for key in ("eta", "mu", "production_share")}
+        clicks["clicks"] = int(clicks["clicks"])
+        if clicks["clicks_per_query"] is not None:
+            wanted = float(clicks["clicks_per_query"]) * self.source.lists[cell.fold - 1]
+            clicks["clicks"] = max(round(wanted), 1)
+        source, eta = propensity["source"], propensity["eta"]
+        curve = {"source": source, "eta": float(clicks["eta"] if eta is None else eta)}
+        if source == "randomised":
+            count = propensity["clicks"]
+            curve = {"source": source, "clicks": count, "version": _ESTIMATE_VERSION}
+        made_by = {key: clicks[key] for key in ("production_share", "production_ranker")}
+        return {
+            "production": {"run": cell.run, **made_by},
+            "clicks": {key: clicks[key] for key in _SETTINGS_OF_CLICKS},
+            "propensity": curve,
+            "parameters": {name: float(value) for name, value in groups["parameters"].items()},
+        }
 
 
 def configurations(spec: Spec, panel: Panel, method: Method) -> list[Setting]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from prsrank.evaluation.log_evaluation import DEFAULT_METRICS
 from prsrank.rankers.cards import library_versions
 from prsrank.report.audit_section import wilson_interval
-from prsrank.report.numbers import range_text
 from prsrank.report.parts import Part, card, figure, page, section, series, table
 
 if TYPE_CHECKING:
@@ -23,14 +22,6 @@ _WORDS = {
     "look": ("open", "Look", "Something is off with the data; the model may be as good as it was."),
     "retrain": ("bad", "Retrain", "What the model was trained on is no longer so."),
 }
-# ratios drawn over windows, and what they are called
-_OVER_TIME = {
-    "clicks per session": "Clicks a session",
-    "docs per session": "Docs shown a session",
-    "randomised": "Share of randomised sessions",
-    "greedy": "Share of sessions that click half of the docs",
-    "order": "Correlation of the order shown with the model's",
-}
 
 
 def monitor_report(monitoring: "Monitoring") -> Part:
@@ -42,7 +33,7 @@ def monitor_report(monitoring: "Monitoring") -> Part:
         _curve(monitoring, windows, latest),
         _gain(monitoring, windows),
         _features(latest),
-        _traffic(monitoring, windows, latest),
+        _traffic(monitoring.state.reference.summary, latest.summary),
     ]
     about = [
         ["model", monitoring.run],
@@ -190,55 +181,15 @@ def _features(latest: "Window") -> Part:
     return section("features", "Features", tables=[listed])
 
 
-def _traffic(monitoring: "Monitoring", windows: Sequence["Window"], latest: "Window") -> Part:
-    before, now = monitoring.state.reference.summary, latest.summary
-    drawn = [_rates(_BEFORE, before), _rates(_NOW, now)]
-    caption = "Share of shown docs that were clicked, with 95 % intervals of chance."
+def _traffic(before: "Summary", now: "Summary") -> Part:
     title, axes = "Click rate by position", ("position", "click rate")
-    figures = [_figure("rates", title, axes, drawn, caption=caption)]
-    figures.append(_over_time(before, windows))
-    details = [{"title": "All shares of the latest window", "rows": _ratio_rows(before, now)}]
-    return section("traffic", "Sessions, clicks and impressions", figures=figures, details=details)
-
-
-def _over_time(before: "Summary", windows: Sequence["Window"]) -> Part:
-    """Return a figure with a panel for each share that some window has."""
-    summaries = [("reference", before), *((w.summary.name, w.summary) for w in windows)]
-    drawn = {}
-    for name, title in _OVER_TIME.items():
-        ratios = [
-            (label, summary.ratios[name]) for label, summary in summaries if name in summary.ratios
-        ]
-        if any(ratio.value or ratio.error for _, ratio in ratios):
-            rows = [(label, ratio.value, *_ends(ratio)) for label, ratio in ratios]
-            drawn[title] = [series("windows", rows)]
-    return figure(
-        "over-time",
-        "Over the windows",
-        ("", ""),
-        drawn,
-        kind="intervals",
-        scale="ordinal",
-        zero=False,
-        caption="95 % intervals.",
-        alt=f"Over the windows: {', '.join(drawn)}.",
+    caption = "Share of shown docs that were clicked, with 95 % intervals of chance."
+    drawn = [_rates(_BEFORE, before), _rates(_NOW, now)]
+    return section(
+        "traffic", title, figures=[_figure("rates", title, axes, drawn, caption=caption)]
     )
 
 
 def _rates(name: str, summary: "Summary") -> Part:
     pairs = enumerate(zip(summary.clicked, summary.shown, strict=True), 1)
     return series(name, [(k, c / n, *wilson_interval(c, n)) for k, (c, n) in pairs if n])
-
-
-def _ratio_rows(before: "Summary", now: "Summary") -> list[list[Any]]:
-    rows = []
-    for name, ratio in now.ratios.items():
-        old = before.ratios.get(name)
-        ends = range_text(*_ends(ratio))
-        was = "" if old is None else f", was {old.value:.4f}"
-        rows.append([name, f"{ratio.value:.4f} ({ends}){was}"])
-    heaviest = [
-        [f"{kind} with most clicks", f"{doc.name}: {doc.clicks:,} of {now.clicks:,}"]
-        for kind, doc in now.heaviest.items()
-    ]
-    return [*rows, *heaviest]

@@ -2,16 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from prsrank.evaluation.assumptions import Interval
 from prsrank.evaluation.sensitivity import Point, Sensitivity
 from prsrank.files import FileName, atomic_output
-from prsrank.notebook.vega_lite import plain_number
 from prsrank.report.charts import figure_picture
 from prsrank.report.html import write_report
 from prsrank.report.numbers import fixed_text, range_text
-from prsrank.report.parts import Part, figure, page, section, series, table
+from prsrank.report.parts import Part, figure, page, section, series
 
 TITLES = {
     "eta": "position bias: power of the curve",
@@ -77,16 +75,14 @@ def report_section(study: Sensitivity) -> Part:
         "How far the estimated gain and the ranking rest on the assumptions: the model judged "
         "under others, and models trained and judged under them."
     )
-    tables, notes = [_table(study)], list(study.warnings)
-    figures = _figures(study)
+    turning = [f"{line[:1].upper()}{line[1:]}." for line in turning_points(study)]
     return section(
-        "sensitivity", "Sensitivity", text=[text, *(f"{_first(line)}." for line in turning_points(study))],
-        figures=figures, tables=tables, notes=notes,
-    )  # fmt: skip
-
-
-def _first(line: str) -> str:
-    return f"{line[:1].upper()}{line[1:]}"
+        "sensitivity",
+        "Sensitivity",
+        text=[text, *turning],
+        figures=_figures(study),
+        notes=list(study.warnings),
+    )
 
 
 def _figures(study: Sensitivity) -> list[Part]:
@@ -146,38 +142,6 @@ def _taus(study: Sensitivity, points: list[Point]) -> list[Part]:
     if study.reference_tau is not None:
         drawn.append(series(_ALIKE, [(point.value, study.reference_tau) for point in points]))
     return drawn
-
-
-def _table(study: Sensitivity) -> Part:
-    caption = (
-        "tau: Kendall's tau of the retrained and this model's ranking of held-out lists; ranks "
-        "moved: mean over this model's top 10."
-    )
-    if study.reference_tau is not None:
-        caption += (
-            f" A model trained alike on resampled sessions has tau {study.reference_tau:.3f}: what "
-            "chance alone does."
-        )
-    columns = [
-        *("assumed", "value", _MODEL, "low", "high", _RETRAINED, "judged by base"),
-        *("tau", "ranks moved"),
-    ]
-    rows = [_cells(point) for point in study.points]
-    title = "Gains and rankings under other assumptions"
-    return table("sensitivity-points", title, columns, rows, caption=caption)
-
-
-def _cells(point: Point) -> list[Any]:
-    gain, other, base = point.gain_of_model, point.gain_retrained, point.gain_by_base
-    return [
-        f"{point.kind}{' (base)' if point.is_base else ''}",
-        point.value,
-        *(gain.value, plain_number(gain.low), plain_number(gain.high)),
-        None if other is None else other.value,
-        None if base is None else base.value,
-        plain_number(point.kendall_tau),
-        plain_number(point.rank_change),
-    ]
 
 
 def _text(gain: Interval | None) -> str:
