@@ -6,7 +6,7 @@ that a huge log does not raise one over trifles.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from prsrank.monitor.curves import Power, power_between
@@ -85,26 +85,34 @@ def _share_change(new: float, old: float, least: float) -> float:
     return abs(new - old) / max(least * old, 0.02)
 
 
-def _ratios(
-    size: Callable[[float, float, float], float], words: Mapping[str, str], **kinds: bool
-) -> Moves:
+_WORDS = {
+    "clicks per session": "clicks a session",
+    "docs per session": "docs shown a session",
+    "gaps": "share of sessions that leave out positions",
+    "late": "share of sessions that begin below position 1",
+    "left out": "share of sessions with docs that have no features",
+    "greedy": "share of sessions that click at least half of the docs, and three",
+    "randomised": "share of randomised sessions",
+    "order": "correlation of the order shown with the model's",
+}
+
+
+def _ratios(size: Callable[[float, float, float], float], *names: str, **kinds: bool) -> Moves:
     """Return what compares ratios of a summary.
 
     Args:
         size: of a move from old to new, in parts of what matters.
-        words: for each ratio.
+        names: of the ratios.
         kinds: whether they are of counts, or rare, as `chance` takes it.
     """
 
     def moves(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
-        for ratio, text in words.items():
-            new, old = now.ratios.get(ratio), reference.summary.ratios.get(ratio)
+        for name in names:
+            new, old = now.ratios.get(name), reference.summary.ratios.get(name)
             if new is not None and old is not None:
-                yield Move(
-                    f"{text}: {new.value:.3g}, was {old.value:.3g}",
-                    chance(new, old, **kinds),
-                    size(new.value, old.value, matters),
-                )
+                text = f"{_WORDS[name]}: {new.value:.3g}, was {old.value:.3g}"
+                change = size(new.value, old.value, matters)
+                yield Move(text, chance(new, old, **kinds), change)
 
     return moves
 
@@ -195,14 +203,11 @@ def _gain(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
     yield Move(text, p, max(lost, 0.0) / matters)
 
 
-_by_model = _ratios(_change, {"order": "correlation of the order shown with the model's"})
-
-
 def _order(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
     """Compare what the order shown goes with: the model's own order, and the features it uses most."""
     if is_live(now):
         return
-    yield from _by_model(now, reference, matters)
+    yield from _ratios(_change, "order")(now, reference, matters)
     for name, new in now.orders.items():
         old = reference.summary.orders.get(name)
         if old is not None:
@@ -251,25 +256,12 @@ _EXPORT = "look at how the log is written: docs that were shown are not logged"
 _SHUFFLE = "check what randomises, and what marks it"
 _PAGE = "look what changed in the page, or in the traffic"
 
-_lengths = _ratios(_factor, {"docs per session": "docs shown a session"})
-_gaps = _ratios(
-    _change,
-    {
-        "gaps": "share of sessions that leave out positions",
-        "late": "share of sessions that begin below position 1",
-    },
-    rare=True,
-)
-_left_out = _ratios(
-    _rise, {"left out": "share of sessions with docs that have no features"}, rare=True
-)
-_greedy = _ratios(
-    _rise,
-    {"greedy": "share of sessions that click at least half of the docs, and three"},
-    rare=True,
-)
-_randomised = _ratios(_share_change, {"randomised": "share of randomised sessions"}, counts=True)
-_clicks = _ratios(_factor, {"clicks per session": "clicks a session"}, counts=True)
+_lengths = _ratios(_factor, "docs per session")
+_gaps = _ratios(_change, "gaps", "late", rare=True)
+_left_out = _ratios(_rise, "left out", rare=True)
+_greedy = _ratios(_rise, "greedy", rare=True)
+_randomised = _ratios(_share_change, "randomised", counts=True)
+_clicks = _ratios(_factor, "clicks per session", counts=True)
 
 CHECKS = (
     Check(
