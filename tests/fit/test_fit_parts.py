@@ -22,13 +22,13 @@ from prsrank.fit.manifest import (
     read_manifest,
     version_differences,
 )
-from prsrank.fit.parts import BUCKETS, Split, bucket_limit
 from prsrank.fit.plan import Plan
 from prsrank.fit.tuning import candidates
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.features import original_queries
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.reading import read_log
+from prsrank.logs.split import BUCKETS, Split, bucket_limit
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.propensity.curve_of import monotone_curve
 

@@ -12,8 +12,8 @@ from spark_checks import SMALL, close, require_spark, same_curve, same_evaluatio
 
 from prsrank.fit.engine import Weighed
 from prsrank.fit.local import LocalEngine
-from prsrank.fit.parts import QUERY, Split
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.split import QUERY, Split
 from prsrank.propensity.curve import PowerLaw
 from prsrank.propensity.estimators import estimator
 from prsrank.rankers.lambdamart import LambdaMART

@@ -15,10 +15,10 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.errors import DataWarning, InputError
 from prsrank.fit.engine import Weighed
 from prsrank.fit.local import LocalEngine
-from prsrank.fit.parts import QUERY, RANDOMISED, Split
 from prsrank.fit.propensities import FitCurves
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.split import QUERY, RANDOMISED, Split
 from prsrank.logs.tables import named_errors
 from prsrank.propensity.curve import PowerLaw
 from prsrank.propensity.curve_of import given_curve

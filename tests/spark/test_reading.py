@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from prsrank.spark.checks import checked
 
 from prsrank.errors import InputError
 from prsrank.logs.mapping import LogMapping, read_mapping
 from prsrank.spark import reading, rows
+from prsrank.spark.engine import checked
 from prsrank.spark.placing import EVENT
 from prsrank.spark.reading import reading_of
 from prsrank.spark.rows import event_columns, pieces_of_log

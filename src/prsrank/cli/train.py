@@ -14,7 +14,7 @@ from prsrank.errors import InputError
 from prsrank.files import atomic_output
 from prsrank.files.schema import check
 from prsrank.fit.engine import Weighed
-from prsrank.fit.parts import QUERY, Split
+from prsrank.logs.split import QUERY, Split
 from prsrank.pairs.pair_set import PairDiagnostics
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.curve_of import parse_propensity
@@ -50,7 +50,7 @@ def train(
         None,
         help="Rankers that can stop early do so on the labels of the validation part (labels), on "
         "the clicks of a held-out tenth of the queries (clicks), or not at all (none). Default: "
-        "labels with --data, else clicks; on Spark clicks.",
+        "labels with --data, else clicks.",
     ),
 ) -> None:
     r"""Train a ranker on the clicks of a log.
@@ -74,7 +74,7 @@ def train(
     curve = None if chosen.propensity is None else parse_propensity(chosen.propensity)
     if curve is not None and not model.takes_propensities:
         raise InputError(f"{model.name} learns its propensities: give it none")
-    stop_on = _stop(stop_on, inputs, where) if model.stops_early else "none"
+    stop_on = _stop(stop_on, inputs) if model.stops_early else "none"
     pairs = Weighed(curve, weighting, parameters)
     weights, clicks = _trained(model, pairs, stop_on, inputs, where, seed)
     about: dict[str, Any] = {"data": inputs.source, "log": inputs.path}
@@ -88,15 +88,13 @@ def train(
     typer.echo(f"{out}: {model.name}, weighting {weighting}, {clicks:,} clicks")
 
 
-def _stop(wanted: str | None, inputs: LogInputs, where: Where) -> str:
+def _stop(wanted: str | None, inputs: LogInputs) -> str:
     """Return what a ranker stops on: what was asked for, else what there is."""
     if wanted is not None and wanted not in _STOPS:
         raise InputError(f"--stop-on must be one of {', '.join(_STOPS)}, not '{wanted}'")
     if wanted == "labels" and inputs.data is None:
         raise InputError("--stop-on labels takes a data set with labels (--data)")
-    if where.spark and wanted == "labels":
-        return "clicks"
-    return wanted or ("labels" if inputs.data is not None and not where.spark else "clicks")
+    return wanted or ("labels" if inputs.data is not None else "clicks")
 
 
 def _trained(

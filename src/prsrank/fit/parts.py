@@ -6,12 +6,6 @@ from typing import TYPE_CHECKING
 
 from prsrank.errors import InputError
 from prsrank.logs.pieces import Extent
-from prsrank.logs.split import BUCKETS as BUCKETS
-from prsrank.logs.split import QUERY as QUERY
-from prsrank.logs.split import RANDOMISED as RANDOMISED
-from prsrank.logs.split import TIME as TIME
-from prsrank.logs.split import Split as Split
-from prsrank.logs.split import bucket_limit as bucket_limit
 
 if TYPE_CHECKING:
     from prsrank.fit.log import PiecedLog

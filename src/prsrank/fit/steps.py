@@ -31,13 +31,14 @@ from prsrank.fit.manifest import (
     version_differences,
 )
 from prsrank.fit.outputs import chosen_settings, write_results
-from prsrank.fit.parts import HELD_OUT, RANDOMISED, TRAIN, LogParts
+from prsrank.fit.parts import HELD_OUT, TRAIN, LogParts
 from prsrank.fit.plan import FitSettings, Plan
 from prsrank.fit.propensities import FitCurves, find_propensities
 from prsrank.fit.settings import called_with
 from prsrank.fit.tuning import Tell, Tuned, methods, refit, tune
 from prsrank.fit.verdict import Agreement, Evidence, Verdict, decide
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.split import RANDOMISED
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING
 from prsrank.rankers.base import Ranker

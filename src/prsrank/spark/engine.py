@@ -121,7 +121,7 @@ class SparkEngine:
 
     def sessions(self, source: SparkEvents) -> Pieces[ClickLog]:
         """Return the sessions of an open log, checked; they stay where they are."""
-        return self._log(_checked(source)).pieces
+        return self._log(checked(source)).pieces
 
     def load(
         self,
@@ -133,7 +133,7 @@ class SparkEngine:
         lists: str = "query",
     ) -> PiecedLog:
         """Check an open log, and find the features of its docs; rows stay where they are."""
-        events = _checked(source)
+        events = checked(source)
         if table is not None:
             rows, names = keyed_table(source, table, mapping)
         elif data is not None:
@@ -184,7 +184,7 @@ def _share(size: Size, features: int, memory: str | None) -> float:
     return share
 
 
-def _checked(events: SparkEvents) -> SparkEvents:
+def checked(events: SparkEvents) -> SparkEvents:
     """Return events whose rows can be used, with their number.
 
     Raises:

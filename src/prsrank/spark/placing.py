@@ -19,6 +19,7 @@ from prsrank.logs.coverage import lists_of_queries
 from prsrank.logs.events import from_frame
 from prsrank.logs.pieces import Extent
 from prsrank.logs.session_pieces import Sessions, missing_sessions
+from prsrank.ragged import list_of_row
 from prsrank.spark.hashes import buckets_of, feature_hashes, id_hashes, pair_hashes
 from prsrank.types import Longs
 
@@ -211,14 +212,14 @@ class Size:
         most = int(rows.argmax())
         slots = np.repeat(log.ranking_offsets[log.session_ranking], log.session_clicks) + log.clicks
         clicked = np.bincount(log.ranking_docs[slots], minlength=len(log.doc_ids)) > 0
-        winners = np.add.reduceat(clicked.astype(np.int64), log.doc_offsets[:-1])
+        winners = np.bincount(list_of_row(log.doc_offsets), clicked, log.queries)
         lengths = np.zeros(log.queries, np.int64)
         where = indices_of(log.query_ids, lists.query_ids)
         lengths[where >= 0] = lists.list_lengths[where[where >= 0]]
         return cls(
             Extent.of(log),
             lists.docs,
-            int((winners * lengths).sum()),
+            int(winners @ lengths),
             len(
                 np.unique(log.ranking_docs * np.int64(log.max_position + 1) + log.ranking_positions)
             ),
