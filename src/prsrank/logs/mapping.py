@@ -5,25 +5,23 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from prsrank.errors import InputError
 from prsrank.files import FileName, read_toml
+from prsrank.files.schema import check
 from prsrank.logs.event_source import OPTIONAL, REQUIRED
 
 MEANINGS = (*REQUIRED, *OPTIONAL, "client_id", "action")
 _IDS = ("query_id", "session_id", "doc_id", "client_id")
 CLIENTS = ("client_id", "user_id")
 """Columns that name clients, where a log has one."""
-_READING = ("nulls", "decimal", "duplicates", "lists")
 _CHOICES = {
     "positions_from": (0, 1, None),
     "decimal": (".", ",", None),
     "duplicates": ("first", "error"),
     "lists": ("query", "session"),
 }
-_KEYS = ("columns", "actions", "features", "positions_from", "context", "random", *_READING)
-_FEATURE_KEYS = ("columns", "table")
 
 
 @dataclass(frozen=True)
@@ -136,11 +134,7 @@ def read_mapping(path: FileName) -> LogMapping:
     Raises:
         InputError: if the file is no TOML, or has a key or value that means nothing.
     """
-    content = read_toml(path)
-    try:
-        return _mapping(content, Path(path).parent)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    return _mapping(read_toml(path), Path(path))
 
 
 def known_name(name: str, choices: Sequence[str], problem: str) -> None:
@@ -152,44 +146,51 @@ def known_name(name: str, choices: Sequence[str], problem: str) -> None:
     raise InputError(f"{problem} {name!r}{hint}")
 
 
-def _mapping(content: Mapping[str, Any], folder: Path) -> LogMapping:
-    for key in content:
-        known_name(key, _KEYS, "there is no key")
-    columns = _table(content, "columns", str, "names of columns")
+class _Features(TypedDict, total=False):
+    columns: str | list[str]
+    table: str
+
+
+class _File(TypedDict, total=False):
+    """A mapping as its file holds it."""
+
+    columns: dict[str, str]
+    actions: dict[str, float]
+    features: _Features
+    positions_from: int
+    context: str | list[str]
+    random: str
+    nulls: str | list[str]
+    decimal: str
+    duplicates: str
+    lists: str
+
+
+def _mapping(content: Mapping[str, Any], file: Path) -> LogMapping:
+    check(content, _File, str(file))
+    try:
+        return _checked(content, file.parent)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
+
+
+def _checked(content: Mapping[str, Any], folder: Path) -> LogMapping:
+    columns, features = dict(content.get("columns", {})), content.get("features", {})
     if "random" in content:
-        if "randomised" in columns or not isinstance(content["random"], str):
-            raise InputError("random must be the name of one column, and not be mapped twice")
+        if "randomised" in columns:
+            raise InputError("randomised is mapped twice: under [columns], and by random")
         columns["randomised"] = content["random"]
-    features = _table(content, "features", (list, str), "lists of columns, or a table")
-    for key in features:
-        known_name(key, _FEATURE_KEYS, "[features] has no key")
     table = features.get("table")
-    if table is not None and not isinstance(table, str):
-        raise InputError("[features] table must be the path of a file")
     return LogMapping(
         columns=columns,
-        actions=_table(content, "actions", (int, float), "numbers"),
-        contexts=_names(content.get("context", []), "context"),
-        features=_names(features.get("columns", []), "[features] columns"),
+        actions=content.get("actions", {}),
+        contexts=_names(content.get("context", [])),
+        features=_names(features.get("columns", [])),
         feature_table=None if table is None else str(folder / table),
-        positions_from=content.get("positions_from"),
-        nulls=_names(content.get("nulls", []), "nulls"),
-        decimal=content.get("decimal"),
-        duplicates=content.get("duplicates", "error"),
-        lists=content.get("lists", "query"),
+        nulls=_names(content.get("nulls", [])),
+        **{name: content[name] for name in _CHOICES if name in content},
     )
 
 
-def _table(content: Mapping[str, Any], key: str, kind: Any, wanted: str) -> dict[str, Any]:
-    table = content.get(key, {})
-    if not isinstance(table, dict) or not all(isinstance(v, kind) for v in table.values()):
-        raise InputError(f"[{key}] must be a table of {wanted}")
-    return dict(table)
-
-
-def _names(value: Any, key: str) -> tuple[str, ...]:
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        kind = "words" if key == "nulls" else "columns"
-        raise InputError(f"{key} must be a list of {kind}")
-    return tuple(names)
+def _names(value: str | list[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
