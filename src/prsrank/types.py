@@ -33,8 +33,6 @@ Marks = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 IdArray = npt.NDArray[np.int64] | npt.NDArray[np.str_]
 """Ids of queries, docs or sessions: all integers or all strings; see `prsrank.data.ids`."""
-SumOver = Callable[[npt.ArrayLike], npt.NDArray[Any]]
-"""Adds up numbers over all workers that share a data set; for one that has it all, `np.asarray`."""
 
 
 class Metric(Protocol):

@@ -1,6 +1,4 @@
 import itertools
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -29,10 +27,8 @@ from prsrank.pairs.posterior import (
 )
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw
-from prsrank.relevance import beta_posterior
 from prsrank.relevance.linear_prior import LinearPrior
 from prsrank.relevance.tree_prior import TreePrior
-from prsrank.relevance.workers import Workers
 
 CURVE, PRIOR = PowerLaw(1.0), LinearPrior(l2=(10.0,))
 
@@ -248,45 +244,6 @@ def test_pieces_of_a_log_give_the_posterior_of_the_whole(lists: RankingDataset, 
     np.testing.assert_allclose(merged.theta, whole.theta, rtol=0, atol=1e-12)
     np.testing.assert_allclose(merged.action_weights, whole.action_weights, rtol=1e-12)
     np.testing.assert_array_equal(merged.sessions, whole.sessions)
-
-
-@pytest.mark.parametrize("model", [PositionBasedModel(eta=1), CascadeModel(mu=0.1)])
-def test_several_workers_find_the_posterior_of_one(
-    lists: RankingDataset,
-    model: PositionBasedModel | CascadeModel,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(beta_posterior, "_DOCS_FOR_STRENGTH", 500)  # few docs judge the strength
-    log, several = weighted_log(lists, model), 3
-    meeting, given = threading.Barrier(several, timeout=60), [np.zeros(0)] * several
-
-    def on_worker(number: int) -> Posterior:
-        def sums(values: object) -> np.ndarray:
-            given[number] = np.array(values, np.float64)
-            meeting.wait()
-            total = np.sum(given, axis=0)
-            meeting.wait()
-            return np.asarray(total)
-
-        own = lists.select(np.arange(number, lists.lists, several))
-        clicks = DocClicks.of([piece(log, number, several)], own, CURVE)
-        return posterior_of_clicks(
-            clicks, own, prior="linear", threads=1, workers=Workers(several, sums)
-        )
-
-    with ThreadPoolExecutor(several) as pool:
-        parts = list(pool.map(on_worker, range(several)))
-    whole = posterior(log, lists, CURVE, prior="linear")
-    assert whole.choice is not None
-    assert whole.choice.cascade is isinstance(model, CascadeModel)
-    worth = np.asarray(whole.action_weights)
-    for number, part in enumerate(parts):
-        docs = np.repeat(np.arange(lists.lists) % several == number, lists.list_lengths)
-        np.testing.assert_allclose(part.theta, whole.theta[docs], rtol=0, atol=1e-6)
-        np.testing.assert_allclose(np.asarray(part.action_weights), worth[docs], rtol=1e-9)
-        assert vars(part.choice) == pytest.approx(vars(whole.choice), nan_ok=True)
-        assert part.strength == pytest.approx(whole.strength)
-        assert part.log_likelihood == pytest.approx(whole.log_likelihood)
 
 
 def test_doubly_robust_relevance_is_unbiased_and_clipped_in_pairs(lists: RankingDataset) -> None:

@@ -29,7 +29,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.ragged import offsets_of
-from prsrank.types import Floats, Longs, SumOver
+from prsrank.types import Floats, Longs
 
 if TYPE_CHECKING:
     from prsrank.relevance.prior import Prior
@@ -196,8 +196,6 @@ def fit_cascade(
     counts: CascadeCounts,
     docs: int,
     fit: "Callable[[ClickEvidence], Prior]",
-    *,
-    sums: SumOver = np.asarray,
 ) -> Cascade:
     """Fit g, B and the prior by turns.
 
@@ -205,12 +203,11 @@ def fit_cascade(
         counts: the log.
         docs: number of docs of the data set.
         fit: fits the prior to clicks; see `prsrank.relevance.prior.cross_fitting`.
-        sums: adds up over the workers, where this one has some of the lists only.
     """
     q, go_on = np.full(docs, _FIRST_THETA), 1.0
     for _ in range(_ROUNDS):
         chance = q[counts.docs]
-        go_on = reading_on(counts, chance, sums=sums)
+        go_on = reading_on(counts, chance)
         below = clicks_below(counts.lengths, chance, go_on)
         evidence = counts.evidence(docs, np.ones(len(below)), below)
         prior = fit(evidence)
@@ -218,21 +215,20 @@ def fit_cascade(
     return Cascade(go_on, evidence, prior)
 
 
-def reading_on(counts: CascadeCounts, chance: Floats, *, sums: SumOver = np.asarray) -> float:
+def reading_on(counts: CascadeCounts, chance: Floats) -> float:
     """Return the g at which as many sessions have a click as in the log; 1 if no g has as many.
 
     Args:
         counts: the log.
         chance: P(click) of each slot once it is seen.
-        sums: adds up over the workers, where this one has some of the lists only.
     """
     filled = counts.lengths > 0
     first, sessions = offsets_of(counts.lengths)[:-1][filled], counts.sessions[filled]
-    clicked = float(sums(counts.with_clicks.sum()))
+    clicked = float(counts.with_clicks.sum())
 
     def expected(go_on: float) -> float:
         below = clicks_below(counts.lengths, chance, go_on)[first]
-        return float(sums((sessions * (chance[first] + (1 - chance[first]) * below)).sum()))
+        return float((sessions * (chance[first] + (1 - chance[first]) * below)).sum())
 
     low, high = 0.0, 1.0
     if expected(high) <= clicked:

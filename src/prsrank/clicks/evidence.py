@@ -27,7 +27,7 @@ from numba import njit
 from prsrank.errors import GAPS_FILLED, InputError
 from prsrank.ragged import offsets_of
 from prsrank.threads import for_each_piece
-from prsrank.types import Floats, Longs, Marks, SumOver
+from prsrank.types import Floats, Longs, Marks
 
 # P is kept this far from 0 and 1, so that no count is impossible for rounding
 _LEAST = 1e-12
@@ -110,20 +110,20 @@ class ClickEvidence:
         """Return the sum over each doc's cells."""
         return np.bincount(self.cell_docs, values, self.docs).astype(np.float64)
 
-    def base_rate(self, docs: Marks | None = None, *, sums: SumOver = np.asarray) -> float:
+    def base_rate(self, docs: Marks | None = None) -> float:
         r"""Return the theta that all docs would share by moments, kept from 0 and 1.
 
-        $\sum (n - N b) / \sum N g$ over the chosen docs, here and wherever `sums` adds up; where
-        impressions hang on a click below, each counts for the $1 / (P_k + (1 - P_k) B)$ sessions
-        that it stands for, and the equation is solved by turns.
+        $\sum (n - N b) / \sum N g$ over the chosen docs; where impressions hang on a click
+        below, each counts for the $1 / (P_k + (1 - P_k) B)$ sessions that it stands for, and the
+        equation is solved by turns.
         """
         chosen = slice(None) if docs is None else docs[self.cell_docs]
         shown, gain, floor = self.shown[chosen], self.gain[chosen], self.floor[chosen]
         below, clicks = self.below[chosen], self.clicked[chosen].sum()
         rate, weight = 0.0, np.ones(len(shown))
-        for _ in range(_TURNS if sums((below < 1).sum()) else 1):
+        for _ in range(_TURNS if (below < 1).any() else 1):
             seen = weight * shown
-            exposure, wanted = sums([(seen * gain).sum(), clicks - (seen * floor).sum()]).tolist()
+            exposure, wanted = float((seen * gain).sum()), float(clicks - (seen * floor).sum())
             rate = min(max(wanted / exposure if exposure else 0.0, 1e-3), 0.9)
             p = floor + gain * rate
             weight = 1 / np.maximum(p + (1 - p) * below, _LEAST)

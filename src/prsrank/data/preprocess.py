@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.types import Floats, Longs, SumOver
+from prsrank.types import Floats, Longs
 
 _ROWS = 1 << 16
 
@@ -44,22 +44,19 @@ class FeatureScaling:
     indicator_share: Floats
 
     @classmethod
-    def fit(
-        cls, features: npt.ArrayLike, *, missing: str = "error", sums: SumOver = np.asarray
-    ) -> "FeatureScaling":
+    def fit(cls, features: npt.ArrayLike, *, missing: str = "error") -> "FeatureScaling":
         """Fit to training features.
 
         Args:
-            features: of all docs, or of this worker's.
+            features: of all docs.
             missing: "error" (NaN is refused) or "impute".
-            sums: adds up over the workers, where this one has some of the docs only.
         """
         if missing not in ("error", "impute"):
             raise InputError(f"missing must be 'error' or 'impute', not '{missing}'")
         values = np.asarray(features)
         if missing == "error":
             refuse_missing(values)
-        return cls.of_total(lambda function: sums(function(values)))
+        return cls.of_total(lambda function: function(values))
 
     @classmethod
     def of_total(

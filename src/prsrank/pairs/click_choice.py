@@ -11,7 +11,7 @@ from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.ragged import list_of_row
 from prsrank.relevance.dependence import dependence_statistic
 from prsrank.relevance.prior import Prior
-from prsrank.types import Floats, SumOver
+from prsrank.types import Floats
 
 # Independent clicks exceed it once in a thousand logs (chi-squared of 2 degrees).
 DEPENDENT = 13.8
@@ -59,21 +59,18 @@ class ClickChoice:
         return "clicks of a session look independent: the position-based model is kept"
 
 
-def clicks_may_be_a_cascade(
-    by_list: Floats, sessions: float, with_click: float, *, sums: SumOver = np.asarray
-) -> ClickChoice:
+def clicks_may_be_a_cascade(by_list: Floats, sessions: float, with_click: float) -> ClickChoice:
     """Test independence; `cascade` of the answer says whether a cascade is worth fitting.
 
     Args:
         by_list: what `prsrank.relevance.dependence.dependence_of_clicks` found.
         sessions: how many there are.
         with_click: how many of them have a click.
-        sums: adds up over the workers, where this one has some of the lists only.
     """
-    dependence = dependence_statistic(by_list, sums=sums)
-    lists, every, clicked = sums([by_list.any(axis=0).sum(), sessions, with_click]).tolist()
-    known = lists >= ENOUGH_QUERIES and every - clicked >= LEAST_WITHOUT_CLICK * every
-    return ClickChoice(bool(known and dependence > DEPENDENT), dependence)
+    dependence = dependence_statistic(by_list)
+    enough = by_list.any(axis=0).sum() >= ENOUGH_QUERIES
+    enough &= sessions - with_click >= LEAST_WITHOUT_CLICK * sessions
+    return ClickChoice(bool(enough and dependence > DEPENDENT), dependence)
 
 
 def compared(
@@ -82,8 +79,6 @@ def compared(
     counts: CascadeCounts,
     lists: RankingDataset,
     position_based: tuple[Prior, Floats],
-    *,
-    sums: SumOver = np.asarray,
 ) -> ClickChoice:
     """Let both models predict the clicks at or above the last one, each by its cross-fitted prior.
 
@@ -93,7 +88,6 @@ def compared(
         counts: the log.
         lists: the data set.
         position_based: the prior of the position-based model, and the propensity of each slot.
-        sums: adds up over the workers, where this one has some of the lists only.
     """
     prior, p = position_based
     below = clicks_below(counts.lengths, p * prior.q[counts.docs], 1.0)
@@ -101,8 +95,8 @@ def compared(
     gain = np.bincount(
         list_of_row(lists.offsets), cascade.prior.log_likelihood - other, lists.lists
     )
-    number, total, squares = sums([len(gain), gain.sum(), (gain**2).sum()]).tolist()
-    advantage = total / max(np.sqrt(max(squares - total**2 / number, 0.0)), 1e-12)
+    total = gain.sum()
+    advantage = total / max(np.sqrt(max((gain**2).sum() - total**2 / len(gain), 0.0)), 1e-12)
     return ClickChoice(bool(advantage > WORSE), choice.dependence, float(advantage), cascade.go_on)
 
 

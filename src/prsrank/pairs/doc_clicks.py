@@ -15,7 +15,7 @@ from prsrank.logs.pieces import LocalPieces
 from prsrank.logs.session_pieces import LocalSessions, SessionPieces, Sessions
 from prsrank.propensity.counted_clicks import Columns, CountedClicks, count_clicks
 from prsrank.relevance.dependence import dependence_of_clicks
-from prsrank.types import Floats, SumOver
+from prsrank.types import Floats
 
 if TYPE_CHECKING:
     from prsrank.pairs.log_on_lists import PropensitySource
@@ -43,12 +43,12 @@ class DocClicks:
     reading: Callable[[], CascadeCounts]
     dependence: Floats
 
-    def action_weights(self, evidence: ClickEvidence, sums: SumOver = np.asarray) -> Floats | None:
+    def action_weights(self, evidence: ClickEvidence) -> Floats | None:
         """Return what a click on each doc is worth; None where every click counts 1."""
         if self.weights is None:
             return None
         total, squares = self.weights
-        return action_weights(evidence.sums(evidence.clicked), total, squares, sums)
+        return action_weights(evidence.sums(evidence.clicked), total, squares)
 
     @classmethod
     def of(
@@ -113,7 +113,7 @@ def _cascade_counts(pieces: SessionPieces) -> Iterator[CascadeCounts]:
         yield replace(counts, docs=place.doc_numbers(counts.docs))
 
 
-def action_weights(n: Floats, total: Floats, squares: Floats, sums: SumOver = np.asarray) -> Floats:
+def action_weights(n: Floats, total: Floats, squares: Floats) -> Floats:
     r"""Return what a click on each doc is worth: the mean weight of its clicks, shrunk.
 
     Counts of weights are not counts: theta comes from clicks, whatever they weigh, and the
@@ -125,13 +125,12 @@ def action_weights(n: Floats, total: Floats, squares: Floats, sums: SumOver = np
         n: clicks on each doc.
         total: sum of their weights.
         squares: sum of the squares of their weights.
-        sums: adds up over the workers, where this one has some of the docs only.
     """
-    clicks, docs, overall, pairs = sums([n.sum(), np.count_nonzero(n), total.sum(), (n**2).sum()])
-    mean = overall / clicks
+    clicks, docs, pairs = n.sum(), np.count_nonzero(n), (n**2).sum()
+    mean = total.sum() / clicks
     own = np.divide(total, n, out=np.full(len(n), mean), where=n > 0)
-    inside, aside = sums([(squares - n * own**2).sum(), (n * (own - mean) ** 2).sum()])
-    within = inside / max(clicks - docs, 1)
+    within = (squares - n * own**2).sum() / max(clicks - docs, 1)
+    aside = (n * (own - mean) ** 2).sum()
     between = (aside - max(docs - 1, 0) * within) / max(clicks - pairs / clicks, 1e-12)
     # no difference between docs that chance would not make: every doc is worth the mean
     if not between > 1e-12 * mean**2:

@@ -29,7 +29,6 @@ from prsrank.propensity.tempering import temper_counts
 from prsrank.relevance.beta_posterior import beta_posterior
 from prsrank.relevance.prior import Prior, PriorModel, cross_fitted_prior, cross_fitting
 from prsrank.relevance.priors import find_prior
-from prsrank.relevance.workers import ALONE, Workers
 from prsrank.types import ClickModel, Floats
 from prsrank.weighting import find_weighting
 
@@ -167,9 +166,8 @@ def posterior_of_clicks(
     prior: str | PriorModel = "trees",
     seed: int = 0,
     threads: int | None = None,
-    workers: Workers = ALONE,
 ) -> Posterior:
-    """Return the posterior of each doc, of this worker's lists where there are several.
+    """Return the posterior of each doc.
 
     Args:
         clicks: the clicks on the lists.
@@ -179,19 +177,17 @@ def posterior_of_clicks(
         prior: how relevance comes from the features.
         seed: of everything random.
         threads: default: the cores this process may use.
-        workers: those who have the other lists, and do the same with them.
     """
-    counted, sums = clicks.counted, workers.sums
     evidence, fitted, choice = _explained(
         clicks,
         lists,
         find_prior(prior),
         model=model,
         power=power,
-        options={"seed": seed, "threads": threads, "workers": workers},
+        options={"seed": seed, "threads": threads},
     )
-    keys = counted.cells.doc_key
-    found = beta_posterior(evidence, fitted.q, keys=keys, sums=sums, threads=threads)
+    keys = clicks.counted.cells.doc_key
+    found = beta_posterior(evidence, fitted.q, keys=keys, threads=threads)
     return Posterior(
         dataset=lists,
         theta=found.mean,
@@ -199,8 +195,8 @@ def posterior_of_clicks(
         high=found.high,
         prior=fitted.q,
         strength=found.strength,
-        log_likelihood=float(sums(fitted.log_likelihood.sum())),
-        action_weights=clicks.action_weights(evidence, sums),
+        log_likelihood=float(fitted.log_likelihood.sum()),
+        action_weights=clicks.action_weights(evidence),
         sessions=clicks.sessions,
         choice=choice,
         learned=fitted,
@@ -217,22 +213,22 @@ def _explained(
     options: Mapping[str, Any],
 ) -> tuple[ClickEvidence, Prior, ClickChoice | None]:
     """Return the clicks as evidence by a click model, with its prior, and why this model."""
-    sums, choice = options["workers"].sums, None
+    choice = None
     if model != "cascade":
         evidence = clicks.counted.evidence(model, power=power)
         fitted = cross_fitted_prior(lists, evidence, prior, **options)
         if model is not None:
             return evidence, fitted, None
         sessions = clicks.sessions.sum()
-        choice = clicks_may_be_a_cascade(clicks.dependence, sessions, clicks.with_click, sums=sums)
+        choice = clicks_may_be_a_cascade(clicks.dependence, sessions, clicks.with_click)
         if not choice.cascade:
             return evidence, fitted, choice
     reading = clicks.reading()
     fit = cross_fitting(lists, float(reading.with_clicks.sum()), prior, **options)
-    cascade = fit_cascade(reading, lists.docs, fit, sums=sums)
+    cascade = fit_cascade(reading, lists.docs, fit)
     if choice is not None:
         p = slot_propensities(reading, clicks.counted, power=power)
-        choice = compared(choice, cascade, reading, lists, (fitted, p), sums=sums)
+        choice = compared(choice, cascade, reading, lists, (fitted, p))
         if not choice.cascade:
             return evidence, fitted, choice
     return cascade.evidence, cascade.prior, choice

@@ -20,7 +20,7 @@ from numba import njit
 from prsrank.clicks.evidence import ClickEvidence
 from prsrank.errors import InputError
 from prsrank.threads import for_each_piece
-from prsrank.types import Floats, Longs, SumOver
+from prsrank.types import Floats, Longs
 
 LEVEL = 0.95
 _LEAST_STRENGTH, _GREATEST_STRENGTH = 0.05, 1e4
@@ -56,7 +56,6 @@ def beta_posterior(
     *,
     strength: float | None = None,
     keys: Longs | None = None,
-    sums: SumOver = np.asarray,
     threads: int | None = None,
 ) -> BetaPosterior:
     """Return the posterior of each doc.
@@ -66,7 +65,6 @@ def beta_posterior(
         q: the prior expectation of each doc, between 0 and 1, from other docs' clicks.
         strength: a; None for the most likely one.
         keys: hashes of the docs' ids; see `most_likely_strength`.
-        sums: adds up over the workers, where this one has some of the docs only.
         threads: default: the cores this process may use. No effect on the result.
 
     A doc that was shown once, at propensity 1, and not clicked, has theta ~ Beta(a q, a (1 - q) + 1):
@@ -77,7 +75,7 @@ def beta_posterior(
     """
     prior = _checked(evidence, q)
     if strength is None:
-        strength = most_likely_strength(evidence, prior, keys=keys, sums=sums, threads=threads)
+        strength = most_likely_strength(evidence, prior, keys=keys, threads=threads)
     out = _run(evidence, prior, strength, np.arange(evidence.docs), threads)
     return BetaPosterior(out[0], out[1], out[2], strength)
 
@@ -87,7 +85,6 @@ def most_likely_strength(
     q: npt.ArrayLike,
     *,
     keys: Longs | None = None,
-    sums: SumOver = np.asarray,
     threads: int | None = None,
 ) -> float:
     """Return the strength a of the greatest marginal likelihood, to about a percent.
@@ -97,16 +94,14 @@ def most_likely_strength(
     Args:
         evidence: the clicks.
         q: the prior expectation of each doc.
-        keys: a hash of 63 bits of each doc's ids: the docs of the least ones judge, whichever
-            worker has them. Default: docs evenly spaced.
-        sums: adds up over the workers, where this one has some of the docs only.
+        keys: a hash of 63 bits of each doc's ids: the docs of the least ones judge. Default: docs evenly spaced.
         threads: default: the cores this process may use. No effect on the result.
     """
     from scipy.optimize import minimize_scalar
 
     prior = _checked(evidence, q)
     docs = np.flatnonzero(np.diff(evidence.offsets))
-    several = float(sums(len(docs))) / _DOCS_FOR_STRENGTH
+    several = len(docs) / _DOCS_FOR_STRENGTH
     if keys is None:
         docs = docs[:: max(math.ceil(several), 1)]
     elif several > 1:
@@ -114,15 +109,15 @@ def most_likely_strength(
 
     def fall(log_a: float) -> float:
         heights = _run(evidence, prior, math.exp(log_a), docs, threads)[3]
-        return -float(sums(heights.sum()))
+        return -float(heights.sum())
 
-    found = minimize_scalar(
+    lowest = minimize_scalar(
         fall,
         bounds=(math.log(_LEAST_STRENGTH), math.log(_GREATEST_STRENGTH)),
         method="bounded",
         options={"xatol": 0.01},
     )
-    return float(math.exp(found.x))
+    return float(math.exp(lowest.x))
 
 
 def log_marginal(

@@ -20,7 +20,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
 from prsrank.ragged import list_of_row
 from prsrank.sorting import rows_by_group
-from prsrank.types import Floats, SumOver
+from prsrank.types import Floats
 
 # So many sessions of a ranking tell enough; the others cost time.
 _SESSIONS_OF_RANKING = 64
@@ -44,17 +44,16 @@ def dependence_of_clicks(log: ClickLog, lists: RankingDataset) -> Floats:
     return np.array([np.bincount(owner, t, lists.lists) for t in (first, second)])
 
 
-def dependence_statistic(by_list: Floats, *, sums: SumOver = np.asarray) -> float:
+def dependence_statistic(by_list: Floats) -> float:
     """Return how far both sums are from 0: chi-squared of 2 degrees where clicks are independent.
 
     Args:
         by_list: T_1 and T_2 of each list; lists are independent of one another.
-        sums: adds up over the workers, where this one has some of the lists only.
 
     >>> dependence_statistic(np.array([[1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]]))
     4.0
     """
-    total, spread = sums(by_list.sum(axis=1)), sums(by_list @ by_list.T)
+    total, spread = by_list.sum(axis=1), by_list @ by_list.T
     return float(total @ np.linalg.pinv(spread, hermitian=True) @ total)
 
 

@@ -10,7 +10,6 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
 from prsrank.relevance.prior import Prior
-from prsrank.relevance.workers import Workers
 from prsrank.types import Floats, Marks
 
 _WIDEST_LOGIT = 12.0
@@ -45,24 +44,23 @@ class LinearPrior:
         *,
         seed: int,
         threads: int | None,
-        workers: Workers,
     ) -> "_LinearOnLists":
         """Standardise the features; see `PriorModel`. Nothing in it is random."""
-        scaling = FeatureScaling.fit(dataset.features, missing="impute", sums=workers.sums)
+        scaling = FeatureScaling.fit(dataset.features, missing="impute")
         columns = np.ones((dataset.docs, scaling.columns + 1))
         columns[:, 1:] = scaling.transform(dataset.features)
-        return _LinearOnLists(self, columns, threads, workers)
+        return _LinearOnLists(self, columns, threads)
 
     def chosen(self, scores: "_Scores", held: Marks) -> tuple[Floats, float]:
         """Return the logits of the docs left out, and the strength behind them."""
-        rate = scores.evidence.base_rate(~held, sums=scores.sums)
+        rate = scores.evidence.base_rate(~held)
         weights = np.zeros(scores.columns.shape[1])
         weights[0] = np.log(rate / (1 - rate))
         best, best_logits, best_l2, worse = -np.inf, np.full(held.sum(), weights[0]), np.inf, 0
         for l2 in self.l2:
             weights = scores.minimum(weights, l2)
             logits = scores.logits(weights)
-            height = float(scores.sums(scores.heights(logits)[held].sum()))
+            height = float(scores.heights(logits)[held].sum())
             if height > best:
                 best, best_logits, best_l2, worse = height, logits[held], l2, 0
             else:
@@ -79,12 +77,11 @@ class _LinearOnLists:
     model: LinearPrior
     columns: Floats
     threads: int | None
-    workers: Workers
 
     def cross_fit(self, evidence: ClickEvidence, parts: Sequence[Marks]) -> Prior:
         logit, strengths = np.zeros(len(self.columns)), []
         for held in parts:
-            scores = _Scores(self.columns, evidence, ~held, self.threads, self.workers)
+            scores = _Scores(self.columns, evidence, ~held, self.threads)
             logit[held], l2 = self.model.chosen(scores, held)
             strengths.append(l2)
         height = evidence.log_likelihood(1 / (1 + np.exp(-logit)), threads=self.threads)
@@ -92,7 +89,7 @@ class _LinearOnLists:
 
 
 class _Scores:
-    """The penalised likelihood of some docs, of all workers, as a function of the weights."""
+    """The penalised likelihood of some docs as a function of the weights."""
 
     def __init__(
         self,
@@ -100,10 +97,8 @@ class _Scores:
         evidence: ClickEvidence,
         used: Marks,
         threads: int | None,
-        workers: Workers,
     ) -> None:
         self.columns, self.evidence, self.threads = columns, evidence, threads
-        self.sums = workers.sums
         self.rows = np.flatnonzero(used & (np.diff(evidence.offsets) > 0))
         # gathered once: every step reads them all
         self.used = columns[self.rows]
@@ -115,7 +110,7 @@ class _Scores:
         return self.evidence.log_likelihood(1 / (1 + np.exp(-logits)), threads=self.threads)
 
     def value(self, weights: Floats, l2: float) -> float:
-        height = float(self.sums(self.heights(self.logits(weights))[self.rows].sum()))
+        height = float(self.heights(self.logits(weights))[self.rows].sum())
         return float(l2 / 2 * (weights[1:] ** 2).sum() - height)
 
     def minimum(self, weights: Floats, l2: float) -> Floats:
@@ -151,4 +146,4 @@ class _Scores:
             # a matrix times its own transpose: BLAS computes one half of it
             scaled = x * np.sqrt(bend[rows])[:, None]
             curvature += scaled.T @ scaled
-        return self.sums(slope), self.sums(curvature)
+        return slope, curvature

@@ -15,7 +15,6 @@ from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.hashing import text_hashes
-from prsrank.relevance.workers import ALONE, Workers
 from prsrank.threads import one_blas_thread
 from prsrank.types import Floats, IdArray, Longs, Marks
 
@@ -57,16 +56,14 @@ class PriorModel(Protocol):
         *,
         seed: int,
         threads: int | None,
-        workers: Workers,
     ) -> "PriorOnLists":
         """Make lists ready to learn from.
 
         Args:
-            dataset: the lists, or this worker's.
+            dataset: the lists.
             clicks: how many there are on them.
             seed: of everything random.
             threads: default: the cores this process may use. No effect on the result.
-            workers: those who have the other lists, and fit the same prior at the same time.
         """
         ...
 
@@ -92,33 +89,29 @@ def cross_fitting(
     parts: int = PARTS,
     seed: int = 0,
     threads: int | None = None,
-    workers: Workers = ALONE,
 ) -> Callable[[ClickEvidence], Prior]:
     """Return what fits a prior to clicks on these lists, each part of the queries from the others.
 
     Args:
-        dataset: the lists, or this worker's.
+        dataset: the lists.
         clicks: how many there are on them.
         model: the family of priors.
         parts: how many.
         seed: this and others as `PriorModel.on` takes them.
         threads: no effect on the result.
-        workers: those who have the other lists.
     """
     held = marked_parts(dataset, parts, seed=seed)
-    # a part that is empty here may have docs elsewhere, and all must fit the same ones
-    used = workers.sums([one.sum() for one in held]) > 0
-    some = [held[number] for number in np.flatnonzero(used)]
-    ready = model.on(dataset, clicks, seed=seed, threads=threads, workers=workers)
+    some = [part for part in held if part.any()]
+    ready = model.on(dataset, clicks, seed=seed, threads=threads)
 
     @one_blas_thread()
     def fit(evidence: ClickEvidence) -> Prior:
         if evidence.docs != dataset.docs:
             raise InputError(f"clicks on {evidence.docs} docs for a data set of {dataset.docs}")
-        if not workers.sums(evidence.clicked.sum()):
+        if not evidence.clicked.any():
             raise InputError("the log has no clicks at all: there is nothing to learn from")
         fitted = ready.cross_fit(evidence, some)
-        return fitted if used.all() else replace(fitted, predict=None)
+        return fitted if len(some) == len(held) else replace(fitted, predict=None)
 
     return fit
 

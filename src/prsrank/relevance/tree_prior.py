@@ -12,9 +12,8 @@ from prsrank.data.binned import binned
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.relevance.prior import Prior, marked_parts, sampled_queries
-from prsrank.relevance.workers import Workers
 from prsrank.threads import import_lightgbm, tree_threads
-from prsrank.types import Floats, Longs, Marks, Reals, SumOver
+from prsrank.types import Floats, Longs, Marks, Reals
 
 MOST_DOCS, MOST_CLICKS = 200_000, 200_000
 """Trees learn from whole queries with about so many docs and clicks: more tell little new."""
@@ -31,8 +30,7 @@ class TreePrior:
     All parts share one binned matrix; of large logs that of some queries, chosen by a hash of
     their ids. Docs of the part left out, and docs that were never shown, pull with gradient 0.
     LightGBM keeps their scores as trees grow, so their likelihood after each tree costs no
-    prediction. Several workers add up their histograms by LightGBM's network, and the likelihood
-    of the part left out by sums.
+    prediction.
 
     Args:
         trees: the most trees of a part.
@@ -62,22 +60,16 @@ class TreePrior:
         *,
         seed: int,
         threads: int | None,
-        workers: Workers,
     ) -> "_TreesOnLists":
         """Choose the docs to learn from; LightGBM bins them once. See `PriorModel`."""
-        docs, clicked = workers.sums([dataset.docs, clicks]).tolist()
-        share = max(MOST_DOCS / max(docs, 1.0), MOST_CLICKS / max(clicked, 1.0))
+        share = max(MOST_DOCS / max(dataset.docs, 1.0), MOST_CLICKS / max(clicks, 1.0))
         used = np.ones(dataset.docs, np.bool_)
         if share < 1:
             used = np.repeat(sampled_queries(dataset.query_ids, share), dataset.list_lengths)
-        options = self._options(seed, threads, dataset.features.size) | workers.network
-        if workers.network:  # bins are found together
-            rows = dataset.features if used.all() else dataset.features[used]
-            data = import_lightgbm().Dataset(rows, params=options, free_raw_data=False)
-        else:
-            data = binned(dataset, seed)
-            data = data if used.all() else data.subset(np.flatnonzero(used))
-        return _TreesOnLists(self, dataset, used, data, options, seed, threads, workers)
+        options = self._options(seed, threads, dataset.features.size)
+        data = binned(dataset, seed)
+        data = data if used.all() else data.subset(np.flatnonzero(used))
+        return _TreesOnLists(self, dataset, used, data, options, seed, threads)
 
     def grow(self, booster: Any, growth: "_Growth") -> None:
         """Grow trees until the part left out is no likelier."""
@@ -116,7 +108,6 @@ class _TreesOnLists:
     options: Mapping[str, Any]
     seed: int
     threads: int | None
-    workers: Workers
 
     def cross_fit(self, evidence: ClickEvidence, parts: Sequence[Marks]) -> Prior:
         lightgbm, options = import_lightgbm(), dict(self.options)
@@ -124,7 +115,7 @@ class _TreesOnLists:
         logit, grown = np.zeros(self.dataset.docs), list[_Trees]()
         for held in parts:
             booster = lightgbm.Booster(options, self.data)
-            growth = _Growth(some, held[self.used], self.threads, self.workers.sums)
+            growth = _Growth(some, held[self.used], self.threads)
             self.model.grow(booster, growth)
             grown.append(_Trees(booster, growth.start, growth.best_trees))
             logit[held & self.used] = growth.best_logits
@@ -133,7 +124,7 @@ class _TreesOnLists:
         return Prior(
             logit,
             evidence.log_likelihood(1 / (1 + np.exp(-logit)), threads=self.threads),
-            {"trees": [one.count for one in grown]},
+            {"trees": [trees.count for trees in grown]},
             partial(_predict, grown, self.seed),
             not self.used.all(),
         )
@@ -173,11 +164,9 @@ def _bounded(logits: Floats) -> Floats:
 class _Growth:
     """LightGBM's objective; it is handed the scores, and so watches the part left out."""
 
-    def __init__(
-        self, evidence: ClickEvidence, held: Marks, threads: int | None, sums: SumOver
-    ) -> None:
-        rate = evidence.base_rate(~held, sums=sums)
-        self.held, self.threads, self.sums = np.flatnonzero(held), threads, sums
+    def __init__(self, evidence: ClickEvidence, held: Marks, threads: int | None) -> None:
+        rate = evidence.base_rate(~held)
+        self.held, self.threads = np.flatnonzero(held), threads
         self.aside, self.taught = evidence.of_docs(held), evidence.without(held)
         self.start = float(np.log(rate / (1 - rate)))
         self.trees, self.best_trees = -1, 0
@@ -187,9 +176,8 @@ class _Growth:
     def __call__(self, scores: Floats, _: Any) -> tuple[Reals, Reals]:
         logits = _bounded(self.start + scores)
         aside = logits[self.held]
-        # all workers stop at the same tree: they decide by the same number
         likely = self.aside.log_likelihood(1 / (1 + np.exp(-aside)), threads=self.threads)
-        height = float(self.sums(likely.sum()))
+        height = float(likely.sum())
         self.trees += 1
         if height > self.best:
             self.best, self.best_trees, self.best_logits = height, self.trees, aside
