@@ -58,7 +58,7 @@ def made(queries, docs, *, features=46, names=RANKERS, query_ids=None, doc_ids=N
 
 
 def unpacked(block):
-    """Read a block as `explorer_blocks.packed` describes it."""
+    """Read a block as `explorer.packed` describes it."""
     content = gzip.decompress(base64.b64decode(block))
     size = int.from_bytes(content[:4], "little")
     head, at, arrays = json.loads(content[4 : 4 + size]), 4 + size, {}

@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 from explorer_pages import made, unpacked
 
-from prsrank.report.explorer import LARGEST, PageTexts, explorer_html
+from prsrank.data.dataset import RankingDataset
+from prsrank.errors import InputError
+from prsrank.pairs.pair_set import PairSet
+from prsrank.rankers.base import make_ranker
+from prsrank.report.explorer import (
+    LARGEST,
+    PageTexts,
+    contributions,
+    explorer_html,
+    most_used,
+    packed,
+    rounded,
+)
 
 SCRIPT = re.compile(r'<script type="text/plain" id="([\w-]+)">([^<]*)</script>')
 
@@ -88,3 +100,62 @@ def test_the_policy_allows_the_script_of_the_page_alone(evil):
     assert f"default-src 'none'; script-src 'sha256-{digest}'" in page
     assert not re.search(r'(?:src|href)="(?!data:,|#)', page.split("<script>")[0])
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", page)
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(300, 5))
+    features[rng.random(features.shape) < 0.1] = np.nan
+    labels = np.nan_to_num(features[:, 0] + features[:, 1]) > 0.5
+    return RankingDataset(features, np.arange(0, 301, 10), labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("linear", {"missing": "impute"}), ("lambdamart", {"trees": 8, "min_docs": 5})],
+)
+def test_they_add_up_to_the_score_but_for_a_constant(dataset, name, settings):
+    kind = make_ranker(name, None, {})[0]
+    ranker, _, _ = make_ranker(name, None, kind.accepted(**settings))
+    ranker.fit(dataset, PairSet.from_labels(dataset, **ranker.pair_options))
+    found = contributions(ranker, dataset.features)
+    assert found.shape == dataset.features.shape
+    scores = ranker.score(dataset.features)
+    assert np.ptp(scores) > 0.1
+    assert np.ptp(scores - found.sum(axis=1)) < 1e-6 * np.ptp(scores)
+    assert set(most_used(found, 2)) == {0, 1}
+
+
+def test_a_ranker_that_cannot_be_laid_open_has_none():
+    class Closed:
+        def scorer(self):
+            raise InputError("no export")
+
+    assert contributions(Closed(), np.zeros((2, 3))) is None
+
+
+def test_what_is_packed_comes_back():
+    meta = {"ids": ["</script>", "\u2028", "\"'&", "Zürich"], "none": None}
+    arrays = {
+        "whole": np.array([0, 7, 2**32 - 1]),
+        "real": np.array([[0.5, -1.25], [3.0, np.pi]]),
+        "empty": np.zeros(0, np.int64),
+    }
+    block = packed(meta, arrays)
+    assert re.fullmatch(r"[A-Za-z0-9+/=]+", block)
+    found, numbers = unpacked(block)
+    assert found == meta
+    assert numbers["whole"].tolist() == [0, 7, 2**32 - 1]
+    np.testing.assert_array_equal(numbers["real"], arrays["real"].astype(np.float32).ravel())
+    assert numbers["empty"].size == 0
+    assert packed(meta, arrays) == block
+
+
+def test_rounded_numbers_are_near_and_pack_smaller():
+    rng = np.random.default_rng(0)
+    values = rng.lognormal(0, 5, 10_000) * rng.choice([-1.0, 1.0], 10_000)
+    found = rounded(values)
+    assert np.abs(found / values - 1).max() <= 1 / 4096
+    assert len(packed({}, {"v": found})) < 0.8 * len(packed({}, {"v": values}))
+    assert rounded([0.0, 1.0, -2.0]).tolist() == [0.0, 1.0, -2.0]

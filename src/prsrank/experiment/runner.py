@@ -129,25 +129,21 @@ def possible(spec: Spec) -> Spec:
     if importlib.util.find_spec("torch") is not None:
         return spec
     rankers = {panel.name: panel.ranker for panel in spec.panels}
-    methods = tuple(
+    left = [
         replace(m, panels=tuple(p for p in m.panels if not uses_torch(m.ranker or rankers[p])))
         for m in spec.methods
-    )
-    if methods == spec.methods:
+    ]
+    if left == list(spec.methods):
         return spec
     note = "The neural rankers are left out: they need PyTorch (pip install 'prsrank[dnn]')."
-    kept = tuple(method for method in methods if method.panels)
-    names = {method.name for method in kept}
-    panels = {panel for method in kept for panel in method.panels}
+    methods = tuple(method for method in left if method.panels)
+    names = {method.name for method in methods}
+    panels = {panel for method in methods for panel in method.panels}
     return replace(
         spec,
-        methods=kept,
+        methods=methods,
         panels=tuple(panel for panel in spec.panels if panel.name in panels),
-        test=tuple(
-            claim
-            for claim in spec.test
-            if names >= claim.methods and (not claim.panels or panels & set(claim.panels))
-        ),
+        test=tuple(c for c in spec.test if names >= c.methods and panels & {*(c.panels or panels)}),
         notes=(*spec.notes, note),
     )
 

@@ -1,20 +1,26 @@
 """The explorer: one web page in which queries are looked at, one by one."""
 
-from collections.abc import Mapping, Sequence
+import base64
+import gzip
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.ids import indices_of, texts_of
+from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output
-from prsrank.report.explorer_blocks import packed, rounded
+from prsrank.rankers.scorers import LinearSum
+from prsrank.rankers.trees import TreeEnsemble
 from prsrank.report.explorer_columns import split_columns
-from prsrank.report.explorer_contributions import contributions, most_used
 from prsrank.report.explorer_data import PICKED, Explored
 from prsrank.report.html import asset, script_hash, template
-from prsrank.types import IdArray
+from prsrank.threads import thread_count
+from prsrank.types import Floats, IdArray, Longs, Reals
 
 if TYPE_CHECKING:
     from prsrank.rankers.base import Ranker
@@ -170,3 +176,87 @@ def _contributions(ranker: "Ranker", features: Any, names: Sequence[str], left: 
         if len(block) + 100 <= left:
             return block
     return None
+
+
+def contributions(ranker: "Ranker", features: npt.ArrayLike) -> Floats | None:
+    """Return what each feature adds to each doc's score (docs x features); None for a net.
+
+    With a constant that is the same for all docs they add up to the score: those of trees are
+    LightGBM's own (TreeSHAP), those of a linear ranker weight times standardised value.
+
+    Args:
+        ranker: a fitted ranker.
+        features: in its order, one row per doc.
+    """
+    try:
+        scorer = ranker.scorer()
+    except InputError:
+        return None
+    add_up = _OF_SCORER.get(type(scorer))
+    return None if add_up is None else add_up(scorer, np.asarray(features))
+
+
+def most_used(values: Floats, count: int) -> Longs:
+    """Return the features whose contributions differ most between docs, most used first.
+
+    A contribution that all docs have alike moves none of them.
+
+    >>> most_used(np.array([[5.0, 1.0, 0.0], [5.0, -1.0, 3.0]]), 2).tolist()
+    [2, 1]
+    """
+    return np.argsort(-values.std(axis=0), kind="stable")[:count]
+
+
+def _of_trees(scorer: TreeEnsemble, features: npt.NDArray) -> Floats:
+    import lightgbm
+
+    booster = lightgbm.Booster(model_str=scorer.text)
+    parts = booster.predict(features, pred_contrib=True, num_threads=thread_count(None))
+    return np.asarray(parts)[:, :-1]  # the last column is the constant
+
+
+def _of_weights(scorer: LinearSum, features: npt.NDArray) -> Floats:
+    parts = scorer.scaling.transform(features) * scorer.weights
+    total = parts[:, : scorer.columns]
+    # that a value is missing counts for its feature
+    total[:, scorer.scaling.indicators] += parts[:, scorer.columns :]
+    return total
+
+
+_OF_SCORER: dict[type, Callable[[Any, npt.NDArray], Floats]] = {
+    TreeEnsemble: _of_trees,
+    LinearSum: _of_weights,
+}
+
+
+def packed(meta: Any, arrays: Mapping[str, npt.NDArray]) -> str:
+    """Return a value and arrays as Base64 of gzip: letters that mean nothing in HTML.
+
+    Within are the length of the JSON text (4 bytes, the lowest first), the text with `meta` and
+    [name, "f" or "u", length] of each array, then each array as float32 or uint32: all lowest
+    bytes, then all second ones, and so on, for equal bytes beside one another pack well.
+
+    Args:
+        meta: whatever JSON can hold.
+        arrays: floats, or integers of at least 0.
+    """
+    plain = {name: _four_bytes(values) for name, values in arrays.items()}
+    named = [[name, values.dtype.kind, values.size] for name, values in plain.items()]
+    text = json.dumps({"meta": meta, "arrays": named}, allow_nan=False).encode()
+    planes = [values.reshape(-1, 1).view(np.uint8).T.tobytes() for values in plain.values()]
+    whole = b"".join([len(text).to_bytes(4, "little"), text, *planes])
+    return base64.b64encode(gzip.compress(whole, mtime=0)).decode()
+
+
+def rounded(values: npt.ArrayLike) -> Reals:
+    """Return floats rounded to 12 bits, by one part in 4,096 at most: the rest packs to nothing.
+
+    >>> rounded([1 / 3, 1000.1]).tolist()
+    [0.3333740234375, 1000.0]
+    """
+    bits = np.array(values, np.float32).view(np.uint32)
+    return ((bits + np.uint32(0x800)) & np.uint32(0xFFFFF000)).view(np.float32)
+
+
+def _four_bytes(values: npt.NDArray) -> npt.NDArray:
+    return np.ascontiguousarray(values, "<f4" if values.dtype.kind == "f" else "<u4").ravel()

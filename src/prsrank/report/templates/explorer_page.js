@@ -35,7 +35,7 @@ const signed = (value, digits = 3) => (value < 0 ? "−" : "+") + Math.abs(value
 const share = (value) => (value === 0 ? "0" : value < 0.001 ? "<0.001" : value.toFixed(3));
 const tone = (value) => (value > 0 ? "up" : value < 0 ? "down" : "");
 
-// What explorer_blocks.packed packed.
+// What explorer.packed packed.
 const unpack = async (id) => {
   const text = atob($(id).textContent);
   const zipped = new Uint8Array(text.length);
