@@ -7,6 +7,7 @@ left behind is known by its lock being free, and is removed by the next that wri
 
 import ctypes
 import fcntl
+import glob
 import os
 import re
 import shutil
@@ -93,7 +94,7 @@ def write_reason(error: Exception) -> str:
 
 def recover(target: Path) -> None:
     """Put back and clear away what killed processes left of drafts of this target."""
-    for left in target.parent.glob(f".{_escaped(target.name)}{_MARK}*"):
+    for left in target.parent.glob(f".{glob.escape(target.name)}{_MARK}*"):
         lock = lock_folder(left)
         if lock is not None:
             _Workspace(left, target, lock).discard()
@@ -200,13 +201,8 @@ def lock_folder(folder: Path) -> int | None:
 
 
 def _sync_tree(path: Path) -> None:
-    if path.is_dir():
-        for parent, _, names in os.walk(path):
-            for name in names:
-                _sync(Path(parent, name))
-            _sync(Path(parent))
-    else:
-        _sync(path)
+    for part in (*path.rglob("*"), path):
+        _sync(part)
 
 
 def _sync(path: Path) -> None:
@@ -215,10 +211,6 @@ def _sync(path: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in name)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
