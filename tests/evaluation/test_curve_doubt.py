@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from prsrank.evaluation.curve_doubt import CurveDoubt, CurveLevels
-from prsrank.evaluation.query_bootstrap import CurveMoves, ratio_intervals
+from prsrank.evaluation.query_bootstrap import (
+    CurveDoubt,
+    CurveLevels,
+    CurveMoves,
+    ratio_intervals,
+)
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.propensity.curve_of import KnownPropensity
 

@@ -7,8 +7,8 @@ import pytest
 
 from prsrank import InputError
 from prsrank.monitor.curves import Curve, Power
+from prsrank.monitor.monitoring import FORMAT, State, read_state
 from prsrank.monitor.ratios import Depths, Ratio
-from prsrank.monitor.state import FORMAT, State, read_state
 from prsrank.monitor.summary import Gain, Heaviest, Reference, Summary
 from prsrank.monitor.verdict import Drift, Reason, Window
 

@@ -8,7 +8,7 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
-from prsrank.evaluation.curve_doubt import CurveDoubt, CurveLevels
+from prsrank.evaluation.query_bootstrap import CurveDoubt, CurveLevels
 from prsrank.logs.pieces import LocalPieces
 from prsrank.propensity.curve import MOST_POSITIONS, Propensities, covering
 from prsrank.propensity.curve_of import KnownPropensity

@@ -4,9 +4,8 @@ import math
 from pathlib import Path
 
 from prsrank.monitor.curves import Curve, Power
-from prsrank.monitor.monitoring import Monitoring
+from prsrank.monitor.monitoring import FORMAT, Monitoring, State
 from prsrank.monitor.ratios import Ratio
-from prsrank.monitor.state import FORMAT, State
 from prsrank.monitor.summary import Gain, Heaviest, Reference, Summary
 from prsrank.monitor.verdict import Drift, Reason, Window
 

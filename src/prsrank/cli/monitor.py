@@ -14,8 +14,7 @@ from prsrank.cli.output import working
 from prsrank.errors import InputError
 from prsrank.files import check_writable
 from prsrank.files.drafts import check_target
-from prsrank.monitor.monitoring import Monitoring, monitor_log, window_line
-from prsrank.monitor.state import state_of
+from prsrank.monitor.monitoring import Monitoring, monitor_log, state_of, window_line
 from prsrank.monitor.verdict import FINE, Window
 from prsrank.monitor.windows import check_every
 from prsrank.report.html import write_report

@@ -10,13 +10,13 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.evaluation.counterfactual import ESTIMATORS, check_clicks, check_estimators
-from prsrank.evaluation.curve_doubt import CurveDoubt
 from prsrank.evaluation.doc_sums import DEFAULT_TAU as DEFAULT_TAU
 from prsrank.evaluation.doc_sums import Regression
 from prsrank.evaluation.log_sums import DEFAULT_METRICS as DEFAULT_METRICS
 from prsrank.evaluation.log_sums import LogSums, PartSums, sum_log
 from prsrank.evaluation.query_bootstrap import (
     SAMPLING,
+    CurveDoubt,
     CurveMoves,
     RatioIntervals,
     Sampling,

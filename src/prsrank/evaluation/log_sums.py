@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.evaluation.counterfactual import ClickStatistics
-from prsrank.evaluation.curve_doubt import CurveLevels
 from prsrank.evaluation.doc_sums import DEFAULT_TAU, Regression
+from prsrank.evaluation.query_bootstrap import CurveLevels
 from prsrank.evaluation.rank_values import RankValue, find_rank_value
 from prsrank.evaluation.results import ALL, AT_OTHERS, AT_TOP, LOGGED
 from prsrank.evaluation.weight_diagnostics import WeightSums
@@ -69,7 +69,7 @@ class PartSums:
             weights w, then the number of sessions.
         spread: how the weights of its clicks are spread.
         moves: how far the values move with each entry of an uncertain curve, and the weights
-            beside them (entries x columns); see `prsrank.evaluation.curve_doubt`.
+            beside them (entries x columns); see `prsrank.evaluation.query_bootstrap`.
     """
 
     part: str
