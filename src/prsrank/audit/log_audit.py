@@ -17,9 +17,8 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.files import FileName
 from prsrank.hashing import chosen_sql
 from prsrank.logs.event_source import EventSource
-from prsrank.logs.frame_files import is_in_memory, write_frame
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import open_events
+from prsrank.logs.sources import is_in_memory, open_events, write_frame
 from prsrank.propensity.cells import Cells
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw

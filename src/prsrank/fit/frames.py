@@ -6,9 +6,8 @@ from typing import Any
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.frame_files import is_in_memory, write_frame
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import open_events
+from prsrank.logs.sources import is_in_memory, open_events, write_frame
 
 
 def kept_inputs(

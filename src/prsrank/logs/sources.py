@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from prsrank.errors import InputError
-from prsrank.files import FileName
+from prsrank.files import FileName, atomic_output
 from prsrank.logs.canonical import canonical_events, feature_columns, with_numbers
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import is_compact, read_compact, stored_contexts, write_events
@@ -104,21 +104,36 @@ def frame_file(log: object, name: str = "the log") -> Iterator[Any]:
         log: a frame, or one path or several.
         name: what messages call the frame.
     """
-    if log is None or is_path(log) or isinstance(log, (list, tuple)):
+    if not is_in_memory(log):
         yield log
         return
     with tempfile.TemporaryDirectory(prefix="prsrank-") as folder:
-        file = str(Path(folder, "frame.parquet"))
+        file = Path(folder, "frame.parquet")
         with named_errors(name), errors_in_one_line(name):
-            if isinstance(log, ClickLog):
-                write_events(log, file)
-            else:
-                with open_frame(log) as source:
-                    source.relation.write_parquet(file)
+            write_frame(log, file)
         try:
-            yield file
+            yield str(file)
         except InputError as error:
-            raise InputError(str(error).replace(file, name)) from error
+            raise InputError(str(error).replace(str(file), name)) from error
+
+
+def write_frame(table: object, path: Path) -> Path:
+    """Write a frame, or a log's events, as Parquet; return the path."""
+    if isinstance(table, ClickLog):
+        write_events(table, path)
+        return path
+    with open_frame(table) as source, atomic_output(path) as draft:
+        source.relation.write_parquet(str(draft))
+    return path
+
+
+def is_in_memory(table: object) -> bool:
+    """Tell a frame or a `ClickLog` from paths of files.
+
+    >>> is_in_memory({"x": [1]}), is_in_memory("log.parquet"), is_in_memory(["a.csv", "b.csv"])
+    (True, False, False)
+    """
+    return not (table is None or is_path(table) or isinstance(table, (list, tuple)))
 
 
 def is_path(log: object) -> TypeGuard[FileName]:

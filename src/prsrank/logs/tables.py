@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
-from prsrank.logs.column_types import types_throughout
-from prsrank.logs.plain_text import is_plain
+from prsrank.logs.column_types import is_plain, types_throughout
 from prsrank.logs.sql_text import quoted_text
 from prsrank.threads import thread_count
 

@@ -3,8 +3,7 @@ import gzip
 import duckdb
 import pytest
 
-from prsrank.logs.column_types import types_throughout
-from prsrank.logs.plain_text import is_plain
+from prsrank.logs.column_types import is_plain, types_throughout
 from prsrank.logs.sources import open_events
 
 IDS = ("id",)
