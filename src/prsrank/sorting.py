@@ -84,20 +84,20 @@ def rows_by_group(groups: npt.NDArray[Any], count: int) -> tuple[Longs, Longs]:
 @njit(cache=True, nogil=True, inline="always")
 def _insert(keys, index):  # type: ignore[no-untyped-def]
     # unsigned, because numba looks at every signed index for being negative
-    one = np.uint64(1)
+    unit = np.uint64(1)
     for i in range(1, len(keys)):
         key, origin, j = keys[i], index[i], np.uint64(i)
-        while j > 0 and keys[j - one] > key:
-            keys[j] = keys[j - one]
-            index[j] = index[j - one]
-            j -= one
+        while j > 0 and keys[j - unit] > key:
+            keys[j] = keys[j - unit]
+            index[j] = index[j - unit]
+            j -= unit
         keys[j] = key
         index[j] = origin
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _merge(keys, index, to_keys, to_index, start, middle, stop):  # type: ignore[no-untyped-def]
-    one, left, right, to = np.uint64(1), np.uint64(start), np.uint64(middle), np.uint64(start)
+    unit, left, right, to = np.uint64(1), np.uint64(start), np.uint64(middle), np.uint64(start)
     end_of_left, end_of_right = np.uint64(middle), np.uint64(stop)
     while left < end_of_left and right < end_of_right:
         # chosen without a branch, which random keys would mispredict half of the time
@@ -108,11 +108,11 @@ def _merge(keys, index, to_keys, to_index, start, middle, stop):  # type: ignore
         to_index[to] = j if second else i
         step = np.uint64(second)
         right += step
-        left += one - step
-        to += one
+        left += unit - step
+        to += unit
     rest, end = (left, end_of_left) if left < end_of_left else (right, end_of_right)
     while rest < end:
         to_keys[to] = keys[rest]
         to_index[to] = index[rest]
-        rest += one
-        to += one
+        rest += unit
+        to += unit

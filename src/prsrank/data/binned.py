@@ -40,8 +40,8 @@ def judged_by(lists: RankingDataset, training: Any) -> Any:
         lists: their features; the last form is kept for the next training on the same part.
         training: LightGBM's form of the training part.
     """
-    known = _JUDGED.get(lists)
-    if known is None or known.reference is not training:
-        known = import_lightgbm().Dataset(lists.features, reference=training)
-        _JUDGED[lists] = known
-    return known
+    judge = _JUDGED.get(lists)
+    if judge is None or judge.reference is not training:
+        judge = import_lightgbm().Dataset(lists.features, reference=training)
+        _JUDGED[lists] = judge
+    return judge

@@ -52,8 +52,8 @@ def rows_of(matrix: npt.NDArray, rows: Longs) -> npt.NDArray:
     """
     if not is_in_file(matrix):
         return np.asarray(matrix[rows])
-    found = new_array((len(rows), matrix.shape[1]), matrix.dtype, most=0)
+    chosen = new_array((len(rows), matrix.shape[1]), matrix.dtype, most=0)
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
-        np.take(matrix, rows[part], axis=0, out=found[part])
-    return found
+        np.take(matrix, rows[part], axis=0, out=chosen[part])
+    return chosen

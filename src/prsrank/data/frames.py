@@ -42,8 +42,8 @@ class FrameColumns:
         }
         lengths = {name: values.shape for name, values in columns.items()}
         if any(len(shape) != 1 for shape in lengths.values()) or len(set(lengths.values())) > 1:
-            found = ", ".join(f"{name} {shape}" for name, shape in lengths.items())
-            raise InputError(f"the columns must be flat and of one length: {found}")
+            shapes = ", ".join(f"{name} {shape}" for name, shape in lengths.items())
+            raise InputError(f"the columns must be flat and of one length: {shapes}")
         return cls(columns, len(next(iter(columns.values()), ())))
 
     def array(self, name: str, asked: str = "") -> np.ma.MaskedArray:
@@ -63,8 +63,8 @@ class FrameColumns:
         values = self.array(name)
         if not _mixed(values):
             return values.dtype.kind in "iuf"
-        known = values.compressed()
-        return len(known) > 0 and all(map(_is_number, known))
+        present = values.compressed()
+        return len(present) > 0 and all(map(_is_number, present))
 
     def numbers(self, name: str, asked: str = "") -> Floats:
         """Return a column of numbers or booleans, NaN where it is null."""
@@ -237,13 +237,13 @@ def _check_once(lists: Longs, docs: IdArray, queries: IdArray) -> None:
         )
 
 
-def _hint(name: str, known: Mapping[str, Any]) -> str:
-    lower = {column.lower(): column for column in known}
+def _hint(name: str, columns: Mapping[str, Any]) -> str:
+    lower = {column.lower(): column for column in columns}
     close = difflib.get_close_matches(name.lower(), lower, n=1)
     if close:
         return f"; did you mean {lower[close[0]]!r}?"
-    more = ", ..." if len(known) > _MOST_NAMED else ""
-    return f"; it has {', '.join(list(known)[:_MOST_NAMED])}{more}"
+    more = ", ..." if len(columns) > _MOST_NAMED else ""
+    return f"; it has {', '.join(list(columns)[:_MOST_NAMED])}{more}"
 
 
 def _mixed(values: npt.NDArray) -> bool:

@@ -102,9 +102,9 @@ def objects(values: Any) -> npt.NDArray:
     return array.astype(object) if array.dtype.kind in "UT" else array
 
 
-def same_kind(one: IdArray, other: IdArray) -> tuple[IdArray, IdArray]:
+def same_kind(ids: IdArray, others: IdArray) -> tuple[IdArray, IdArray]:
     """Return two arrays of ids that can be compared: as texts if either is text."""
-    return (one, other) if is_text(one) == is_text(other) else (texts_of(one), texts_of(other))
+    return (ids, others) if is_text(ids) == is_text(others) else (texts_of(ids), texts_of(others))
 
 
 def joined_ids(arrays: Sequence[IdArray]) -> IdArray:
@@ -113,18 +113,18 @@ def joined_ids(arrays: Sequence[IdArray]) -> IdArray:
     return id_array(np.concatenate([texts_of(ids) if mixed else ids for ids in arrays]))
 
 
-def indices_of(wanted: IdArray, known: IdArray) -> Longs:
-    """Return where each id stands among the known ones; -1: nowhere.
+def indices_of(wanted: IdArray, ids: IdArray) -> Longs:
+    """Return where each id stands among some ids; -1: nowhere.
 
     >>> indices_of(np.array(["7", "x"]), np.array([5, 7])).tolist()
     [1, -1]
     """
-    if not len(known):
+    if not len(ids):
         return np.full(len(wanted), -1)
-    wanted, known = same_kind(wanted, known)
-    order = np.argsort(known, kind="stable")
-    ordered = known[order]
-    index = np.minimum(np.searchsorted(ordered, wanted), len(known) - 1)
+    wanted, ids = same_kind(wanted, ids)
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    index = np.minimum(np.searchsorted(ordered, wanted), len(ids) - 1)
     return np.where(ordered[index] == wanted, order[index], -1)
 
 

@@ -198,8 +198,8 @@ def _latents(draws: _Draws) -> Reals:
     return shared
 
 
-def _mixed(one: Reals, other: Reals, share: float) -> Reals:
-    return np.float32(share**0.5) * one + np.float32((1 - share) ** 0.5) * other
+def _mixed(shared: Reals, other: Reals, share: float) -> Reals:
+    return np.float32(share**0.5) * shared + np.float32((1 - share) ** 0.5) * other
 
 
 def _relation(weights: Reals, latents: Reals) -> Reals:
@@ -229,9 +229,9 @@ def _relation(weights: Reals, latents: Reals) -> Reals:
 def _utility(model: _Model, draws: _Draws, latents: Reals) -> Reals:
     level, difficulty = draws.lists[:, -2:].repeat(np.diff(draws.offsets), axis=0).T
     scale = np.float32(model.shape.informative / model.spread)
-    known = scale * (_relation(model.weights, latents) - np.float32(model.centre))
+    explained = scale * (_relation(model.weights, latents) - np.float32(model.centre))
     noise = np.exp(difficulty / 3) * draws.docs[:, _DOC_DRAWS - 1]
-    return np.asarray(known + np.float32(model.shape.list_spread) * level + noise)
+    return np.asarray(explained + np.float32(model.shape.list_spread) * level + noise)
 
 
 def _labels(model: _Model, draws: _Draws, latents: Reals) -> npt.NDArray:

@@ -179,13 +179,13 @@ class _Columns:
         return [n for n in self.table.types if n not in taken and fnmatch.fnmatchcase(n, pattern)]
 
     def features(self) -> Iterator[str]:
-        given: dict[str, None] = {}
+        features: dict[str, None] = {}
         for pattern in self.mapping.features:
             if pattern not in self.table.types and any(sign in pattern for sign in "*?["):
                 numbers = [n for n in self._matching(pattern) if self._is_feature(n)]
                 if not numbers:
                     raise InputError(f"no column of numbers matches the features {pattern!r}")
-                given |= dict.fromkeys(numbers)
+                features |= dict.fromkeys(numbers)
                 continue
             self._check(pattern, "feature")
             outcomes = {self.mapping.column(meaning) for meaning in _OUTCOMES}
@@ -195,8 +195,8 @@ class _Columns:
                 raise InputError(
                     f"feature {pattern!r} must hold numbers, {instead_of_numbers(self.table, pattern)}"
                 )
-            given[pattern] = None
-        yield from given
+            features[pattern] = None
+        yield from features
 
     def _is_feature(self, name: str) -> bool:
         return self.table.is_number(name) or self.table.types[name] == "BOOLEAN"
@@ -204,22 +204,22 @@ class _Columns:
     def _column(self, meaning: str) -> str:
         name = self.mapping.column(meaning)
         if name not in self.table.types:
-            known = self.table.types
-            hint = f" (for {meaning})" if name != meaning else nearest_column(name, known)
+            near = nearest_column(name, self.table.types)
+            hint = f" (for {meaning})" if name != meaning else near
             if meaning == "session_id" and name == meaning:
                 hint += "; where every query is one session, map session_id to the query's column"
             raise InputError(f"the log has no column {name!r}{hint}")
         return quoted_name(name)
 
-    def _check(self, name: str, what: str) -> None:
+    def _check(self, name: str, meaning: str) -> None:
         if name not in self.table.types:
             hint = nearest_column(name, self.table.types)
-            raise InputError(f"has no column {name!r} ({what}){hint}")
+            raise InputError(f"has no column {name!r} ({meaning}){hint}")
 
-    def _check_number(self, name: str, what: str) -> None:
+    def _check_number(self, name: str, meaning: str) -> None:
         if not self.table.is_number(name):
             raise InputError(
-                f"column {name!r} ({what}) must hold numbers, {instead_of_numbers(self.table, name)}"
+                f"column {name!r} ({meaning}) must hold numbers, {instead_of_numbers(self.table, name)}"
             )
 
 

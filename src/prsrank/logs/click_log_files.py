@@ -132,11 +132,11 @@ def _arrays(
     wanted |= {name: f"coalesce({quoted_name(name)}::VARCHAR, '')" for name in contexts}
     columns = table.project(", ".join(f"{t} AS c{i}" for i, t in enumerate(wanted.values())))
     arrays = columns.fetchnumpy()
-    found = {name: arrays[f"c{i}"] for i, name in enumerate(wanted)}
-    for name, array in found.items():
+    named = {name: arrays[f"c{i}"] for i, name in enumerate(wanted)}
+    for name, array in named.items():
         if np.ma.is_masked(array):
             raise InputError(f"{file}: {name} is missing (null) in {array.mask.sum()} rows")
-    return {name: np.asarray(array) for name, array in found.items()}
+    return {name: np.asarray(array) for name, array in named.items()}
 
 
 def _compact_log(
@@ -263,9 +263,11 @@ def _copy(
 def stored_contexts(connection: "DuckDBPyConnection", file: Path) -> tuple[str, ...]:
     """Return the context columns that a Parquet file was written with."""
     query = "SELECT value FROM parquet_kv_metadata(?) WHERE decode(key) = ?"
-    found: list[Any] = connection.execute(query, [glob.escape(str(file)), _CONTEXTS_KEY]).fetchall()
+    stored: list[Any] = connection.execute(
+        query, [glob.escape(str(file)), _CONTEXTS_KEY]
+    ).fetchall()
     try:
-        names = json.loads(found[0][0]) if found else []
+        names = json.loads(stored[0][0]) if stored else []
         check(names, list[str], "contexts")
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: its list of contexts cannot be read: {error}") from error

@@ -105,10 +105,10 @@ def read_table(
         InputError: if the table cannot be read, or two rows of a doc disagree.
     """
     with connected(memory=memory) as connection:
-        known = mapping or LogMapping()
-        opened = source_of(open_table(connection, table, ids=known.ids))
+        mapping = mapping or LogMapping()
+        opened = source_of(open_table(connection, table, ids=mapping.ids))
         rows = replace(opened, name=str(table), connection=connection)
-        return _dataset(*_keyed(rows, known), rows.name, "")
+        return _dataset(*_keyed(rows, mapping), rows.name, "")
 
 
 def _keyed(rows: _Source, mapping: LogMapping) -> tuple[_Source, tuple[str, ...]]:

@@ -58,25 +58,25 @@ def read_numbers(
         name: what messages call the table.
     """
     table = _without_numbers_for_nothing(table, names, mapping)
-    texts = [one for one in names if one in table.types and table.is_text(one)]
+    texts = [n for n in names if n in table.types and table.is_text(n)]
     if not texts:
         return table
-    counts = ", ".join(sql for one in texts for sql in _counts(quoted_name(one), mapping))
-    found = iter(table.total(counts))
-    columns = {one: _Texts(*(next(found) for _ in _Texts._fields)) for one in texts}
-    columns = {one: column for one, column in columns.items() if column.filled}
+    counts = ", ".join(sql for text in texts for sql in _counts(quoted_name(text), mapping))
+    totals = iter(table.total(counts))
+    columns = {text: _Texts(*(next(totals) for _ in _Texts._fields)) for text in texts}
+    columns = {n: c for n, c in columns.items() if c.filled}
     chosen = {n: c for n, c in columns.items() if c.hold_numbers(mapping.decimal)}
     if not chosen:
         return table
     for notice in _notices(chosen, mapping):
         warnings.warn(DataWarning(f"{name}: {notice}"), stacklevel=2)
     values = {
-        one: f"{_number(quoted_name(one), mapping, commas=texts.has_commas(mapping.decimal))}"
-        for one, texts in chosen.items()
+        n: _number(quoted_name(n), mapping, commas=c.has_commas(mapping.decimal))
+        for n, c in chosen.items()
     }
     listed = (f"{values.get(n, quoted_name(n))} AS {quoted_name(n)}" for n in table.types)
     made: Any = table.select(", ".join(listed))
-    noticed = {"words_for_nothing": sum(one.nothing for one in chosen.values())}
+    noticed = {"words_for_nothing": sum(column.nothing for column in chosen.values())}
     return replace(made, findings={**table.findings, **noticed})  # type: ignore[no-any-return]
 
 
@@ -84,16 +84,15 @@ def _without_numbers_for_nothing(
     table: _Source, names: Sequence[str], mapping: LogMapping
 ) -> _Source:
     """Return a table in which numbers that stand for nothing, such as -999, are null."""
-    nothing = ", ".join(f"{float(one)!r}" for one in mapping.nulls if _is_number(one))
-    numbers = [one for one in names if one in table.types and table.is_number(one)]
+    nothing = ", ".join(f"{float(word)!r}" for word in mapping.nulls if _is_number(word))
+    numbers = [name for name in names if name in table.types and table.is_number(name)]
     if not (nothing and numbers):
         return table
-    values = {one: quoted_name(one) for one in table.types}
-    for one in numbers:
-        values[one] = (
-            f"CASE WHEN {values[one]}::DOUBLE IN ({nothing}) THEN NULL ELSE {values[one]} END"
-        )
-    return table.select(", ".join(f"{sql} AS {quoted_name(one)}" for one, sql in values.items()))
+    values = {name: quoted_name(name) for name in table.types}
+    for name in numbers:
+        value = quoted_name(name)
+        values[name] = f"CASE WHEN {value}::DOUBLE IN ({nothing}) THEN NULL ELSE {value} END"
+    return table.select(", ".join(f"{sql} AS {quoted_name(name)}" for name, sql in values.items()))
 
 
 def _is_number(word: str) -> bool:

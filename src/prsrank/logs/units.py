@@ -67,8 +67,8 @@ def clicks_by_unit(
     clicks, offsets = ragged_rows(log.click_offsets, sessions)
     counts = np.diff(offsets)
     starts = log.ranking_offsets[log.session_ranking[sessions]]
-    found = column[np.repeat(starts, counts) + log.clicks[clicks]]
-    cells = (np.repeat(unit, counts) * shape[1] + found)[found >= 0]
+    columns = column[np.repeat(starts, counts) + log.clicks[clicks]]
+    cells = (np.repeat(unit, counts) * shape[1] + columns)[columns >= 0]
     return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
 
@@ -81,8 +81,8 @@ class UnitSums:
         columns: a number for each column, rising.
         values: the sums (units x columns).
 
-    >>> one = UnitSums.of(np.array([5, 6]), np.array([[1.0], [2.0]]))
-    >>> (one + UnitSums.of(np.array([6]), np.array([[3.0]]))).values.tolist()
+    >>> sums = UnitSums.of(np.array([5, 6]), np.array([[1.0], [2.0]]))
+    >>> (sums + UnitSums.of(np.array([6]), np.array([[3.0]]))).values.tolist()
     [[1.0], [5.0]]
     """
 
@@ -103,9 +103,9 @@ class UnitSums:
         columns = np.union1d(self.columns, other.columns)
         names, index = units_of(np.concatenate([self.keys, other.keys]))
         values = np.zeros((len(names), len(columns)))
-        for one, rows in (
+        for sums, rows in (
             (self, index[: len(self.keys)]),
             (other, index[len(self.keys) :]),
         ):
-            np.add.at(values, np.ix_(rows, np.searchsorted(columns, one.columns)), one.values)
+            np.add.at(values, np.ix_(rows, np.searchsorted(columns, sums.columns)), sums.values)
         return UnitSums(names, columns, values)
