@@ -34,7 +34,7 @@ _RUNS = {
     "fit": "fit {out}/log.parquet --data synthetic:mq2007:60 --trials 1 --trees 10 --force --out {out}/fit",
     "propensity": "propensity {out}/log.parquet --method randomised --out {out}/curve.json",
 }
-_SIMULATE = "simulate synthetic:mq2007:60 --clicks 2000 --randomised 0.3 --cutoff 10 --out {out}/log.parquet"
+_SIMULATE = "simulate synthetic:mq2007:60 --clicks 2000 --randomised 0.3 --set cutoff=10 --out {out}/log.parquet"
 _TRACED = """
 import sys, threading
 ran = set()
