@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,16 +13,16 @@ from prsrank.cli.inputs import LogInputs
 from prsrank.cli.options import Json, Where
 from prsrank.cli.output import show, working
 from prsrank.errors import InputError
-from prsrank.fit.log import PiecedLog
 from prsrank.propensity.context import estimate_by_context
-from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.curve_of import parse_propensity
 from prsrank.propensity.estimators import estimator
-from prsrank.propensity.tempering import Tempering, temper_sampled
 from prsrank.report.numbers import fixed_text
-from prsrank.report.propensity_figure import plot_propensities
 from prsrank.types import Estimator
+
+if TYPE_CHECKING:
+    from prsrank.fit.log import PiecedLog
+    from prsrank.propensity.tempering import Tempering
 
 _SHOWN = 20
 
@@ -87,6 +87,8 @@ def propensity(
     named = dict(_named(estimates, curve.context))
     drawn = {name: drawn for name, (drawn, _) in named.items() if not drawn.verdict.unknown}
     if plot is not None and drawn:
+        from prsrank.report.propensity_figure import plot_propensities
+
         plot_propensities(drawn, plot)
     lines = [line for name, estimate in named.items() for line in _lines(name, *estimate)]
     judged = {} if check is None else {"check": check.to_json_dict()}
@@ -95,7 +97,7 @@ def propensity(
         raise typer.Exit(1)
 
 
-_Estimate = tuple[Propensities, Tempering | None]
+_Estimate = tuple[Propensities, "Tempering | None"]
 
 
 def _named(estimates: dict[str, _Estimate], context: str | None) -> Iterator[tuple[str, _Estimate]]:
@@ -120,8 +122,11 @@ def _estimates(inputs: LogInputs, asked: _Curve, where: Where) -> dict[str, _Est
             by_value = partial(estimate_by_context, clicks, context=context, dataset=lists)
             return {name: (by_value(method), None) for name, method in estimators.items()}
         curves = {name: m.estimate(clicks, dataset=lists) for name, m in estimators.items()}
-    log = None if lists is None else PiecedLog.of([clicks], lists).covered()
-    return _checked(curves, log)
+    if lists is None:
+        return _checked(curves, None)
+    from prsrank.fit.log import PiecedLog  # all that trains and evaluates
+
+    return _checked(curves, PiecedLog.of([clicks], lists).covered())
 
 
 def _by_sessions(
@@ -143,16 +148,19 @@ def _by_sessions(
         return _checked(curves, log)
 
 
-def _checked(curves: dict[str, Propensities], log: PiecedLog | None) -> dict[str, _Estimate]:
+def _checked(curves: dict[str, Propensities], log: "PiecedLog | None") -> dict[str, _Estimate]:
     """Let the clicks of sessions with lists judge each curve, if there are any."""
     if log is None:
         return {name: (curve, None) for name, curve in curves.items()}
+    from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING
+    from prsrank.propensity.tempering import temper_sampled
+
     with working("checking by the clicks"):
         sampled = log.counted(DOCS_FOR_JUDGING)
         return {name: (curve, temper_sampled(curve, sampled)) for name, curve in curves.items()}
 
 
-def _lines(name: str, curve: Propensities, check: Tempering | None) -> Iterator[str]:
+def _lines(name: str, curve: Propensities, check: "Tempering | None") -> Iterator[str]:
     yield f"{name}: {curve.verdict}"
     if curve.verdict.unknown:
         return

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.files import FileName
-from prsrank.fit.log import PiecedLog
 from prsrank.fit.plan import Plan
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.features import lists_of_log, lists_of_table, split_lists
@@ -20,6 +19,9 @@ from prsrank.logs.session_pieces import LocalSessions
 from prsrank.logs.sources import LogSource, open_events
 from prsrank.logs.stored_pieces import read_in_pieces
 from prsrank.logs.tables import give_back
+
+if TYPE_CHECKING:
+    from prsrank.fit.log import PiecedLog
 
 
 class LocalEngine:
@@ -80,8 +82,10 @@ class LocalEngine:
         data: RankingDataset | None = None,
         table: FileName | None = None,
         lists: str = "query",
-    ) -> PiecedLog:
+    ) -> "PiecedLog":
         """Read an open log, in memory or in pieces, and the features of its docs."""
+        from prsrank.fit.log import PiecedLog  # all that trains and evaluates
+
         split = lists == "session" and table is None and data is None
         source = split_lists(source) if split else source
         pieces = self._read(source, split=split)
