@@ -20,6 +20,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 LIST, ORDERS, DOCS, PER_QUERY = 10, 4, 12, 100
 
 
@@ -128,20 +130,25 @@ def to_pairs(
     file: str, folder: str, memory: str, threads: int, normalise: str | None
 ) -> dict[str, float]:
     """Turn the events into pairs."""
-    from prsrank.pairs.reading import read_pairs
+    from prsrank.data.dataset import RankingDataset
+    from prsrank.logs.sources import open_events
+    from prsrank.logs.stored_pieces import read_in_pieces
+    from prsrank.pairs.pair_set import PairSet
     from prsrank.propensity.curve import PowerLaw
 
     tempfile.tempdir = folder
-    with measured(folder) as figures:
-        pairs, _ = read_pairs(
-            file, PowerLaw(1.0), "prs", memory=memory, normalise=normalise, threads=threads
-        )
-    about = pairs.diagnostics()
-    return figures | {
-        "lists": pairs.lists,
-        "winners": pairs.winners,
-        "pairs": about.pairs,
-    }
+    sizes = {"lists": 0, "winners": 0, "pairs": 0}
+    with open_events(file, memory=memory, threads=threads) as source, measured(folder) as figures:
+        for log in read_in_pieces(source, Path(folder)):
+            nothing = np.zeros((len(log.doc_ids), 0), np.float32)
+            lists = RankingDataset(nothing, log.doc_offsets, log.query_ids, doc_ids=log.doc_ids)
+            pairs = PairSet.from_log(
+                log, lists, PowerLaw(1.0), "prs", normalise=normalise, threads=threads
+            )
+            counts = (pairs.lists, pairs.winners, pairs.diagnostics().pairs)
+            for name, count in zip(sizes, counts, strict=True):
+                sizes[name] += count
+    return figures | sizes
 
 
 def look_over(file: str, folder: str, memory: str, threads: int) -> dict[str, float]:

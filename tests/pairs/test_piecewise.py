@@ -1,6 +1,8 @@
 """From the events of a log to pairs, in one piece and in several."""
 
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +15,39 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_compact, write_events
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.reading import read_log
+from prsrank.logs.reading import read_click_log, read_log
+from prsrank.logs.sources import open_events
+from prsrank.logs.stored_pieces import read_in_pieces
 from prsrank.pairs.pair_set import PairSet
-from prsrank.pairs.reading import read_pairs
+from prsrank.pairs.piecewise import fold_pieces
 from prsrank.propensity.curve import PowerLaw
+
+
+def read_pairs(
+    path, curve=None, weighting="prs", *, mapping=None, dataset=None, memory=None, **options
+) -> tuple[PairSet, RankingDataset]:
+    """Fold the pieces of a log on disk; without a data set, on the docs that it shows."""
+    mapping = mapping or LogMapping()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_events(path, mapping=mapping, memory=memory) as source,
+    ):
+        pieces = read_in_pieces(source, Path(folder))
+        lists = dataset or shown_lists(read_click_log(path, mapping=mapping))
+        folded: list[ClickLog] = []
+
+        def fold(log: ClickLog, own: RankingDataset) -> PairSet:
+            folded.append(log)
+            return PairSet.from_log(log, own, curve, weighting, **options)
+
+        pairs = fold_pieces(pieces, lists, fold)
+        assert len(folded) == len(list(pieces))
+        return pairs, lists
+
+
+def shown_lists(log: ClickLog) -> RankingDataset:
+    nothing = np.zeros((len(log.doc_ids), 0), np.float32)
+    return RankingDataset(nothing, log.doc_offsets, log.query_ids, doc_ids=log.doc_ids)
 
 
 @pytest.fixture(scope="module")
@@ -115,13 +146,11 @@ def test_the_file_gives_the_same_pairs_as_the_log(
     write_events(log, tmp_path / "log.parquet")
     if parts > 1:
         monkeypatch.setattr("prsrank.logs.stored_pieces.BYTES_PER_EVENT", 20_000)
-    steps: list[str] = []
     given, options = (PowerLaw(1.0), weighting), {"normalise": "ndcg", "dataset": data}
-    pairs, lists = read_pairs(
-        tmp_path / "log.parquet", *given, **options, memory="500MB", progress=steps.append
-    )
-    assert lists is data
-    assert (len(steps) > 2) == (parts > 1)
+    with open_events(tmp_path / "log.parquet", memory="500MB") as source:
+        pieces = len(list(read_in_pieces(source, tmp_path)))
+    assert (pieces > 1) == (parts > 1)
+    pairs, _ = read_pairs(tmp_path / "log.parquet", *given, **options, memory="500MB")
     assert_same(pairs, PairSet.from_log(log, data, PowerLaw(1.0), weighting, normalise="ndcg"))
     again, _ = read_pairs(tmp_path / "log.parquet", *given, **options, threads=1)
     assert_same(pairs, again, exact=True)
