@@ -30,10 +30,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from prsrank.rankers.neural_batches import ListBlock, ResidentLists, StreamedLists
-from prsrank.rankers.neural_net import Rooms, ScoreNet
-from prsrank.rankers.neural_pairs import WeightRows, WeightVectors, ragged
-from prsrank.rankers.neural_training import Trainer, sgd
+from prsrank.rankers.neural.list_blocks import ListBlock, ResidentLists, StreamedLists
+from prsrank.rankers.neural.pair_tensors import RowTensors, VectorTensors, ragged
+from prsrank.rankers.neural.score_net import Rooms, ScoreNet
+from prsrank.rankers.neural.trainer import Trainer, sgd
 
 COLUMNS = 136
 HIDDEN = (256, 256, 256)
@@ -56,7 +56,7 @@ def random_lists(lists: int, docs: int, dtype: torch.dtype, *, device: Any, pin:
     weights = torch.rand(total * docs, generator=generator, device=make)
     offsets = torch.arange(lists + 1, device=make) * docs
     winner_offsets = torch.cat([torch.zeros(1, dtype=torch.long, device=make), ends])
-    pairs = WeightRows(winner_offsets, row.int(), winner_offsets * docs, weights)
+    pairs = RowTensors(winner_offsets, row.int(), winner_offsets * docs, weights)
     features = torch.empty((lists * docs, COLUMNS), dtype=dtype, device=device, pin_memory=pin)
     for part in features.split(1 << 20):
         part.copy_(torch.randn(part.shape, generator=generator, device=make))
@@ -142,7 +142,7 @@ def torch_epoch(block: ListBlock, batch_lists: int) -> Callable[[], None]:
     """Return an epoch of the whole work in plain PyTorch: pairs by their indices, autograd."""
     net, optimiser = torch_net(block.features.device)
     pairs, docs = block.pairs, int(block.offsets[1])
-    assert isinstance(pairs, WeightRows)
+    assert isinstance(pairs, RowTensors)
 
     def epoch() -> None:
         for batch in torch.randperm(block.lists).split(batch_lists):
@@ -164,7 +164,7 @@ def torch_epoch(block: ListBlock, batch_lists: int) -> Callable[[], None]:
 def outer(block: ListBlock) -> ListBlock:
     """Return the same lists with posterior pairs of random theta."""
     theta = torch.rand(len(block.features), device=block.features.device)
-    return block._replace(pairs=WeightVectors(theta, 1 - theta))
+    return block._replace(pairs=VectorTensors(theta, 1 - theta))
 
 
 def bare_run(

@@ -79,22 +79,19 @@ def outer(threads: int) -> dict[str, float]:
     """Compare the vectors with the matrix."""
     from prsrank.losses.lambdas import LambdaObjective
     from prsrank.losses.logistic import logistic_loss
-    from prsrank.losses.outer import OuterLambdaObjective, outer_logistic_loss
 
     figures: dict[str, float] = {}
     for docs in LENGTHS:
         _, pairs = posterior_pairs(PAIRS // docs**2, docs)
         matrix = pairs.dense(np.float32)
         scores = np.random.default_rng(1).normal(size=pairs.docs)
-        by_vectors = OuterLambdaObjective(pairs, threads=threads)
+        by_vectors = LambdaObjective(pairs, threads=threads)
         by_matrix = LambdaObjective(matrix, threads=threads)
         spent = in_turns(
             {
                 "vectors": lambda by=by_vectors, s=scores: by(s),
                 "matrix": lambda by=by_matrix, s=scores: by(s),
-                "loss_vectors": lambda p=pairs, s=scores: outer_logistic_loss(
-                    s, p, threads=threads
-                ),
+                "loss_vectors": lambda p=pairs, s=scores: logistic_loss(s, p, threads=threads),
                 "loss_matrix": lambda p=matrix, s=scores: logistic_loss(s, p, threads=threads),
             }
         )

@@ -64,7 +64,7 @@ def fitted(kind: str, *, missing: bool):
     if kind in ("linear", "svm"):
         ranker = {"linear": LinearRanker, "svm": SVMRanker}[kind](missing=option, threads=1)
         return ranker.fit(lists, PairSet.from_labels(lists))
-    from prsrank.rankers.dnn import NeuralRanker
+    from prsrank.rankers.neural.dnn import NeuralRanker
 
     ranker = NeuralRanker((16, 8), epochs=5, device="cpu", missing=option)
     return ranker.fit(lists, PairSet.from_labels(lists))
@@ -313,7 +313,7 @@ def test_net_in_onnx(rankers, tmp_path):
 @pytest.mark.neural
 @pytest.mark.parametrize("to", ["solr", "onnx"])
 def test_net_without_the_logarithm(to, tmp_path):
-    from prsrank.rankers.dnn import NeuralRanker
+    from prsrank.rankers.neural.dnn import NeuralRanker
 
     lists = data(missing=False)
     ranker = NeuralRanker((16, 8), epochs=5, device="cpu", log_tails=False)

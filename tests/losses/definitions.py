@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from prsrank.losses.hinge import HingeValue
-from prsrank.losses.lambdas import DISCOUNTS, tie_order
+from prsrank.losses.ranked_objective import DISCOUNTS, tie_order
 
 
 def logistic_loss_definition(scores, pairs, *, sigma=1.0):

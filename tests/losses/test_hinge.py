@@ -59,29 +59,14 @@ def assert_same(one, other):
     smoothing=st.sampled_from([0.0, 1e-3, 0.25, 0.5, 1.0, 2.5]),
     constant=st.booleans(),
     hidden=st.sampled_from([0.0, 0.4]),
-    fewest=st.sampled_from([1, 3, 1000]),
 )
-def test_both_ways_equal_the_definition(seed, kind, smoothing, constant, hidden, fewest):
+def test_it_equals_the_definition(seed, kind, smoothing, constant, hidden):
     rng = np.random.default_rng(seed)
     pairs = pairs_of(rng, constant=constant, hidden=hidden)
     scores = scores_of(rng, pairs.docs, kind)
-    loss = HingeLoss(pairs, fewest_winners_to_sort=fewest)
+    loss = HingeLoss(pairs)
     found = loss.evaluate(scores, smoothing=smoothing)
     assert_same(found, hinge_loss_definition(scores, pairs, smoothing=smoothing))
-
-
-def test_constant_rows_are_found_and_only_those():
-    rng = np.random.default_rng(0)
-    constant = pairs_of(rng, lists=20)
-    winners = np.diff(constant.winner_offsets)
-    assert (
-        HingeLoss(constant, fewest_winners_to_sort=2).sorted_lists.tolist()
-        == (winners >= 2).tolist()
-    )
-    assert not HingeLoss(constant, fewest_winners_to_sort=100).sorted_lists.any()
-    mixed = pairs_of(rng, lists=20, constant=False, longest=15)
-    long = np.diff(mixed.offsets) > 4
-    assert not HingeLoss(mixed, fewest_winners_to_sort=1).sorted_lists[long].any()
 
 
 def test_the_plain_hinge_by_hand():
@@ -98,7 +83,7 @@ def test_gradient_and_hessian_are_derivatives(smoothing):
     rng = np.random.default_rng(1)
     pairs = pairs_of(rng, longest=20)
     s, v = rng.normal(size=(2, pairs.docs))
-    loss, h = HingeLoss(pairs, fewest_winners_to_sort=4), 1e-7
+    loss, h = HingeLoss(pairs), 1e-7
     above, below = (loss.evaluate(s + t * v, smoothing=smoothing) for t in (h, -h))
     here = loss.evaluate(s, smoothing=smoothing)
     slope = (above.smoothed - below.smoothed) / (2 * h)
@@ -121,9 +106,7 @@ def test_threads_and_precision():
     rng = np.random.default_rng(3)
     pairs = pairs_of(rng, lists=60, longest=120)
     s, v = rng.normal(size=(2, pairs.docs))
-    one, two = (HingeLoss(pairs, threads=n, fewest_winners_to_sort=30) for n in (1, 2))
-    assert one.sorted_lists.any()
-    assert not one.sorted_lists.all()
+    one, two = (HingeLoss(pairs, threads=n) for n in (1, 2))
     a, b = one.evaluate(s, smoothing=0.1), two.evaluate(s, smoothing=0.1)
     assert (a.loss, a.gradient.tolist()) == (b.loss, b.gradient.tolist())
     products = [x.hessian_product(s, v, smoothing=0.1).tolist() for x in (one, two)]

@@ -11,8 +11,9 @@ from scipy.special import expit
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.losses.lambdas import LambdaObjective, tie_order
+from prsrank.losses.lambdas import LambdaObjective
 from prsrank.losses.logistic import logistic_hessian_product, logistic_loss
+from prsrank.losses.ranked_objective import tie_order
 from prsrank.pairs.pair_set import PairSet
 
 sys.path.insert(0, str(Path(__file__).parent))

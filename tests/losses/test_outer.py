@@ -6,12 +6,8 @@ import pytest
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.losses.lambdas import LambdaObjective
 from prsrank.losses.logistic import logistic_hessian_product, logistic_loss
-from prsrank.losses.outer import (
-    OuterLambdaObjective,
-    outer_logistic_hessian_product,
-    outer_logistic_loss,
-)
 from prsrank.pairs.fold import SessionConstant
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.rankers.lambdamart import LambdaMART
@@ -52,7 +48,7 @@ def test_weights_of_both_directions(data: RankingDataset, one_way: float) -> Non
         np.testing.assert_allclose(got, np.maximum(theta[:, None] - theta, 0), atol=1e-12)
 
 
-def double_precision(objective: OuterLambdaObjective, pairs: OuterPairs) -> OuterLambdaObjective:
+def double_precision(objective: LambdaObjective, pairs: OuterPairs) -> LambdaObjective:
     objective.pairs = pairs
     for name in ("_discounts", "_gradient", "_hessian"):
         setattr(objective, name, getattr(objective, name).astype(np.float64))
@@ -70,10 +66,10 @@ def test_lambdas_are_those_of_the_dense_pairs(
     scores = scale * np.random.default_rng(2).normal(size=data.docs).round(1)
     options = {"metric": metric, "sigma": 1.3, "truncation": truncation, "seed": 4}
     expected = lambda_definition(scores, pairs.dense(), **options)
-    plain = OuterLambdaObjective(pairs, **options)
+    plain = LambdaObjective(pairs, **options)
     for got, right in zip(plain(scores), expected, strict=True):
         np.testing.assert_allclose(got, right, rtol=2e-4, atol=2e-4 * np.abs(right).max())
-    exact = double_precision(OuterLambdaObjective(pairs, **options), pairs)
+    exact = double_precision(LambdaObjective(pairs, **options), pairs)
     exact._discounts = (
         1 / np.log2(np.arange(2.0, len(exact._discounts) + 2))
         if metric == "ndcg"
@@ -91,13 +87,13 @@ def test_logistic_loss_is_that_of_the_dense_pairs(
     pairs = pairs_of(data, one_way=one_way)
     rng = np.random.default_rng(3)
     scores, vector = scale * rng.normal(size=data.docs), rng.normal(size=data.docs)
-    loss, gradient = outer_logistic_loss(scores, pairs, sigma=0.7)
+    loss, gradient = logistic_loss(scores, pairs, sigma=0.7)
     for other in (logistic_loss, logistic_loss_definition):
         expected, right = other(scores, pairs.dense(), sigma=0.7)
         assert loss == pytest.approx(expected, rel=1e-10)
         np.testing.assert_allclose(gradient, right, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(
-        outer_logistic_hessian_product(scores, vector, pairs, sigma=0.7),
+        logistic_hessian_product(scores, vector, pairs, sigma=0.7),
         logistic_hessian_product(scores, vector, pairs.dense(), sigma=0.7),
         rtol=1e-9,
         atol=1e-10,
@@ -108,9 +104,9 @@ def test_one_way_keeps_what_pairs_ask_for_and_leaves_out_what_holds_scores_toget
     data: RankingDataset,
 ) -> None:
     both, half, one = (pairs_of(data, "ndcg", one_way) for one_way in (0.0, 0.5, 1.0))
-    pull, bend = (part.copy() for part in OuterLambdaObjective(both)(np.zeros(data.docs)))
+    pull, bend = (part.copy() for part in LambdaObjective(both)(np.zeros(data.docs)))
     for pairs in (half, one):
-        other_pull, other_bend = OuterLambdaObjective(pairs)(np.zeros(data.docs))
+        other_pull, other_bend = LambdaObjective(pairs)(np.zeros(data.docs))
         np.testing.assert_allclose(other_pull, pull, atol=1e-5)
         assert np.all(other_bend <= bend + 1e-6)
         assert other_bend.sum() < bend.sum()
@@ -121,11 +117,11 @@ def test_threads_change_nothing() -> None:
     data = RankingDataset(np.zeros((3000, 1)), np.arange(0, 3001, 60))
     pairs = pairs_of(data, "ndcg")
     scores = np.random.default_rng(3).normal(size=data.docs)
-    one, two = (OuterLambdaObjective(pairs, threads=t)(scores) for t in (1, 2))
+    one, two = (LambdaObjective(pairs, threads=t)(scores) for t in (1, 2))
     assert np.array_equal(one[0], two[0])
     assert np.array_equal(one[1], two[1])
-    assert outer_logistic_loss(scores, pairs, threads=1)[0] == pytest.approx(
-        outer_logistic_loss(scores, pairs, threads=2)[0], rel=1e-15
+    assert logistic_loss(scores, pairs, threads=1)[0] == pytest.approx(
+        logistic_loss(scores, pairs, threads=2)[0], rel=1e-15
     )
 
 
@@ -152,7 +148,7 @@ def test_lambdamart_grows_the_same_trees(data: RankingDataset, one_way: float) -
 def test_the_other_pairwise_rankers_take_the_dense_form(
     data: RankingDataset, one_way: float
 ) -> None:
-    from prsrank.rankers.dnn import NeuralRanker
+    from prsrank.rankers.neural.dnn import NeuralRanker
     from prsrank.rankers.svm import SVMRanker
 
     pairs = pairs_of(data, one_way=one_way)
@@ -176,8 +172,8 @@ def test_constants_of_the_lists(data: RankingDataset) -> None:
 def test_sums_and_parts(data: RankingDataset) -> None:
     pairs = pairs_of(data)
     dense = pairs.dense()
-    sums = np.add.reduceat(np.append(dense.weights, 0.0), dense.list_weight_offsets[:-1])
-    filled = np.diff(dense.list_weight_offsets) > 0
+    sums = np.add.reduceat(np.append(dense.weights, 0.0), dense.work_offsets[:-1])
+    filled = np.diff(dense.work_offsets) > 0
     np.testing.assert_allclose(pairs.weight_sums[filled], sums[filled])
     assert np.array_equal(pairs.weight_sums > 0, filled)
     kept = pairs.keep_lists(np.array([True, False, False, True, False, False]))

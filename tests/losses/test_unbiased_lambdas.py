@@ -272,7 +272,7 @@ def test_no_pairs_no_gradients():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"metric": "map"}, "biases are learned for ndcg and arp, not 'map'"),
+        ({"metric": "map"}, "lambda gradients of pairs are for ndcg and arp, not 'map'"),
         ({"p": -1.0}, "p must be at least 0"),
         ({"p": np.nan}, "p must be at least 0"),
         ({"positions": 0}, "positions must be at least 1"),

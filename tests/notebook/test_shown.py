@@ -14,7 +14,7 @@ from prsrank.evaluation.log_evaluation import LogEvaluation
 from prsrank.evaluation.results import CounterfactualEvaluation, Estimate
 from prsrank.logs.click_log import ClickLog
 from prsrank.notebook.shown import html_table
-from prsrank.pairs.pair_set import PairDiagnostics
+from prsrank.pairs.weighted_pairs import PairDiagnostics
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.tempering import Tempering
 

@@ -16,8 +16,9 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.losses import click_set_lambdas
 from prsrank.losses.click_set_lambdas import ClickSetObjective
-from prsrank.losses.lambdas import LambdaObjective, tie_order
+from prsrank.losses.lambdas import LambdaObjective
 from prsrank.losses.logistic import logistic_loss
+from prsrank.losses.ranked_objective import tie_order
 from prsrank.pairs import log_on_lists as shown_lists
 from prsrank.pairs.click_counts import ClickCounts
 from prsrank.pairs.click_sets import ClickSets

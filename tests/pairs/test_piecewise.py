@@ -16,6 +16,7 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_compact, write_events
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.reading import read_click_log, read_log
+from prsrank.logs.session_pieces import LocalSessions
 from prsrank.logs.sources import open_events
 from prsrank.logs.stored_pieces import read_in_pieces
 from prsrank.pairs.pair_set import PairSet
@@ -40,7 +41,7 @@ def read_pairs(
             folded.append(log)
             return PairSet.from_log(log, own, curve, weighting, **options)
 
-        pairs = fold_pieces(pieces, lists, fold)
+        pairs = fold_pieces(LocalSessions(pieces, lists, whole=True), fold)
         assert len(folded) == len(list(pieces))
         return pairs, lists
 

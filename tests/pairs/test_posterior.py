@@ -14,7 +14,6 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning
 from prsrank.logs.click_log import ClickLog
 from prsrank.losses.logistic import logistic_loss
-from prsrank.losses.outer import outer_logistic_loss
 from prsrank.pairs.doc_clicks import DocClicks, action_weights
 from prsrank.pairs.doubly_robust import doubly_robust_pairs, doubly_robust_relevance
 from prsrank.pairs.outer_pairs import OuterPairs
@@ -71,7 +70,7 @@ def test_loss_is_that_of_sessions_without_position_bias(lists: RankingDataset) -
     )
     scores = lists.features[:, 0] - lists.features[:, 1]
     naive, _ = logistic_loss(scores, PairSet.from_log(log, lists, None, "naive"))
-    outer, _ = outer_logistic_loss(scores, OuterPairs.from_relevance(lists, true_theta(lists)))
+    outer, _ = logistic_loss(scores, OuterPairs.from_relevance(lists, true_theta(lists)))
     assert naive / sessions * lists.lists == pytest.approx(outer, rel=0.02)
 
 

@@ -10,7 +10,6 @@ from sklearn.svm import LinearSVC
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.losses.hinge import HingeLoss
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.svm import SVMRanker
 
@@ -140,21 +139,6 @@ def test_it_is_the_paper_objective():
     assert ranker.objective_ == pytest.approx(
         ranker.weights_[0] ** 2 / 2 + paper_c / clicks * sums, rel=1e-6
     )
-
-
-def test_sorted_and_plain_sums_lead_to_the_same_ranker(monkeypatch):
-    data, pairs = clicked_lists(1)
-    plain = SVMRanker(tolerance=1e-6).fit(data, pairs)
-    made = []
-
-    def sort_all(pairs, *, threads):
-        made.append(HingeLoss(pairs, threads=threads, fewest_winners_to_sort=1))
-        return made[-1]
-
-    monkeypatch.setattr("prsrank.rankers.svm.HingeLoss", sort_all)
-    by_sorting = SVMRanker(tolerance=1e-6).fit(data, pairs)
-    assert made[0].sorted_lists.all()
-    assert by_sorting.objective_ == pytest.approx(plain.objective_, rel=2e-6)
 
 
 def test_threads_change_nothing():

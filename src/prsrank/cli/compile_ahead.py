@@ -18,7 +18,6 @@ from numba.core.caching import IndexDataCacheFile
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
 from prsrank.losses.lambdas import LambdaObjective
-from prsrank.losses.outer import OuterLambdaObjective
 from prsrank.metrics.ranking import metric
 from prsrank.metrics.tie_groups import ndcg_kernel
 from prsrank.pairs.outer_pairs import OuterPairs
@@ -61,7 +60,7 @@ def use_later_kernels() -> None:
     options, scores = LambdaMART().pair_options, np.zeros(lists.docs)
     # no tree is grown: LightGBM takes a second to import
     posterior: Any = OuterPairs.from_relevance(lists, scores, **options)
-    OuterLambdaObjective(posterior)(scores)
+    LambdaObjective(posterior)(scores)
     LambdaObjective(PairSet.from_log(log, lists, PowerLaw(), "prs", **options))(scores)
     expand_sessions(log, lists)
     PairSet.from_labels(lists, **options)

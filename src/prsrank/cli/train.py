@@ -15,7 +15,7 @@ from prsrank.files import atomic_output
 from prsrank.files.schema import check
 from prsrank.fit.engine import Weighed
 from prsrank.logs.split import QUERY, Split
-from prsrank.pairs.pair_set import PairDiagnostics
+from prsrank.pairs.weighted_pairs import PairDiagnostics
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.curve_of import parse_propensity
 from prsrank.rankers.base import Ranker, make_ranker

@@ -91,7 +91,7 @@ def _start(lifeline: connection.Connection) -> None:
 def _finished(job: Job, inputs: SharedInputs = _INPUTS) -> Finished:
     inputs.enter(job.group)
     if uses_torch(job.identity.get("ranker", "")):
-        from prsrank.rankers.torch_library import torch
+        from prsrank.rankers.neural.torch_library import torch
 
         torch.set_num_threads(1)
     wall, cpu = time.perf_counter(), time.process_time()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from prsrank.fit.log import PiecedLog
     from prsrank.fit.plan import Plan
     from prsrank.logs.mapping import LogMapping
-    from prsrank.pairs.pair_set import PairDiagnostics
     from prsrank.pairs.posterior import Posterior
+    from prsrank.pairs.weighted_pairs import PairDiagnostics
     from prsrank.propensity.curve import PropensityCurve
 
 METRIC = "dcg@10"

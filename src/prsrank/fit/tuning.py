@@ -8,7 +8,7 @@ from prsrank.audit.findings import Audit
 from prsrank.fit.engine import Weighed
 from prsrank.fit.parts import LogParts
 from prsrank.fit.plan import Plan
-from prsrank.pairs.pair_set import PairDiagnostics
+from prsrank.pairs.weighted_pairs import PairDiagnostics
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.rankers.base import Ranker, ranker_class
 from prsrank.rankers.search import Search, Trial, best_of

@@ -35,15 +35,14 @@ import numpy.typing as npt
 from numba import njit
 
 from prsrank.errors import InputError
-from prsrank.losses.lambdas import (
-    Gradients,
-    logistic_parts,
-    rank_list,
-    room_for_keys,
-    tie_order,
-    top_ranks,
+from prsrank.losses.logistic import (
+    FUSE,
+    WIDEST_SPREAD,
+    exponentials,
+    exponentials_about,
+    plus,
 )
-from prsrank.losses.logistic import FUSE, WIDEST_SPREAD, checked_scores, exponentials, plus
+from prsrank.losses.ranked_objective import RankedObjective, Ranking, rank_list, rank_room
 from prsrank.pairs.click_sets import ClickSets, SetArrays
 from prsrank.threads import for_each_piece
 from prsrank.types import Bytes, Floats, Ints, Longs
@@ -54,7 +53,7 @@ STEPS_PER_PAIR = 8
 """How many steps of T take as long as one pair of one click set."""
 
 
-class ClickSetObjective:
+class ClickSetObjective(RankedObjective):
     """Lambda gradients of click sets; called and used like a `LambdaObjective`.
 
     Args:
@@ -82,46 +81,21 @@ class ClickSetObjective:
         seed: int = 0,
         threads: int | None = None,
     ) -> None:
+        super().__init__(sets, sigma=sigma, truncation=truncation, seed=seed, threads=threads)
         if metric not in CHANGES:
             raise InputError(
                 f"lambda gradients of click sets are for {' and '.join(CHANGES)}, not {metric!r}"
             )
-        self.sets = sets.arrays
-        self.sigma = sigma
-        self.threads = threads
-        longest = int(np.diff(sets.offsets).max(initial=0))
-        self._metric = CHANGES[metric]
-        self._top = top_ranks(truncation, longest)
-        self._longest = longest
-        self._ties = tie_order(sets.offsets, sets.query_ids, seed)
+        self.sets, self._metric = sets.arrays, CHANGES[metric]
         # an estimate of the work of each list, so that threads get equal pieces
         starts = self.sets.list_offsets
         self._work = (starts + self.sets.set_offsets[starts]) * 64
         self._triples = _click_triples(self.sets, metric)
-        self._gradient = np.zeros(sets.offsets[-1], np.float32)
-        self._hessian = np.zeros(sets.offsets[-1], np.float32)
 
-    def __call__(self, scores: npt.ArrayLike) -> Gradients:
-        """Return gradient and second derivative by the score of each doc.
-
-        The two arrays are written anew by the next call: copy what you keep.
-        """
-        self._write(scores, self._gradient, self._hessian)
-        return self._gradient, self._hessian
-
-    def exact(self, scores: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """Return the same in float64."""
-        gradient, hessian = (np.zeros(len(self._gradient)) for _ in range(2))
-        self._write(scores, gradient, hessian)
-        return gradient, hessian
-
-    def _write(self, scores: npt.ArrayLike, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
-        values = checked_scores(scores, len(gradient), self.sigma)
-        how = self.sigma, self._metric, self._top, self._longest, self._ties
+    def _write(self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
+        inputs = self.sets, self._triples, scores, self._metric, self.ranking
         for_each_piece(
-            lambda a, b: _click_set_kernel(
-                a, b, self.sets, self._triples, values, *how, gradient, hessian
-            ),
+            lambda a, b: _click_set_kernel(a, b, *inputs, gradient, hessian),
             self._work,
             threads=self.threads,
         )
@@ -194,18 +168,14 @@ def _click_set_kernel(
     sets: SetArrays,
     triples: Triples,
     scores: Floats,
-    sigma: float,
     metric: int,
-    top: int,
-    longest: int,
-    ties: Ints,
+    ranking: Ranking,
     gradient: npt.NDArray,
     hessian: npt.NDArray,
 ) -> None:
+    sigma, top, longest, ties = ranking
     offsets, list_offsets = sets.offsets, sets.list_offsets
-    keys = np.empty(room_for_keys(longest))
-    ranks, taken = np.empty(longest, np.int32), np.empty(longest, np.int32)
-    clicked = np.zeros(longest, np.uint8)
+    room, clicked = rank_room(longest), np.zeros(longest, np.uint8)
     counts, sums = np.empty(longest + 1), np.empty(longest + 1)
     e, pull, curve = np.empty(longest), np.empty(longest), np.empty(longest)
     for q in range(first, last):
@@ -215,9 +185,9 @@ def _click_set_kernel(
         s = scores[begin:end]
         pull[:] = 0
         curve[:] = 0
-        rank_list(s, ties[begin:end], keys, taken, ranks)
+        rank_list(s, ties[begin:end], room)
         near = exponentials(s, sigma, WIDEST_SPREAD, e)
-        here = _List(s, sigma, near, e, ranks, top, pull, curve)
+        here = _List(s, sigma, near, e, room.ranks, top, pull, curve)
         for t in range(list_offsets[q], list_offsets[q + 1]):
             showing = sets.set_showing[t]
             if triples.starts[showing] < 0:
@@ -239,6 +209,8 @@ def _add_triples(showing: int, sets: SetArrays, triples: Triples, here: _List) -
         inverse[k] = 1 / (here.ranks[shown[k]] + 1)
     for i in range(n):
         source = rows.starts[base + i]
+        if not here.near:
+            exponentials_about(here.s, shown[i], here.sigma, here.e)
         for j in range(n):
             start = triples.starts[showing] + (i * n + j) * n
             both = triples.values[start : start + n]
@@ -274,6 +246,8 @@ def _add_set(t, sets, metric, here, clicked, counts, sums):  # type: ignore[no-u
     for slot in slots:
         i = shown[slot]
         source = rows.starts[base + slot]
+        if not here.near:
+            exponentials_about(here.s, i, here.sigma, here.e)
         for other in range(len(shown)):
             j = shown[other]
             # a pair is a clicked and a non-clicked doc that the weighting compares
@@ -297,12 +271,9 @@ def _add_set(t, sets, metric, here, clicked, counts, sums):  # type: ignore[no-u
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _add_pair(i: int, j: int, weight: float, here: _List) -> None:
-    s, sigma, near, e = here.s, here.sigma, here.near, here.e
-    if near:
-        inverse = 1 / (e[i] + e[j])
-        rho, rest = e[j] * inverse, e[i] * inverse
-    else:
-        rho, rest = logistic_parts(sigma * (s[i] - s[j]))
+    sigma, e = here.sigma, here.e
+    inverse = 1 / (e[i] + e[j])
+    rho, rest = e[j] * inverse, e[i] * inverse
     x = sigma * weight * rho
     here.pull[i] -= x
     here.pull[j] += x

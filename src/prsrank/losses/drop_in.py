@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.losses.lambdas import Gradients, LambdaObjective
+from prsrank.losses.lambdas import LambdaObjective
+from prsrank.losses.ranked_objective import Gradients
 from prsrank.pairs.pair_set import PairSet
 
 

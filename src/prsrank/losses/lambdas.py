@@ -1,4 +1,4 @@
-r"""Lambda gradients over a PairSet, for NDCG and ARP: the objective of LambdaMART.
+r"""Lambda gradients over weighted pairs, for NDCG and ARP: the objective of LambdaMART.
 
 Of a pair (i, j) of weight W_ij, with the ranks that the *current* scores give:
 
@@ -10,46 +10,35 @@ The gradient of doc i gains $\lambda_{ij}$, that of j loses it; the second deriv
 $h_{ij}$. This is LightGBM's `lambdarank` with `lambdarank_norm=false`. $|\Delta Z_{ij}|$ is
 $|D(r_i) - D(r_j)|$ with $D(r) = 1 / \log_2(1 + r)$ for NDCG and $D(r) = r$ for ARP; the gains and
 1 / IDCG are part of W (`normalise="ndcg"`). MAP and MRR need click sets: `prsrank.pairs.click_sets`.
-"""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+Of `OuterPairs`, a doc's own sums are gathered over all the others, for both directions of each
+pair. So every pair is visited twice, but nothing is written in the loop, and it runs on whole
+vectors: several times as fast as one visit that adds to both docs.
+"""
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from prsrank.errors import InputError
-from prsrank.hashing import STEP, mixed, text_hashes
-from prsrank.losses.logistic import FUSE, checked_scores, exponentials, plus
-from prsrank.pairs.pair_rows import PairRows, run_over_lists
-from prsrank.ragged import list_of_row, row_in_list
-from prsrank.sorting import sort_with_index
-from prsrank.types import Floats, IdArray, Ints, Longs, Reals
-
-if TYPE_CHECKING:
-    from prsrank.pairs.pair_set import PairSet
-
-Gradients = tuple[Reals, Reals]
+from prsrank.losses.logistic import FUSE, exponentials, exponentials_about, plus
+from prsrank.losses.ranked_objective import (
+    RankedObjective,
+    Ranking,
+    discounts_of,
+    rank_list,
+    rank_room,
+    whole_vectors,
+)
+from prsrank.pairs.outer_pairs import apart
+from prsrank.pairs.weighted_pairs import PairRows, PairVectors, WeightedPairs, run_over_lists
+from prsrank.types import Floats, Reals
 
 # exp(+-80) and its sums stay inside float32
 WIDEST_SPREAD = 160.0
-# up to this length, ranks by comparing all docs are faster than by sorting
-LONGEST_COMPARED = 1000
-
-DISCOUNTS: dict[str, Callable[[Floats], Floats]] = {
-    "ndcg": lambda ranks: np.asarray(1 / np.log2(1 + ranks)),
-    "arp": lambda ranks: ranks,
-}
 
 
-class LambdaObjective:
-    """Lambda gradients of a PairSet, called once per tree.
-
-    Docs of equal score rank in an order drawn from a hash of seed, query id and row. The order
-    of the rows will not do: in a log that is often the shown order, and before the first tree,
-    when all scores tie, it would bring the position bias back in. Once scores differ the
-    hash has no effect.
+class LambdaObjective(RankedObjective):
+    """Lambda gradients of a PairSet or OuterPairs, called once per tree.
 
     Args:
         pairs: weighted pairs; float32 weights are used as they are, others are converted.
@@ -72,7 +61,7 @@ class LambdaObjective:
 
     def __init__(
         self,
-        pairs: "PairSet",
+        pairs: WeightedPairs,
         *,
         metric: str = "ndcg",
         sigma: float = 1.0,
@@ -80,116 +69,33 @@ class LambdaObjective:
         seed: int = 0,
         threads: int | None = None,
     ) -> None:
-        if metric not in DISCOUNTS:
-            raise InputError(
-                f"lambda gradients of pairs are for {' and '.join(DISCOUNTS)}, not {metric!r}"
-            )
+        super().__init__(pairs, sigma=sigma, truncation=truncation, seed=seed, threads=threads)
         self.pairs = pairs.astype(np.float32)
-        self.sigma = sigma
-        self.threads = threads
-        longest = int(np.diff(pairs.offsets).max(initial=0))
-        self._top = top_ranks(truncation, longest)
-        self._discounts = DISCOUNTS[metric](np.arange(1.0, longest + 1)).astype(np.float32)
-        self._ties = tie_order(pairs.offsets, pairs.query_ids, seed)
-        self._gradient = np.zeros(pairs.docs, np.float32)
-        self._hessian = np.zeros(pairs.docs, np.float32)
+        self._discounts = discounts_of(metric, self.ranking.longest).astype(np.float32)
 
-    def __call__(self, scores: npt.ArrayLike) -> Gradients:
-        """Return gradient and second derivative by the score of each doc.
-
-        The two arrays are written anew by the next call: copy what you keep.
-        """
-        values = checked_scores(scores, self.pairs.docs, self.sigma)
-        how = self.sigma, self._top, self._discounts, self._ties
-        self._write(values, *how, self._gradient, self._hessian)
-        return self._gradient, self._hessian
-
-    def _write(self, *arguments: Any) -> None:
-        run_over_lists(_lambda_kernel, self.pairs, *arguments, threads=self.threads)
-
-
-def top_ranks(truncation: int | None, longest: int) -> int:
-    """Return how many ranks from the top count: `truncation`, or all of the longest list."""
-    if truncation is not None and truncation < 1:
-        raise InputError(f"truncation must be at least 1, not {truncation}")
-    return longest if truncation is None else truncation
-
-
-def tie_order(offsets: Longs, query_ids: "IdArray", seed: int) -> Ints:
-    """Return the rows of each list in the order in which docs of equal score rank.
-
-    The order depends on the seed, the list's query id and the rows, and on no other list.
-
-    >>> tie_order(np.array([0, 4]), np.array([7]), seed=0).tolist()
-    [1, 2, 0, 3]
-    """
-    list_of_doc, rows = list_of_row(offsets), row_in_list(offsets)
-    whole = query_ids.dtype.kind == "i"
-    queries = query_ids.astype(np.uint64) if whole else text_hashes(list(map(str, query_ids)))
-    key = mixed((queries ^ mixed(np.array([seed % 2**63], np.uint64) + STEP)) + STEP)
-    # the hash of a row, not the row: the order of a log is often the order that was shown
-    order = np.lexsort((mixed(key[list_of_doc] + rows.astype(np.uint64) + STEP), list_of_doc))
-    return rows[order].astype(np.int32)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def rank_list(
-    scores: Floats,
-    ties: Ints,
-    keys: Floats,
-    taken: Ints,
-    ranks: Ints,
-) -> None:
-    """Set the 0-based rank of each row of one list.
-
-    `keys` and `taken` are scratch space; keys needs room for `room_for_keys(length)`.
-    """
-    length = len(scores)
-    for a in range(length):
-        keys[a] = scores[ties[a]]
-    if length > LONGEST_COMPARED:
-        _, order = sort_with_index(-keys[:length])
-        for r in range(length):
-            ranks[ties[order[r]]] = r
-        return
-    padded = room_for_keys(length)
-    keys[length:padded] = -np.inf  # whole vectors: no scalar remainder in the loop below
-    taken[:length] = 0
-    for a in range(length - 1, -1, -1):
-        key = keys[a]
-        last = -1
-        for b in range(padded):
-            last += keys[b] >= key
-        # docs of equal score all find the last of their ranks, and take them backwards
-        ranks[ties[a]] = last - taken[last]
-        taken[last] += 1
-
-
-@njit(cache=True, nogil=True)
-def room_for_keys(length: int) -> int:
-    """Return the least multiple of 32 that is at least `length`."""
-    return (length + 31) // 32 * 32
+    def _write(self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
+        rows = isinstance(self.pairs.for_kernels, PairRows)
+        kernel = _row_kernel if rows else _vector_kernel
+        ranked = scores, self._discounts, self.ranking
+        run_over_lists(kernel, self.pairs, *ranked, gradient, hessian, threads=self.threads)
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _lambda_kernel(
+def _row_kernel(
     first: int,
     last: int,
-    rows: PairRows,
+    pairs: PairRows,
     scores: Floats,
-    sigma: float,
-    top: int,
     discounts: Reals,
-    ties: Ints,
+    ranking: Ranking,
     gradient: Reals,
     hessian: Reals,
 ) -> None:
-    offsets, winner_offsets, winner_row, weight_starts, weights = rows
-    longest = len(discounts)
+    sigma, top, longest, ties = ranking
+    offsets, winner_offsets, winner_row, weight_starts, weights = pairs
     e, d = np.empty(longest, np.float32), np.empty(longest, np.float32)
-    keys = np.empty(room_for_keys(longest))
-    ranks, taken = np.empty(longest, np.int32), np.empty(longest, np.int32)
-    leaders = np.empty(min(top, longest), np.int32)
+    room, by_rank, far = rank_room(longest), np.empty(longest, np.int32), np.empty(longest)
+    ranks = room.ranks
     for q in range(first, last):
         if winner_offsets[q] == winner_offsets[q + 1]:
             continue
@@ -198,8 +104,10 @@ def _lambda_kernel(
         pull, curve = gradient[begin:end], hessian[begin:end]
         pull[:] = 0
         curve[:] = 0
-        rank_list(s, ties[begin:end], keys, taken, ranks)
-        _set_discounts(discounts, ranks[:length], d, leaders)
+        rank_list(s, ties[begin:end], room)
+        for j in range(length):
+            d[j] = discounts[ranks[j]]
+            by_rank[ranks[j]] = j
         near = exponentials(s, sigma, WIDEST_SPREAD, e)
         start = weight_starts[q]
         for v in range(winner_offsets[q], winner_offsets[q + 1]):
@@ -207,24 +115,17 @@ def _lambda_kernel(
             row = weights[start : start + length]
             start += length
             # below the top a doc is compared with the leaders only: most rows are cut short
-            if ranks[i] >= top:
-                _leader_pairs(row, i, s, near, e, d, sigma, leaders[:top], pull, curve)
-            elif near:
+            whole = ranks[i] < top
+            if not near:
+                exponentials_about(s, i, sigma, far)
+                _pairs_with_top(length if whole else top, by_rank, row, i, far, d, pull, curve)
+            elif whole:
                 _whole_row(row, i, e, d, pull, curve)
             else:
-                _far_row(row, i, s, d, sigma, pull, curve)
+                _pairs_with_top(top, by_rank, row, i, e, d, pull, curve)
         for j in range(length):
             pull[j] *= np.float32(sigma)
             curve[j] *= np.float32(sigma * sigma)
-
-
-@njit(cache=True, nogil=True)
-def _set_discounts(discounts: Reals, ranks: Ints, d: Reals, leaders: Ints) -> None:
-    """Set the discount of each row, and the rows of the top ranks."""
-    for j in range(len(ranks)):
-        d[j] = discounts[ranks[j]]
-        if ranks[j] < len(leaders):
-            leaders[ranks[j]] = j
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
@@ -244,58 +145,85 @@ def _whole_row(row: Reals, i: int, e: Reals, d: Reals, pull: Reals, curve: Reals
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _far_row(
-    row: Reals, i: int, s: Floats, d: Reals, sigma: float, pull: Reals, curve: Reals
+def _pairs_with_top(ranks, by_rank, row, i, e, d, pull, curve):  # type: ignore[no-untyped-def]
+    """Add the pairs of doc i with the docs of the first ranks."""
+    for rank in range(ranks):
+        j = by_rank[rank]
+        inverse = np.float32(1) / (e[i] + e[j])
+        x = row[j] * abs(d[i] - d[j]) * (e[j] * inverse)
+        h = x * (e[i] * inverse)
+        pull[i] -= x
+        pull[j] += x
+        curve[i] += h
+        curve[j] += h
+
+
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def _vector_kernel(
+    first: int,
+    last: int,
+    pairs: PairVectors,
+    scores: Floats,
+    discounts: npt.NDArray,
+    ranking: Ranking,
+    gradient: npt.NDArray,
+    hessian: npt.NDArray,
 ) -> None:
-    for j in range(len(row)):
-        rho, rest = logistic_parts(sigma * (s[i] - s[j]))
-        _add_parts(row[j], i, j, rho, rest, d, pull, curve)
+    sigma, top, longest, ties = ranking
+    offsets, kind = pairs.offsets, discounts.dtype
+    room, order = rank_room(longest), np.empty(longest, np.int32)
+    s, far = np.empty(longest), np.empty(longest)
+    e, by_rank = np.empty(longest, kind), np.empty((4, whole_vectors(longest)), kind)
+    way = kind.type(pairs.one_way)
+    for q in range(first, last):
+        begin, length = offsets[q], offsets[q + 1] - offsets[q]
+        if length == 0:
+            continue
+        mine = scores[begin : begin + length]
+        rank_list(mine, ties[begin : begin + length], room)
+        near = exponentials(mine, sigma, WIDEST_SPREAD, e)
+        # in the order of ranks, a cut at the top ranks is a shorter loop
+        for j in range(length):
+            order[room.ranks[j]] = j
+            s[room.ranks[j]] = mine[j]
+        width = _fill_by_rank(order[:length], begin, pairs, e, discounts, by_rank)
+        u, v, x, d = by_rank[0], by_rank[1], by_rank[2], by_rank[3]
+        for a in range(length):
+            stop = width if a < top else top
+            if near:
+                own, curve = _doc_of_rank(a, stop, way, u, v, x, d)
+            else:
+                exponentials_about(s[:length], a, sigma, far)
+                own, curve = _doc_of_rank(a, min(stop, length), way, u, v, far, d)
+            gradient[begin + order[a]] = -sigma * own
+            hessian[begin + order[a]] = sigma * sigma * curve
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _leader_pairs(
-    row: Reals,
-    i: int,
-    s: Floats,
-    near: bool,
-    e: Reals,
-    d: Reals,
-    sigma: float,
-    leaders: Ints,
-    pull: Reals,
-    curve: Reals,
-) -> None:
-    for j in leaders:
-        if near:
-            inverse = np.float32(1) / (e[i] + e[j])
-            _add_parts(row[j], i, j, e[j] * inverse, e[i] * inverse, d, pull, curve)
-        else:
-            rho, rest = logistic_parts(sigma * (s[i] - s[j]))
-            _add_parts(row[j], i, j, rho, rest, d, pull, curve)
+@njit(cache=True, nogil=True)
+def _fill_by_rank(order, begin, pairs, e, discounts, by_rank):  # type: ignore[no-untyped-def]
+    """Set u, v, e and the discount of each rank, up to whole vectors; return how many."""
+    length = len(order)
+    width = whole_vectors(length)
+    by_rank[:, length:width] = 0
+    by_rank[2, length:width] = 1
+    for r in range(length):
+        j = order[r]
+        by_rank[0, r], by_rank[1, r] = pairs.winning[begin + j], pairs.losing[begin + j]
+        by_rank[2, r], by_rank[3, r] = e[j], discounts[r]
+    return width
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _add_parts(
-    weight: float,
-    i: int,
-    j: int,
-    rho: float,
-    rest: float,
-    d: Reals,
-    pull: Reals,
-    curve: Reals,
-) -> None:
-    x = weight * abs(d[i] - d[j]) * rho
-    pull[i] -= x
-    pull[j] += x
-    curve[i] += x * rest
-    curve[j] += x * rest
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def logistic_parts(margin: float):  # type: ignore[no-untyped-def]
-    """Return rho = 1 / (1 + exp(margin)) and 1 - rho, both to full precision."""
-    small = np.exp(-abs(margin))
-    if margin > 0:
-        return small / (1 + small), 1 / (1 + small)
-    return 1 / (1 + small), small / (1 + small)
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def _doc_of_rank(a, stop, way, u, v, e, d):  # type: ignore[no-untyped-def]
+    """Return what the doc of rank a loses and bends by its pairs with ranks up to `stop`."""
+    one = u.dtype.type(1)
+    ua, va, ea, da = u[a], v[a], e[a], d[a]
+    own, curve = u.dtype.type(0), u.dtype.type(0)
+    for b in range(stop):  # itself too: the change is 0
+        inverse = one / (ea + e[b])
+        rho, rest = e[b] * inverse, ea * inverse
+        change = abs(da - d[b])
+        forward, backward = apart(ua * v[b] * change, u[b] * va * change, way)
+        own = plus(own, forward * rho - backward * rest)
+        curve = plus(curve, (forward + backward) * (rho * rest))
+    return own, curve

@@ -1,27 +1,26 @@
-r"""The pairwise logistic loss over a PairSet: value, gradient, Hessian-vector product.
+r"""The pairwise logistic loss over weighted pairs: value, gradient, Hessian-vector product.
 
 $$L(s) = \sum_{ij} W_{ij} \log(1 + e^{-\sigma (s_i - s_j)})$$
 
 Inside a pair loop there is no exponential: with $e = \exp(\sigma (s - \text{mid}))$ per doc, mid
 the middle of the list's scores, the sigmoid of $\sigma (s_j - s_i)$ is $e_j / (e_i + e_j)$, and
-$\log(1 + x) = 2\,\text{artanh}(x / (2 + x))$ with x the lesser of the two e over the greater. A
-list whose scores lie so far apart that e would leave the range of float64 takes the plain way.
-"""
+$\log(1 + x) = 2\,\text{artanh}(x / (2 + x))$ with x the lesser of the two e over the greater. In a
+list whose scores lie so far apart that e would leave the range of float64, each doc in turn takes
+the place of mid.
 
-from typing import TYPE_CHECKING
+Over `OuterPairs` a doc's own sums are gathered over all the others, for both directions of each
+pair: see `prsrank.losses.lambdas`.
+"""
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from prsrank.errors import InputError
-from prsrank.pairs.pair_rows import PairRows, run_over_lists
+from prsrank.pairs.outer_pairs import apart
+from prsrank.pairs.weighted_pairs import PairRows, PairVectors, WeightedPairs, run_over_lists
 from prsrank.sorting import longest_list
 from prsrank.types import Floats
-
-if TYPE_CHECKING:
-    from prsrank.pairs.pair_set import PairSet
-
 
 # exp(+-650) and its sums and products with weights stay inside float64
 WIDEST_SPREAD = 1300.0
@@ -31,7 +30,7 @@ FUSE = {"contract"}
 
 
 def logistic_loss(
-    scores: npt.ArrayLike, pairs: "PairSet", *, sigma: float = 1.0, threads: int | None = None
+    scores: npt.ArrayLike, pairs: WeightedPairs, *, sigma: float = 1.0, threads: int | None = None
 ) -> tuple[float, Floats]:
     r"""Return the loss and its gradient with respect to the scores.
 
@@ -52,16 +51,17 @@ def logistic_loss(
     (0.6931, [-0.5, 0.5])
     """
     values = checked_scores(scores, pairs.docs, sigma)
-    losses = np.zeros(pairs.lists)
-    gradient = np.zeros(pairs.docs)
-    run_over_lists(_loss_kernel, pairs, values, sigma, losses, gradient, threads=threads)
+    losses, gradient = np.zeros(pairs.lists), np.zeros(pairs.docs)
+    rows = isinstance(pairs.for_kernels, PairRows)
+    kernel = _row_loss_kernel if rows else _vector_loss_kernel
+    run_over_lists(kernel, pairs, values, sigma, losses, gradient, threads=threads)
     return float(losses.sum()), gradient
 
 
 def logistic_hessian_product(
     scores: npt.ArrayLike,
     vector: npt.ArrayLike,
-    pairs: "PairSet",
+    pairs: WeightedPairs,
     *,
     sigma: float = 1.0,
     threads: int | None = None,
@@ -81,7 +81,9 @@ def logistic_hessian_product(
     values = checked_scores(scores, pairs.docs, sigma)
     direction = checked_scores(vector, pairs.docs, sigma)
     product = np.zeros(pairs.docs)
-    run_over_lists(_hessian_kernel, pairs, values, direction, sigma, product, threads=threads)
+    rows = isinstance(pairs.for_kernels, PairRows)
+    kernel = _row_hessian_kernel if rows else _vector_hessian_kernel
+    run_over_lists(kernel, pairs, values, direction, sigma, product, threads=threads)
     return product
 
 
@@ -112,8 +114,19 @@ def exponentials(scores: Floats, sigma: float, widest: float, out: npt.NDArray) 
     return True
 
 
+@njit(cache=True, nogil=True, inline="always")
+def exponentials_about(scores: Floats, i: int, sigma: float, out: Floats) -> None:
+    """Set out to exp(sigma (score - score of i)) times a constant, for the pairs of doc i.
+
+    With the constant, the share of doc i is exactly 0 beside docs far above, which are cut.
+    """
+    for j in range(len(scores)):
+        above = sigma * (scores[j] - scores[i]) - 0.075 * WIDEST_SPREAD
+        out[j] = np.exp(min(above, 0.5 * WIDEST_SPREAD))
+
+
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _loss_kernel(
+def _row_loss_kernel(
     first: int,
     last: int,
     rows: PairRows,
@@ -137,10 +150,9 @@ def _loss_kernel(
             i = winner_row[v]
             row = weights[start : start + length]
             start += length
-            if near:
-                loss, own = _near_row(row, sigma, s, e, s[i], e[i], pull)
-            else:
-                loss, own = _far_row(row, sigma, s, s[i], pull)
+            if not near:
+                exponentials_about(s, i, sigma, e)
+            loss, own = _row_loss(row, sigma, s, e, s[i], e[i], pull)
             total += loss
             pull[i] -= own
         losses[q] = total
@@ -153,7 +165,7 @@ def plus(total, value):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _near_row(  # type: ignore[no-untyped-def]
+def _row_loss(  # type: ignore[no-untyped-def]
     row: npt.NDArray, sigma: float, s: Floats, e: Floats, si: float, ei: float, pull: Floats
 ):
     loss, own = 0.0, 0.0
@@ -183,22 +195,8 @@ def artanh_series(y: float) -> float:
     return t
 
 
-@njit(cache=True, nogil=True)
-def _far_row(row: npt.NDArray, sigma: float, s: Floats, si: float, pull: Floats):  # type: ignore[no-untyped-def]
-    loss, own = 0.0, 0.0
-    for j in range(len(row)):
-        margin = sigma * (si - s[j])
-        small = np.exp(-abs(margin))
-        rho = (small if margin > 0 else 1.0) / (1 + small)
-        x = row[j] * sigma * rho
-        own += x
-        pull[j] += x
-        loss += row[j] * (max(-margin, 0.0) + np.log1p(small))
-    return loss, own
-
-
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _hessian_kernel(
+def _row_hessian_kernel(
     first: int,
     last: int,
     rows: PairRows,
@@ -222,18 +220,102 @@ def _hessian_kernel(
             i = winner_row[v]
             row = weights[start : start + length]
             start += length
-            own = 0.0
-            if near:
-                ei, di = e[i], d[i]
-                for j in range(length):
-                    inverse = 1 / (ei + e[j])
-                    h = square * row[j] * ((ei * inverse) * (e[j] * inverse)) * (di - d[j])
-                    own = plus(own, h)
-                    out[j] -= h
-            else:
-                for j in range(length):
-                    small = np.exp(-sigma * abs(s[i] - s[j]))
-                    h = square * row[j] * (small / (1 + small) ** 2) * (d[i] - d[j])
-                    own += h
-                    out[j] -= h
+            if not near:
+                exponentials_about(s, i, sigma, e)
+            own, ei, di = 0.0, e[i], d[i]
+            for j in range(length):
+                inverse = 1 / (ei + e[j])
+                h = square * row[j] * ((ei * inverse) * (e[j] * inverse)) * (di - d[j])
+                own = plus(own, h)
+                out[j] -= h
             out[i] += own
+
+
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def _vector_loss_kernel(
+    first: int,
+    last: int,
+    pairs: PairVectors,
+    scores: Floats,
+    sigma: float,
+    losses: Floats,
+    gradient: Floats,
+) -> None:
+    offsets, winning, losing, way = pairs
+    for q in range(first, last):
+        begin, end = offsets[q], offsets[q + 1]
+        if end - begin < 2:
+            continue
+        s = scores[begin:end]
+        u, v = winning[begin:end].astype(np.float64), losing[begin:end].astype(np.float64)
+        e = np.empty(end - begin)
+        near = exponentials(s, sigma, WIDEST_SPREAD, e)
+        for a in range(end - begin):
+            if not near:
+                exponentials_about(s, a, sigma, e)
+            gradient[begin + a] = -sigma * _pull(a, way, u, v, e)
+            losses[q] += _loss_with_later(a, sigma, way, u, v, s, e)
+
+
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def _pull(a, way, u, v, e):  # type: ignore[no-untyped-def]
+    ua, va, ea, own = u[a], v[a], e[a], 0.0
+    for b in range(len(u)):  # itself too: the two directions cancel
+        forward, backward = apart(ua * v[b], u[b] * va, way)
+        own = plus(own, (forward * e[b] - backward * ea) / (ea + e[b]))
+    return own
+
+
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def _loss_with_later(a, sigma, way, u, v, s, e):  # type: ignore[no-untyped-def]
+    """Return the loss of the pairs of doc a with later docs, both directions."""
+    ua, va, sa, ea, loss = u[a], v[a], s[a], e[a], 0.0
+    # slices from 0: an index that might be negative would keep the loop from vectors
+    u, v, s, e = u[a + 1 :], v[a + 1 :], s[a + 1 :], e[a + 1 :]
+    for b in range(len(u)):
+        above = e[b] > ea
+        lesser, greater = (ea, e[b]) if above else (e[b], ea)
+        z = lesser / (2 * greater + lesser)
+        tail = 2 * z * artanh_series(z * z)
+        rise = s[b] - sa
+        excess = rise if above else 0.0
+        forward, backward = apart(ua * v[b], u[b] * va, way)
+        right = forward * (sigma * excess + tail)
+        loss = plus(loss, right + backward * (sigma * (excess - rise) + tail))
+    return loss
+
+
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def _vector_hessian_kernel(
+    first: int,
+    last: int,
+    pairs: PairVectors,
+    scores: Floats,
+    vector: Floats,
+    sigma: float,
+    product: Floats,
+) -> None:
+    offsets, winning, losing, way = pairs
+    for q in range(first, last):
+        begin, end = offsets[q], offsets[q + 1]
+        if end - begin < 2:
+            continue
+        s, d = scores[begin:end], vector[begin:end]
+        u, v = winning[begin:end].astype(np.float64), losing[begin:end].astype(np.float64)
+        e = np.empty(end - begin)
+        near = exponentials(s, sigma, WIDEST_SPREAD, e)
+        for a in range(end - begin):
+            if not near:
+                exponentials_about(s, a, sigma, e)
+            product[begin + a] = sigma * sigma * _bend(a, way, u, v, e, d)
+
+
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def _bend(a, way, u, v, e, d):  # type: ignore[no-untyped-def]
+    ua, va, ea, da, own = u[a], v[a], e[a], d[a], 0.0
+    for b in range(len(u)):
+        inverse = 1 / (ea + e[b])
+        bend = (ea * inverse) * (e[b] * inverse)
+        forward, backward = apart(ua * v[b], u[b] * va, way)
+        own = plus(own, (forward + backward) * bend * (da - d[b]))
+    return own

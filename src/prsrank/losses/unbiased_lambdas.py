@@ -24,22 +24,21 @@ import numpy.typing as npt
 from numba import njit
 
 from prsrank.errors import InputError
-from prsrank.losses.lambdas import (
-    DISCOUNTS,
-    Gradients,
-    logistic_parts,
-    rank_list,
-    room_for_keys,
-    tie_order,
-    top_ranks,
-)
 from prsrank.losses.logistic import (
     FUSE,
     WIDEST_SPREAD,
     artanh_series,
-    checked_scores,
     exponentials,
+    exponentials_about,
     plus,
+)
+from prsrank.losses.ranked_objective import (
+    Gradients,
+    RankedObjective,
+    Ranking,
+    discounts_of,
+    rank_list,
+    rank_room,
 )
 from prsrank.pairs.click_counts import ClickCounts, ShownCounts
 from prsrank.threads import for_each_piece
@@ -51,7 +50,7 @@ Biases = tuple[Floats, Floats]
 LEAST_BIAS = 1e-6
 
 
-class UnbiasedObjective:
+class UnbiasedObjective(RankedObjective):
     """Lambda gradients of click counts; each call takes the biases one step on.
 
     A position without pairs keeps t = 1, which nothing reads; one whose loss is 0 in one call (all
@@ -101,22 +100,15 @@ class UnbiasedObjective:
         seed: int = 0,
         threads: int | None = None,
     ) -> None:
-        if metric not in DISCOUNTS:
-            raise InputError(f"biases are learned for {' and '.join(DISCOUNTS)}, not {metric!r}")
+        super().__init__(counts, sigma=sigma, truncation=truncation, seed=seed, threads=threads)
         if positions is not None and positions < 1:
             raise InputError(f"positions must be at least 1, not {positions}")
         if not p >= 0:
             raise InputError(f"the regularisation p must be at least 0, not {p}")
-        self.counts = counts
-        self.sigma = sigma
-        self.threads = threads
+        self.counts, shown = counts, counts.shown
         self.steps: list[Biases] = []
-        shown = counts.shown
-        longest = int(np.diff(counts.offsets).max(initial=0))
         self._exponent = 1 / (1 + p)
-        self._top = top_ranks(truncation, longest)
-        self._discounts = DISCOUNTS[metric](np.arange(1.0, longest + 1))
-        self._ties = tie_order(counts.offsets, counts.query_ids, seed)
+        self._discounts = discounts_of(metric, self.ranking.longest)
         self._deepest = int(shown.slot_positions.max(initial=1))
         bins = self._deepest if positions is None else min(positions, self._deepest)
         self._known = np.zeros((2, bins), bool)
@@ -138,24 +130,24 @@ class UnbiasedObjective:
         self.steps.append((self.click_biases, self.non_click_biases))
         return gradient.astype(np.float32), hessian.astype(np.float32)
 
-    def exact(self, scores: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
+    def exact(self, scores: npt.ArrayLike) -> tuple[Floats, ...]:
         """Return gradient, second derivative and, per position, the loss behind t+ and t-."""
-        values = checked_scores(scores, self.counts.docs, self.sigma)
-        gradient, hessian = np.zeros(self.counts.docs), np.zeros(self.counts.docs)
-        plus, minus = self._slot_losses
-        how = self.sigma, self._top, self._discounts, self._ties
-        clicks = self.counts.offsets, self.counts.shown, self._bins
-        inverse = 1 / self.click_biases, 1 / self.non_click_biases
-        out = gradient, hessian, plus, minus
+        gradient, hessian = super().exact(scores)
+        # summed here, in the order of the slots, so that threads change nothing
+        size = len(self.click_biases)
+        by_bin = (np.bincount(self._bins, losses, size) for losses in self._slot_losses)
+        return gradient, hessian, *(np.asarray(sums, np.float64) for sums in by_bin)
+
+    def _write(self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
+        inputs = scores, self._discounts, self.ranking, self.counts.offsets, self.counts.shown
+        biases = self._bins, 1 / self.click_biases, 1 / self.non_click_biases
         for_each_piece(
-            lambda a, b: _unbiased_kernel(a, b, values, *how, *clicks, *inverse, *out),
+            lambda a, b: _unbiased_kernel(
+                a, b, *inputs, *biases, gradient, hessian, self._slot_losses
+            ),
             self._work,
             threads=self.threads,
         )
-        # summed here, in the order of the slots, so that threads change nothing
-        size = len(self.click_biases)
-        by_bin = (np.bincount(self._bins, losses, size) for losses in (plus, minus))
-        return gradient, hessian, *(np.asarray(sums, np.float64) for sums in by_bin)  # type: ignore[return-value]
 
     def start(self, click_biases: Floats, non_click_biases: Floats) -> None:
         """Go on from t+ and t- as `by_position` gave them; what they lack starts at 1."""
@@ -189,10 +181,8 @@ def _unbiased_kernel(
     first: int,
     last: int,
     scores: Floats,
-    sigma: float,
-    top: int,
     discounts: Floats,
-    ties: Ints,
+    ranking: Ranking,
     offsets: Longs,
     shown: ShownCounts,
     bins: Ints,
@@ -200,19 +190,19 @@ def _unbiased_kernel(
     inverse_minus: Floats,
     gradient: Floats,
     hessian: Floats,
-    plus: Floats,
-    minus: Floats,
+    slot_losses: Floats,
 ) -> None:
-    longest = len(discounts)
-    e, keys = np.empty(longest), np.empty(room_for_keys(longest))
-    ranks, taken = np.empty(longest, np.int32), np.empty(longest, np.int32)
+    sigma, top, longest, ties = ranking
+    plus, minus = slot_losses
+    e, room = np.empty(longest), rank_room(longest)
+    ranks = room.ranks
     # by slot: score, exponential, discount, 1/t-, in the top?, N, and the three sums
     space = np.empty((9, longest))
     for q in range(first, last):
         if shown.list_offsets[q] == shown.list_offsets[q + 1]:
             continue
         begin, end = offsets[q], offsets[q + 1]
-        rank_list(scores[begin:end], ties[begin:end], keys, taken, ranks)
+        rank_list(scores[begin:end], ties[begin:end], room)
         near = exponentials(scores[begin:end], sigma, WIDEST_SPREAD, e)
         for t in range(shown.list_offsets[q], shown.list_offsets[q + 1]):
             base, stop = shown.slot_offsets[t], shown.slot_offsets[t + 1]
@@ -237,14 +227,11 @@ def _unbiased_kernel(
                 if not leads[i]:
                     counts *= leads
                 upper = inverse_plus[bins[base + i]]
-                if near:
-                    plus[base + i] = _near_row(
-                        i, sigma, upper, counts, s, es, d, lower, pull, curve, losses
-                    )
-                else:
-                    plus[base + i] = _far_row(
-                        i, sigma, upper, counts, s, d, lower, pull, curve, losses
-                    )
+                if not near:
+                    exponentials_about(s, i, sigma, es)
+                plus[base + i] = _add_row(
+                    i, sigma, upper, counts, s, es, d, lower, pull, curve, losses
+                )
             for a in range(length):
                 gradient[begin + rows[a]] += sigma * pull[a]
                 hessian[begin + rows[a]] += sigma * sigma * curve[a]
@@ -252,7 +239,7 @@ def _unbiased_kernel(
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _near_row(
+def _add_row(
     i: int,
     sigma: float,
     upper: float,
@@ -287,33 +274,4 @@ def _near_row(
         losses[j] += loss * upper
     pull[i] -= own
     curve[i] += own_curve
-    return own_loss
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _far_row(
-    i: int,
-    sigma: float,
-    upper: float,
-    counts: Floats,
-    s: Floats,
-    d: Floats,
-    lower: Floats,
-    pull: Floats,
-    curve: Floats,
-    losses: Floats,
-) -> float:
-    own_loss = 0.0
-    for j in range(len(counts)):
-        margin = sigma * (s[i] - s[j])
-        rho, rest = logistic_parts(margin)
-        weight = counts[j] * abs(d[i] - d[j])
-        x = weight * upper * lower[j] * rho
-        pull[i] -= x
-        pull[j] += x
-        curve[i] += x * rest
-        curve[j] += x * rest
-        loss = weight * (max(-margin, 0.0) + np.log1p(np.exp(-abs(margin))))
-        own_loss += loss * lower[j]
-        losses[j] += loss * upper
     return own_loss

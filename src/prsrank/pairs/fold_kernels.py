@@ -17,7 +17,7 @@ from prsrank.types import Bytes, Floats, Longs
 if TYPE_CHECKING:
     from prsrank.pairs.fold import PairDraft
     from prsrank.pairs.log_on_lists import ShownLists, WeightRows
-    from prsrank.pairs.pair_rows import PairRows
+    from prsrank.pairs.weighted_pairs import PairRows
 
 
 NON_CLICKED, OTHERS, IRRELEVANT = 0, 1, 2

@@ -11,13 +11,19 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.pairs.fold import PairDraft, SessionConstant
 from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM
-from prsrank.pairs.pair_set import PairDiagnostics, PairSet, check_sum_of_weights
-from prsrank.ragged import list_of_row
+from prsrank.pairs.pair_set import PairSet
+from prsrank.pairs.weighted_pairs import (
+    PairDiagnostics,
+    PairVectors,
+    WeightedPairs,
+    check_sum_of_weights,
+)
+from prsrank.ragged import list_of_row, offsets_of
 from prsrank.types import Floats, IdArray, Longs, Marks, Reals
 
 
 @dataclass(frozen=True, eq=False)
-class OuterPairs:
+class OuterPairs(WeightedPairs):
     r"""Every ordered pair of docs of a list, $W_{ij} = u_i v_j$ for $i \ne j$.
 
     With u the probability that a doc is clicked once seen, times the list's constant, and v that
@@ -109,23 +115,18 @@ class OuterPairs:
             one_way,
         )
 
-    @property
-    def lists(self) -> int:
-        """Number of lists of the data set."""
-        return len(self.offsets) - 1
-
-    @property
-    def docs(self) -> int:
-        """Number of docs of the data set."""
-        return int(self.offsets[-1])
-
-    @property
+    @cached_property
     def work_offsets(self) -> Longs:
-        """Number of pairs before each list, and of all (lists + 1): how work is shared out."""
-        return np.concatenate([[0], np.cumsum(np.diff(self.offsets) ** 2)]).astype(np.int64)
+        """Number of pairs before each list, and of all (lists + 1)."""
+        return offsets_of(np.diff(self.offsets) ** 2)
 
     @cached_property
-    def totals(self) -> Floats:
+    def for_kernels(self) -> PairVectors:
+        """The pairs as kernels take them."""
+        return PairVectors(self.offsets, self.winning, self.losing, float(self.one_way))
+
+    @cached_property
+    def totals(self) -> Floats:  # type: ignore[override]  # a set of rows is given them
         r"""As `PairSet.totals`: of each list the pairs, their sum, squares and largest (lists x 5).
 
         A sum over pairs i != j of $u_i v_j$ is $\sum u \sum v - \sum u v$.
@@ -158,13 +159,30 @@ class OuterPairs:
         """Sum of the weights of each list."""
         return self.totals[:, SUM]
 
+    @property
+    def weight_sum(self) -> float:
+        """Sum of all weights."""
+        return float(self.weight_sums.sum())
+
+    @property
+    def paired_lists(self) -> Marks:
+        """Lists with a pair."""
+        return self.weight_sums > 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the vectors take."""
+        return self.winning.nbytes + self.losing.nbytes
+
     def diagnostics(self, *, heaviest: int = 5) -> PairDiagnostics:
         """Count and sum up the pairs, list constants included; name the `heaviest` lists."""
-        pairs = int(self.totals[:, PAIRS].sum())
         paired = self.totals[list_of_row(self.offsets), PAIRS] > 0
-        winners = int(np.count_nonzero(paired & (self.winning > 0)))
         return PairDiagnostics.of(
-            self.totals, self.weight_sums, self.query_ids, winners, pairs, heaviest
+            self,
+            self.weight_sums,
+            winners=int(np.count_nonzero(paired & (self.winning > 0))),
+            distinct=int(self.totals[:, PAIRS].sum()),
+            heaviest=heaviest,
         )
 
     def astype(self, dtype: npt.DTypeLike) -> "OuterPairs":
@@ -181,7 +199,7 @@ class OuterPairs:
         docs = np.repeat(chosen, lengths)
         return replace(
             self,
-            offsets=np.concatenate([[0], np.cumsum(lengths[chosen])]).astype(np.int64),
+            offsets=offsets_of(lengths[chosen]),
             query_ids=self.query_ids[chosen],
             winning=self.winning[docs],
             losing=self.losing[docs],

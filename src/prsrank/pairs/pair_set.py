@@ -10,107 +10,23 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import LogOrFrame, as_click_log
-from prsrank.notebook import Chart, Columns, Shown
 from prsrank.pairs.fold import PairDraft, SessionConstant, fold_labels, fold_log
-from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM, add_rows_kernel
+from prsrank.pairs.fold_kernels import LARGEST, add_rows_kernel
 from prsrank.pairs.log_on_lists import LogOnLists, PropensitySource
-from prsrank.pairs.pair_rows import run_over_lists
+from prsrank.pairs.weighted_pairs import (
+    PairDiagnostics,
+    PairRows,
+    WeightedPairs,
+    check_sum_of_weights,
+    run_over_lists,
+)
 from prsrank.ragged import list_of_row, offsets_of
-from prsrank.types import Floats, IdArray, Ints, Longs, Reals
+from prsrank.types import Floats, IdArray, Ints, Longs, Marks, Reals
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
-
-# LightGBM and the neural rankers hold gradients, which are sums of weights, in float32.
-_MOST_WEIGHT = float(np.finfo(np.float32).max)
-
-
-@dataclass(frozen=True, repr=False)
-class PairDiagnostics(Shown):
-    """What a set of pairs is made of. A pair is one of a single session, before folding.
-
-    Attributes:
-        lists: lists with at least one pair.
-        winners: clicked (or relevant) docs.
-        pairs: pairs of weight above 0 in single sessions.
-        distinct_pairs: ordered pairs of docs of weight above 0 after folding.
-        weight_sum: sum of the weights of the pairs, without session constants.
-        weight_mean: their mean.
-        weight_sd: their standard deviation.
-        weight_max: the largest of them.
-        effective_sample_size: (sum w)^2 / sum w^2; equal weights give the number of pairs.
-        clipped_share: share of the pairs whose weight was clipped.
-        heaviest_lists: query id and share of the folded weight of the heaviest lists.
-    """
-
-    lists: int
-    winners: int
-    pairs: int
-    distinct_pairs: int
-    weight_sum: float
-    weight_mean: float
-    weight_sd: float
-    weight_max: float
-    effective_sample_size: float
-    clipped_share: float
-    heaviest_lists: tuple[tuple[int | str, float], ...]
-
-    def _line(self) -> str:
-        return (
-            f"{self.pairs:,} pairs ({self.distinct_pairs:,} distinct) of {self.lists:,} lists, "
-            f"effective sample size {self.effective_sample_size:,.0f}, "
-            f"{self.clipped_share:.1%} clipped"
-        )
-
-    def _table(self) -> Columns:
-        numbers = {name: value for name, value in vars(self).items() if name != "heaviest_lists"}
-        return {"measure": list(numbers), "value": list(numbers.values())}
-
-    def _chart(self) -> Chart:
-        queries = [str(query) for query, _ in self.heaviest_lists]
-        shares = [share for _, share in self.heaviest_lists]
-        return Chart(
-            "bars",
-            {"query": queries, "share of the weight": shares},
-            "query",
-            "share of the weight",
-        )
-
-    @classmethod
-    def of(
-        cls,
-        totals: Floats,
-        per_list: npt.NDArray[np.number],
-        query_ids: IdArray,
-        winners: int,
-        distinct: int,
-        heaviest: int,
-    ) -> "PairDiagnostics":
-        """Sum up the totals of lists; `per_list` has their folded weights."""
-        sums = totals.sum(axis=0)
-        pairs, total, squares = sums[PAIRS], sums[SUM], sums[SQUARES]
-        mean = total / pairs if pairs else 0.0
-        spread = max(squares / pairs - mean**2, 0.0) if pairs else 0.0
-        order = np.argsort(-per_list, kind="stable")[:heaviest]
-        order = order[per_list[order] > 0]
-        whole = per_list.sum()
-        return cls(
-            lists=int(np.count_nonzero(totals[:, PAIRS])),
-            winners=winners,
-            pairs=int(pairs),
-            distinct_pairs=distinct,
-            weight_sum=float(total),
-            weight_mean=float(mean),
-            weight_sd=float(np.sqrt(spread)),
-            weight_max=float(totals[:, LARGEST].max(initial=0.0)),
-            effective_sample_size=float(total**2 / squares) if squares else 0.0,
-            clipped_share=float(sums[CLIPPED] / pairs) if pairs else 0.0,
-            heaviest_lists=tuple(
-                zip(query_ids[order].tolist(), (per_list[order] / whole).tolist(), strict=True)
-            ),
-        )
 
 
 @dataclass(frozen=True, eq=False)
-class PairSet:
+class PairSet(WeightedPairs):
     r"""Per winner (a clicked, or relevant, doc) one dense row of weights over its list.
 
     Row v holds the weights W_ij of winner i = `winner_row[v]` of list q = `winner_list[v]`
@@ -149,21 +65,13 @@ class PairSet:
             raise InputError(
                 f"{len(self.weights)} weights where the winners need {self.weight_offsets[-1]}"
             )
-        check_sum_of_weights(float(self.weights.sum(dtype=np.float64)))
+        if self.weights.min(initial=0.0) < 0:
+            raise InputError("the weights of pairs must be finite and at least 0")
+        check_sum_of_weights(self.weight_sum)
         for name in ("winner_offsets", "winner_row", "weights", "totals"):
             array = np.ascontiguousarray(getattr(self, name)).view()
             array.flags.writeable = False
             object.__setattr__(self, name, array)
-
-    @property
-    def lists(self) -> int:
-        """Number of lists of the data set."""
-        return len(self.offsets) - 1
-
-    @property
-    def docs(self) -> int:
-        """Number of docs of the data set."""
-        return int(self.offsets[-1])
 
     @property
     def winners(self) -> int:
@@ -182,9 +90,30 @@ class PairSet:
         return offsets_of(lengths)
 
     @cached_property
-    def list_weight_offsets(self) -> Longs:
+    def work_offsets(self) -> Longs:
         """Where each list's rows begin in `weights`, and the end (lists + 1)."""
         return self.weight_offsets[self.winner_offsets]
+
+    @cached_property
+    def for_kernels(self) -> PairRows:
+        """The pairs as kernels take them."""
+        winners = self.winner_offsets, self.winner_row
+        return PairRows(self.offsets, *winners, self.work_offsets, self.weights)
+
+    @property
+    def weight_sum(self) -> float:
+        """Sum of all weights."""
+        return float(self.weights.sum(dtype=np.float64))
+
+    @property
+    def paired_lists(self) -> Marks:
+        """Lists with a winner."""
+        return np.diff(self.winner_offsets) > 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the weights take."""
+        return self.weights.nbytes
 
     def row(self, winner: int) -> npt.NDArray:
         """Return the weights of one winner against each doc of its list."""
@@ -193,6 +122,16 @@ class PairSet:
     def astype(self, dtype: npt.DTypeLike) -> "PairSet":
         """Return the set with weights of another precision (float32 halves the memory)."""
         return replace(self, weights=self.weights.astype(dtype, copy=False))
+
+    def keep_lists(self, chosen: Marks) -> "PairSet":
+        """Return the pairs of some of the lists, which must hold all winners."""
+        return replace(
+            self,
+            offsets=offsets_of(np.diff(self.offsets)[chosen]),
+            query_ids=self.query_ids[chosen],
+            winner_offsets=np.append(self.winner_offsets[:-1][chosen], self.winners),
+            totals=self.totals[chosen],
+        )
 
     @classmethod
     def from_log(
@@ -320,24 +259,12 @@ class PairSet:
 
     def diagnostics(self, *, heaviest: int = 5) -> PairDiagnostics:
         """Count and sum up the pairs; name the `heaviest` lists."""
-        per_list = np.bincount(list_of_row(self.list_weight_offsets), self.weights, self.lists)
-        distinct = int(np.count_nonzero(self.weights))
         return PairDiagnostics.of(
-            self.totals, per_list, self.query_ids, self.winners, distinct, heaviest
-        )
-
-
-def check_sum_of_weights(total: float) -> None:
-    """Raise an InputError for weights whose sums overflow: a ranker would learn nothing from them.
-
-    >>> check_sum_of_weights(1e39)
-    Traceback (most recent call last):
-    prsrank.errors.InputError: the weights of the pairs add up to 1e+39, and rankers hold numbers up to 3.4e+38: check for propensities near 0, and weights of clicks
-    """
-    if not total <= _MOST_WEIGHT:
-        raise InputError(
-            f"the weights of the pairs add up to {total:.2g}, and rankers hold numbers up to "
-            f"{_MOST_WEIGHT:.2g}: check for propensities near 0, and weights of clicks"
+            self,
+            np.bincount(list_of_row(self.work_offsets), self.weights, self.lists),
+            winners=self.winners,
+            distinct=int(np.count_nonzero(self.weights)),
+            heaviest=heaviest,
         )
 
 

@@ -54,8 +54,8 @@ RANKERS: "Family[type[Ranker]]" = Family(
     {
         "linear": "prsrank.rankers.linear:LinearRanker",
         "lambdamart": "prsrank.rankers.lambdamart:LambdaMART",
-        "dnn": "prsrank.rankers.dnn:NeuralRanker",
-        "dla": "prsrank.rankers.dla:DLA",
+        "dnn": "prsrank.rankers.neural.dnn:NeuralRanker",
+        "dla": "prsrank.rankers.neural.dla:DLA",
         "svm": "prsrank.rankers.svm:SVMRanker",
         "unbiased_lambdamart": "prsrank.rankers.unbiased_lambdamart:UnbiasedLambdaMART",
         "lightgbm_position": "prsrank.rankers.lightgbm_position:LightGBMPosition",

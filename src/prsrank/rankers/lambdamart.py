@@ -12,7 +12,7 @@ from prsrank.data.binned import binned, judged_by
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.losses.click_set_lambdas import ClickSetObjective
-from prsrank.losses.outer import lambda_objective
+from prsrank.losses.lambdas import LambdaObjective
 from prsrank.metrics.ranking import average, ndcg
 from prsrank.rankers.base import Progress, Quality, Ranker, Validation, checked_features
 from prsrank.rankers.tree_text import check_model_text
@@ -230,7 +230,7 @@ class LambdaMART(Ranker):
             )
 
     def _objective(self, pairs: Any) -> Objective:
-        kind: Any = ClickSetObjective if self.metric in SET_METRICS else lambda_objective(pairs)
+        kind: Any = ClickSetObjective if self.metric in SET_METRICS else LambdaObjective
         objective: Objective = kind(
             pairs,
             metric=self.metric,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prsrank.errors import DataWarning
-from prsrank.losses.outer import logistic_functions
+from prsrank.losses.logistic import logistic_hessian_product, logistic_loss
 from prsrank.rankers.linear_scores import LinearScores
 from prsrank.rankers.newton import NewtonSolver
 from prsrank.rankers.pair_matrix import PairMatrix
@@ -105,13 +105,12 @@ class _MeanLogisticLoss:
 
     def __init__(self, matrix: PairMatrix) -> None:
         self.pairs, self.threads = matrix.pairs, matrix.threads
-        self.loss, self.product = logistic_functions(matrix.pairs)
         self.share = 1 / matrix.weight_sum
 
     def evaluate(self, scores: Floats) -> tuple[float, Floats]:
-        loss, gradient = self.loss(scores, self.pairs, threads=self.threads)
+        loss, gradient = logistic_loss(scores, self.pairs, threads=self.threads)
         return loss * self.share, gradient * self.share
 
     def hessian_product(self, scores: Floats, vector: Floats) -> Floats:
-        product = self.product(scores, vector, self.pairs, threads=self.threads)
+        product = logistic_hessian_product(scores, vector, self.pairs, threads=self.threads)
         return product * self.share

@@ -9,7 +9,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
 from prsrank.logs.pieces import Pieces
-from prsrank.losses.outer import logistic_functions
+from prsrank.losses.logistic import logistic_hessian_product, logistic_loss
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.linear import LinearRanker
 from prsrank.rankers.linear_scores import check_positive
@@ -82,8 +82,8 @@ class _LossSums:
         """Return the loss and its gradient with respect to the weights."""
 
         def of_piece(matrix: PairMatrix) -> Floats:
-            loss_of, _ = logistic_functions(matrix.pairs)
-            loss, by_doc = loss_of(matrix.scores(weights), matrix.pairs, threads=matrix.threads)
+            scores = matrix.scores(weights)
+            loss, by_doc = logistic_loss(scores, matrix.pairs, threads=matrix.threads)
             return np.append(matrix.gather(by_doc), loss)
 
         total = self._mean(of_piece, more=1)
@@ -94,8 +94,8 @@ class _LossSums:
 
         def of_piece(matrix: PairMatrix) -> Floats:
             scores, along = matrix.scores(weights), matrix.scores(vector)
-            _, product = logistic_functions(matrix.pairs)
-            return matrix.gather(product(scores, along, matrix.pairs, threads=matrix.threads))
+            pairs, threads = matrix.pairs, matrix.threads
+            return matrix.gather(logistic_hessian_product(scores, along, pairs, threads=threads))
 
         return self._mean(of_piece)
 
@@ -108,7 +108,7 @@ class _LossSums:
 
 def _matrix(lists: RankingDataset, pairs: PairSet, scaling: FeatureScaling) -> PairMatrix | None:
     """Standardise the docs of a piece; None where it has no pair."""
-    return PairMatrix.build(lists, pairs, scaling) if np.any(pairs.weights) else None
+    return PairMatrix.build(lists, pairs, scaling) if pairs.weight_sum else None
 
 
 def _find_scaling(

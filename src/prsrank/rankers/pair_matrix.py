@@ -1,6 +1,6 @@
 """Standardised features of the lists with pairs, and the products that linear rankers need."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
 from prsrank.pairs.outer_pairs import OuterPairs
-from prsrank.pairs.pair_rows import PairRows, rows_of
-from prsrank.pairs.pair_set import PairSet
-from prsrank.ragged import offsets_of
+from prsrank.pairs.weighted_pairs import PairRows, WeightedPairs
 from prsrank.threads import even_pieces, for_each_piece, map_in_order
 from prsrank.types import Floats, Marks, Reals
 
@@ -45,27 +43,19 @@ class PairMatrix:
     def build(
         cls,
         dataset: RankingDataset,
-        pairs: PairSet | OuterPairs,
+        pairs: WeightedPairs,
         scaling: FeatureScaling,
         *,
         threads: int | None = None,
     ) -> "PairMatrix":
         """Standardise the docs of lists with winners; an InputError if there is no pair."""
-        if isinstance(pairs, OuterPairs):
-            sums = pairs.weight_sums
-            weight_sum, with_winners = float(sums.sum()), sums > 0
-        else:
-            weight_sum = float(pairs.weights.sum(dtype=np.float64))
-            with_winners = np.diff(pairs.winner_offsets) > 0
-        if not np.isfinite(weight_sum) or (
-            isinstance(pairs, PairSet) and np.any(pairs.weights < 0)
-        ):
-            raise InputError("the weights of pairs must be finite and at least 0")
-        if weight_sum == 0:
+        if pairs.weight_sum == 0:
             raise InputError("there are no pairs to learn from: no list has a winner and a loser")
-        # lists without winners have no pairs: their docs need no rows
-        rows = _standardised(dataset, with_winners, scaling, threads)
-        return cls(rows, _lists_of(pairs, with_winners), weight_sum, threads)
+        # the other lists have no pairs: their docs need no rows
+        chosen = pairs.paired_lists
+        rows = _standardised(dataset, chosen, scaling, threads)
+        kept = pairs if chosen.all() else pairs.keep_lists(chosen)
+        return cls(rows, kept, pairs.weight_sum, threads)
 
     def scores(self, weights: Floats) -> Floats:
         r"""Return $X w$ (docs)."""
@@ -112,9 +102,9 @@ class PairMatrix:
             weight = _outer_laplacian(first, last, pairs, x, pulled)
             _upper_product_kernel(x, pulled, out)
             return out, weight
-        _laplacian_kernel(first, last, rows_of(pairs), self.rows, pulled)
+        _laplacian_kernel(first, last, pairs.for_kernels, self.rows, pulled)
         _upper_product_kernel(x, pulled, out)
-        begin, end = pairs.list_weight_offsets[[first, last]]
+        begin, end = pairs.work_offsets[[first, last]]
         return out, float(pairs.weights[begin:end].sum(dtype=np.float64))
 
 
@@ -132,21 +122,6 @@ def _outer_laplacian(first: int, last: int, pairs: OuterPairs, x: Reals, pulled:
         pulled[mine] -= np.outer(u, v @ x[mine]) + np.outer(v, u @ x[mine])
         weight += float(u.sum()) * float(v.sum()) - float(u @ v)
     return weight
-
-
-def _lists_of(pairs: PairSet | OuterPairs, chosen: Marks) -> PairSet | OuterPairs:
-    """Return the pairs on the chosen lists, which hold all winners."""
-    if chosen.all():
-        return pairs
-    if isinstance(pairs, OuterPairs):
-        return pairs.keep_lists(chosen)
-    return replace(
-        pairs,
-        offsets=offsets_of(np.diff(pairs.offsets)[chosen]),
-        query_ids=pairs.query_ids[chosen],
-        winner_offsets=np.append(pairs.winner_offsets[:-1][chosen], pairs.winners),
-        totals=pairs.totals[chosen],
-    )
 
 
 def _standardised(

@@ -8,7 +8,7 @@ from prsrank.notebook.vega_lite import plain_number
 from prsrank.rankers.cards import library_versions
 
 if TYPE_CHECKING:
-    from prsrank.pairs.pair_set import PairDiagnostics
+    from prsrank.pairs.weighted_pairs import PairDiagnostics
     from prsrank.rankers.base import Ranker
 
 Part = dict[str, Any]

@@ -20,7 +20,7 @@ from prsrank.report.parts import (
 from prsrank.report.propensity_figure import propensity_figure
 
 if TYPE_CHECKING:
-    from prsrank.pairs.pair_set import PairDiagnostics
+    from prsrank.pairs.weighted_pairs import PairDiagnostics
     from prsrank.rankers.base import Ranker
 
 _POSITIONS = 20

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from prsrank.rankers.torch_library import torch
+from prsrank.rankers.neural.torch_library import torch
 
 if TYPE_CHECKING:
-    from prsrank.rankers.neural_batches import ListBlock
-    from prsrank.rankers.neural_kernels import Room
+    from prsrank.rankers.neural.list_blocks import ListBlock
+    from prsrank.rankers.neural.triton_kernels import Room
 
 Tensor = torch.Tensor
 
@@ -35,7 +35,7 @@ class RecordedSteps:
     def __init__(
         self, block: "ListBlock", shape: tuple[int, int], capacity: int, longest: int
     ) -> None:
-        from prsrank.rankers.neural_kernels import Room
+        from prsrank.rankers.neural.triton_kernels import Room
 
         device, (most, size) = block.features.device, shape
         self._block, self._longest = block, longest
@@ -102,7 +102,7 @@ class RecordedSteps:
         main.wait_stream(self._branch)
 
     def _gather(self, side: int) -> None:
-        from prsrank.rankers.neural_kernels import gather_lists
+        from prsrank.rankers.neural.triton_kernels import gather_lists
 
         room = self._rooms[side]
         gather_lists(self._block, self._order, self._starts, self._turn, self._longest, room)

@@ -17,14 +17,12 @@ from prsrank.metrics.ranking import average, ndcg
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
-from prsrank.rankers.dnn import NeuralRanker
-from prsrank.rankers.net_ranker import FeatureInput
+from prsrank.rankers.neural.dnn import NeuralRanker
+from prsrank.rankers.neural.net_ranker import FeatureInput
 
 torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.neural
-
-from prsrank.rankers.neural_validation import ndcg_at_10  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -139,20 +137,22 @@ def test_stopping_by_the_loss_of_held_out_pairs():
     assert -total / pairs.weights.sum() == pytest.approx(best, rel=1e-4)
 
 
-def test_validation_ndcg_equals_the_metric():
-    rng = np.random.default_rng(0)
-    data = lists(2)
-    scores = rng.normal(size=data.docs)
-    expected = average(ndcg(data.relevance, scores, data.offsets, k=10)).mean
-    assert ndcg_at_10(data.relevance, scores, data.offsets) == pytest.approx(expected)
-    flat = ndcg_at_10(data.relevance, np.zeros(data.docs), data.offsets)
-    assert flat < average(ndcg(data.relevance, np.zeros(data.docs), data.offsets, k=10)).mean
+def test_validation_is_the_ndcg_at_10_of_the_scores():
+    data, held_out = lists(), lists(2)
+    found = ranker(epochs=2, patience=None).fit(
+        data, PairSet.from_labels(data), validation=held_out
+    )
+    values = [record["validation"] for record in found.history_]
+    assert max(values) == pytest.approx(quality(found, held_out))
+    flat = RankingDataset(data.features, data.offsets, labels=np.zeros(data.docs))
+    with pytest.raises(InputError, match="no validation list has a relevant doc"):
+        ranker().fit(data, PairSet.from_labels(data), validation=flat)
 
 
 def test_saved_and_loaded_scores_are_identical(tmp_path, monkeypatch):
     from prsrank.rankers import base
 
-    monkeypatch.setitem(base.RANKERS, "dnn", "prsrank.rankers.dnn:NeuralRanker")
+    monkeypatch.setitem(base.RANKERS, "dnn", "prsrank.rankers.neural.dnn:NeuralRanker")
     data = lists()
     found = ranker(epochs=2, hidden=[8, 4]).fit(data, PairSet.from_labels(data))
     found.save(tmp_path / "model")
@@ -242,11 +242,11 @@ def test_without_torch_one_line_says_what_to_install():
         "import numpy as np\n"
         "from prsrank.data.dataset import RankingDataset\n"
         "from prsrank.errors import InputError\n"
-        "from prsrank.rankers.dnn import NeuralRanker\n"
+        "from prsrank.rankers.neural.dnn import NeuralRanker\n"
         "for _ in range(2):\n"
         "    try: NeuralRanker().fit(RankingDataset(np.eye(2), np.array([0, 2])), None)\n"
         "    except InputError as error: print(error)\n"
-        "try: import prsrank.rankers.neural_loss\n"
+        "try: import prsrank.rankers.neural.prs_loss\n"
         "except ImportError as error: print(error)\n"
     )
     assert out == "the neural rankers need PyTorch: pip install 'prsrank[dnn]'\n" * 3
@@ -260,15 +260,16 @@ def test_training_needs_numpy_and_torch_alone():
         "import numpy as np\n"
         "from types import SimpleNamespace\n"
         "from prsrank.data.dataset import RankingDataset\n"
-        "from prsrank.rankers.dnn import NeuralRanker\n"
-        "from prsrank.rankers.dla import DLA\n"
-        "import prsrank.rankers.dla_training\n"
+        "from prsrank.rankers.neural.dnn import NeuralRanker\n"
+        "from prsrank.rankers.neural.dla import DLA\n"
+        "import prsrank.rankers.neural.dual_learner\n"
         "x = np.random.default_rng(0).normal(size=(4, 2))\n"
         "data = RankingDataset(x, np.array([0, 2, 4]), labels=np.array([0, 1, 0, 1]))\n"
         "pairs = SimpleNamespace(offsets=data.offsets, winner_offsets=np.array([0, 1, 2]),\n"
-        "    winner_row=np.array([1, 1]), weights=np.array([1.0, 0, 1, 0]),\n"
-        "    weight_offsets=np.array([0, 2, 4]))\n"
-        "ranker = NeuralRanker((4,), epochs=2, device='cpu').fit(data, pairs, validation=data)\n"
+        "    winner_row=np.array([1, 1]), weights=np.array([1.0, 0, 1, 0]), weight_sum=2.0,\n"
+        "    paired_lists=np.array([True, True]), work_offsets=np.array([0, 2, 4]), nbytes=32)\n"
+        "ranker = NeuralRanker((4,), epochs=2, device='cpu')\n"
+        "ranker.fit(data, pairs, validation=(data, lambda scores: scores[0]))\n"
         "print(len(ranker.score(x)))\n"
     )
     assert out == "4\n"

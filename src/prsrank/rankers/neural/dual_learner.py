@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from prsrank.ragged import list_of_row, offsets_of
-from prsrank.rankers.neural_net import ScoreNet
-from prsrank.rankers.neural_pairs import ragged
-from prsrank.rankers.torch_library import torch
+from prsrank.rankers.neural.pair_tensors import ragged
+from prsrank.rankers.neural.score_net import ScoreNet
+from prsrank.rankers.neural.torch_library import torch
 from prsrank.types import Floats, Longs
 
 Tensor = torch.Tensor

@@ -9,18 +9,18 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
 from prsrank.metrics.ranking import average, ndcg
-from prsrank.rankers.dla import DLA
+from prsrank.rankers.neural.dla import DLA
 
 torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.neural
 
-from prsrank.rankers.dla_training import (  # noqa: E402
+from prsrank.rankers.neural.dual_learner import (  # noqa: E402
     ClickedRankings,
     DualLearner,
     softmax_loss,
 )
-from prsrank.rankers.neural_net import ScoreNet  # noqa: E402
+from prsrank.rankers.neural.score_net import ScoreNet  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -187,7 +187,7 @@ def test_noise_free_propensities_are_within_a_fifth_on_average():
 def test_saved_and_loaded(tmp_path, monkeypatch):
     from prsrank.rankers import base
 
-    monkeypatch.setitem(base.RANKERS, "dla", "prsrank.rankers.dla:DLA")
+    monkeypatch.setitem(base.RANKERS, "dla", "prsrank.rankers.neural.dla:DLA")
     data, log = small_log()
     found = DLA((8,), epochs=3, device="cpu").fit(data, log, validation=data)
     found.save(tmp_path / "model")

@@ -1,15 +1,11 @@
 """The training loop of the neural rankers: epochs over batches of whole lists."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
-import numpy as np
-
-from prsrank.errors import InputError
-from prsrank.rankers.neural_batches import ListBlock, ResidentLists
-from prsrank.rankers.neural_net import Rooms, ScoreNet, room_for
-from prsrank.rankers.neural_recording import RecordedSteps
-from prsrank.rankers.torch_library import has_triton, torch
+from prsrank.rankers.neural.list_blocks import ListBlock, ResidentLists
+from prsrank.rankers.neural.recorded_steps import RecordedSteps
+from prsrank.rankers.neural.score_net import Rooms, ScoreNet, room_for
+from prsrank.rankers.neural.torch_library import has_triton, torch
 
 Tensor = torch.Tensor
 
@@ -86,7 +82,7 @@ class Trainer:
     def _total_entries(self) -> int:
         if not self._recording:
             return 1
-        from prsrank.rankers.neural_kernels import loss_entries
+        from prsrank.rankers.neural.triton_kernels import loss_entries
 
         return loss_entries(self._size, self._source.longest)
 
@@ -122,7 +118,7 @@ class Trainer:
         self._total[0] += loss * self._scale
 
     def _recorded_steps(self, block: ListBlock, batches: Tensor) -> None:
-        from prsrank.rankers.neural_kernels import Room, list_pair_loss
+        from prsrank.rankers.neural.triton_kernels import Room, list_pair_loss
 
         def compute(room: Room) -> None:
             scores, passed = self._net.forward(room.docs)
@@ -156,40 +152,3 @@ class Trainer:
             room = int(1.05 * most) if self._capacity else most
             self._capacity = -(-room // _MULTIPLE) * _MULTIPLE
             self._steps.clear()
-
-
-@dataclass
-class BestEpoch:
-    """Epochs so far and the best of them; early stopping.
-
-    Attributes:
-        patience: epochs without an improvement after which to stop; None never stops.
-        history: one record per epoch: loss, and the validation value if there is one.
-        best_epoch: index of the best epoch; without validation the last.
-    """
-
-    patience: int | None
-    history: list[dict[str, float]] = field(default_factory=list)
-    best_epoch: int = -1
-    _best: float = -np.inf
-    _weights: list[Tensor] = field(default_factory=list)
-
-    def add(self, loss: float, value: float | None, weights: Sequence[Tensor]) -> bool:
-        """Note an epoch; tell whether to go on."""
-        if not np.isfinite(loss):
-            raise InputError(
-                f"training diverged: the loss of epoch {len(self.history) + 1} is {loss}; "
-                "a lower learning_rate may help"
-            )
-        self.history.append({"loss": loss} | ({} if value is None else {"validation": value}))
-        if value is None or value > self._best:
-            self._best = -np.inf if value is None else value
-            self.best_epoch = len(self.history) - 1
-            self._weights = [] if value is None else [part.clone() for part in weights]
-        waited = len(self.history) - 1 - self.best_epoch
-        return value is None or self.patience is None or waited < self.patience
-
-    def restore(self, weights: Sequence[Tensor]) -> None:
-        """Put the weights of the best epoch back."""
-        for part, best in zip(weights, self._weights, strict=False):
-            part.copy_(best)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.rankers.base import Progress, Validation
-from prsrank.rankers.net_ranker import NetRanker, check_net_parameters, default_batch
+from prsrank.rankers.neural.net_ranker import NetRanker, check_net_parameters, default_batch
 
 if TYPE_CHECKING:
     from prsrank.pairs.outer_pairs import OuterPairs
@@ -88,10 +88,10 @@ class NeuralRanker(NetRanker):
             validation: also held-out lists and their pairs, to stop by the pair loss.
             progress: is told the number of epochs and the validation value after each.
         """
-        from prsrank.rankers.neural_batches import sum_of_weights, training_lists
-        from prsrank.rankers.neural_net import ScoreNet
-        from prsrank.rankers.neural_training import OPTIMISERS, Trainer
-        from prsrank.rankers.torch_library import find_device, find_precision
+        from prsrank.rankers.neural.list_blocks import training_lists
+        from prsrank.rankers.neural.score_net import ScoreNet
+        from prsrank.rankers.neural.torch_library import find_device, find_precision
+        from prsrank.rankers.neural.trainer import OPTIMISERS, Trainer
 
         check_net_parameters(self.hidden, self.epochs, self.batch_lists)
         if self.optimiser not in OPTIMISERS:
@@ -111,7 +111,7 @@ class NeuralRanker(NetRanker):
             OPTIMISERS[self.optimiser](net, *self._rate_and_decay(source.lists)),
             source,
             batch_lists=size,
-            scale=source.lists / (sum_of_weights(what) * size),
+            scale=source.lists / (what.weight_sum * size),
             seed=self.seed,
         )
         self._train(net, seen, trainer.epoch, [net.weights], validation, progress)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from prsrank.rankers.torch_library import torch
+from prsrank.rankers.neural.torch_library import torch
 
 Tensor = torch.Tensor
 
@@ -26,7 +26,7 @@ class PaddedLists(NamedTuple):
     there: Tensor
 
 
-class WeightRows(NamedTuple):
+class RowTensors(NamedTuple):
     """One dense row of weights per winner, laid out as in `PairSet`.
 
     Attributes:
@@ -70,10 +70,10 @@ class WeightRows(NamedTuple):
         grad.view(-1).index_add_(0, at, -push.sum(1))
         return torch.nn.functional.softplus(difference).mul_(weights).sum(), grad
 
-    def slice(self, offsets: Tensor, first: int, last: int) -> "WeightRows":
+    def slice(self, offsets: Tensor, first: int, last: int) -> "RowTensors":
         """Return the pairs of lists `first` to `last` - 1, counted from the first of them."""
         won, starts = self.winner_offsets[first : last + 1], self.weight_starts[first : last + 1]
-        return WeightRows(
+        return RowTensors(
             won - won[0],
             self.winner_row[won[0] : won[-1]],
             starts - starts[0],
@@ -81,7 +81,7 @@ class WeightRows(NamedTuple):
         )
 
 
-class WeightVectors(NamedTuple):
+class VectorTensors(NamedTuple):
     """Every pair of docs of a list, its weight the product of two of their values: `OuterPairs`.
 
     Attributes:
@@ -97,7 +97,7 @@ class WeightVectors(NamedTuple):
         return None
 
     def loss(self, scores: Tensor, padded: PaddedLists) -> tuple[Tensor, Tensor]:
-        """Return loss and gradient; see `WeightRows.loss`."""
+        """Return loss and gradient; see `RowTensors.loss`."""
         u, v = (pick(part, padded.docs).mul_(padded.there) for part in self)
         total, grad = scores.new_zeros(()), torch.zeros_like(scores)
         step = max(1, _PAIRS // scores.numel())  # of a long list some rows at a time
@@ -112,15 +112,15 @@ class WeightVectors(NamedTuple):
             total += torch.nn.functional.softplus(difference).mul_(weights).sum()
         return total, grad
 
-    def slice(self, offsets: Tensor, first: int, last: int) -> "WeightVectors":
+    def slice(self, offsets: Tensor, first: int, last: int) -> "VectorTensors":
         """Return the values of the docs of lists `first` to `last` - 1."""
         docs = slice(int(offsets[first]), int(offsets[last]))
-        return WeightVectors(self.winning[docs], self.losing[docs])
+        return VectorTensors(self.winning[docs], self.losing[docs])
 
 
 def batch_loss(
     scores: Tensor,
-    pairs: WeightRows | WeightVectors,
+    pairs: RowTensors | VectorTensors,
     offsets: Tensor,
     batch: Tensor,
     starts: Tensor,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prsrank.errors import InputError
-from prsrank.rankers.torch_library import torch
+from prsrank.rankers.neural.torch_library import torch
 
 Tensor = torch.Tensor
 

@@ -16,10 +16,10 @@ torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.neural
 
-from prsrank.rankers.neural_batches import ListBlock  # noqa: E402
-from prsrank.rankers.neural_loss import prs_loss  # noqa: E402
-from prsrank.rankers.neural_net import ScoreNet  # noqa: E402
-from prsrank.rankers.neural_pairs import WeightRows, WeightVectors, _pieces  # noqa: E402
+from prsrank.rankers.neural.list_blocks import ListBlock  # noqa: E402
+from prsrank.rankers.neural.pair_tensors import RowTensors, VectorTensors, _pieces  # noqa: E402
+from prsrank.rankers.neural.prs_loss import prs_loss  # noqa: E402
+from prsrank.rankers.neural.score_net import ScoreNet  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -155,7 +155,7 @@ def test_pair_set_and_prs_loss_are_the_same_loss():
 def as_block(data, pairs):
     starts = pairs.weight_offsets[pairs.winner_offsets]
     arrays = pairs.winner_offsets, pairs.winner_row, starts, pairs.weights
-    rows = WeightRows(*(torch.tensor(a) for a in arrays))
+    rows = RowTensors(*(torch.tensor(a) for a in arrays))
     return ListBlock(torch.tensor(data.features), torch.tensor(pairs.offsets), rows)
 
 
@@ -180,7 +180,7 @@ def test_gradient_of_the_net_equals_autograd(hidden):
 
 @pytest.mark.parametrize("at_a_time", [1, 20, 1 << 20])
 def test_gradient_of_ragged_lists_equals_autograd_of_the_definition(at_a_time, monkeypatch):
-    monkeypatch.setattr("prsrank.rankers.neural_pairs._PAIRS", at_a_time)
+    monkeypatch.setattr("prsrank.rankers.neural.pair_tensors._PAIRS", at_a_time)
     data, log = small_log()
     pairs = PairSet.from_log(log, data, PowerLaw(1.0), "ips")
     block = as_block(data, pairs)
@@ -205,7 +205,7 @@ def outer_batch(seed=7, lists=30, longest=9):
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, longest, lists))])
     u, v = rng.random((2, offsets[-1]))
     u[rng.random(len(u)) < 0.3] = 0.0
-    vectors = WeightVectors(torch.tensor(u), torch.tensor(v))
+    vectors = VectorTensors(torch.tensor(u), torch.tensor(v))
     block = ListBlock(torch.zeros(len(u), 8), torch.tensor(offsets), vectors)
     batch = torch.tensor([17, 3, 3, 25, 0])
     scores = torch.tensor(rng.normal(size=len(block.rows(batch)[0])) * 3, requires_grad=True)
@@ -214,7 +214,7 @@ def outer_batch(seed=7, lists=30, longest=9):
 
 @pytest.mark.parametrize("at_a_time", [1, 20, 1 << 20])  # a doc, a few lists, the batch
 def test_gradient_of_outer_pairs_equals_autograd_of_the_definition(at_a_time, monkeypatch):
-    monkeypatch.setattr("prsrank.rankers.neural_pairs._PAIRS", at_a_time)
+    monkeypatch.setattr("prsrank.rankers.neural.pair_tensors._PAIRS", at_a_time)
     block, batch, scores = outer_batch()
     rows, starts = block.rows(batch)
     plain = scores.new_zeros(())

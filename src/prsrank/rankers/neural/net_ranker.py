@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from prsrank.pairs.outer_pairs import OuterPairs
     from prsrank.pairs.pair_set import PairSet
-    from prsrank.rankers.neural_net import ScoreNet
+    from prsrank.rankers.neural.score_net import ScoreNet
 
 _ROWS = 1 << 16
 _FILE = "weights.safetensors"
@@ -117,8 +117,7 @@ class NetRanker(Ranker):
             validation: see `fit`.
             progress: see `fit`.
         """
-        from prsrank.rankers.neural_training import BestEpoch
-        from prsrank.rankers.neural_validation import validation_measure
+        from prsrank.rankers.neural.early_stopping import BestEpoch, validation_measure
 
         measure, best = validation_measure(validation, net, net_input), BestEpoch(self.patience)
         for number in range(1, self.epochs + 1):
@@ -155,7 +154,7 @@ class NetRanker(Ranker):
         return scores
 
     def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        save = _safetensors().save
+        save = _safetensors().numpy.save
         values = {
             "scaling": self.input_.scaling.to_dict(),
             "log_tails": self.input_.log_tails,
@@ -171,8 +170,8 @@ class NetRanker(Ranker):
         return LearnedNet
 
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-        from prsrank.rankers.neural_net import ScoreNet
-        from prsrank.rankers.torch_library import find_device
+        from prsrank.rankers.neural.score_net import ScoreNet
+        from prsrank.rankers.neural.torch_library import find_device
 
         scaling = FeatureScaling.from_dict(values["scaling"])
         self.input_ = FeatureInput(scaling, log_tails=values["log_tails"])
@@ -210,25 +209,19 @@ def _checked_weights(content: bytes, sizes: Sequence[int]) -> dict[str, Reals]:
     """Read weights; an InputError unless they are those of a net of these sizes, and finite."""
     library = _safetensors()
     try:
-        found: dict[str, Reals] = library.load(content)
-    except (_safetensor_error(), ValueError, KeyError, TypeError) as error:
+        arrays: dict[str, Reals] = library.numpy.load(content)
+    except (library.SafetensorError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{_FILE}: cannot be read: {error}") from error
     # before a net of these sizes is made: the card may ask for any
     wanted: dict[str, tuple[int, ...]] = {}
     for number, (columns, width) in enumerate(pairwise(sizes), 1):
         wanted |= {f"layer{number}.weight": (width, columns), f"layer{number}.bias": (width,)}
-    if {name: array.shape for name, array in found.items()} != wanted:
+    if {name: array.shape for name, array in arrays.items()} != wanted:
         raise InputError(f"{_FILE}: its arrays are not those of a net of {list(sizes)}")
-    for name, array in found.items():
+    for name, array in arrays.items():
         if array.dtype != np.float32 or not np.isfinite(array).all():
             raise InputError(f"{_FILE}: {name} holds values that are not finite float32")
-    return found
-
-
-def _safetensor_error() -> type[Exception]:
-    from safetensors import SafetensorError
-
-    return SafetensorError
+    return arrays
 
 
 def check_names(names: Sequence[str], scaling: FeatureScaling) -> None:
@@ -238,10 +231,11 @@ def check_names(names: Sequence[str], scaling: FeatureScaling) -> None:
 
 
 def _safetensors() -> Any:
+    """Return the library, or one line that says what to install."""
     try:
         import safetensors.numpy
     except ImportError as error:
         raise InputError(
             "the neural rankers need safetensors: pip install 'prsrank[dnn]'"
         ) from error
-    return safetensors.numpy
+    return safetensors

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 
-from prsrank.rankers.neural_pairs import WeightVectors
-from prsrank.rankers.torch_library import torch
+from prsrank.rankers.neural.pair_tensors import VectorTensors
+from prsrank.rankers.neural.torch_library import torch
 
 if TYPE_CHECKING:
-    from prsrank.rankers.neural_batches import ListBlock
+    from prsrank.rankers.neural.list_blocks import ListBlock
 
 Tensor = torch.Tensor
 
@@ -69,7 +69,7 @@ def list_pair_loss(
     Each program computes whole lists, or docs of one: sums have a fixed order, and no pair is
     written down. `total` has an entry for each program, `loss_entries` in all.
     """
-    outer = isinstance(lists.pairs, WeightVectors)
+    outer = isinstance(lists.pairs, VectorTensors)
     docs, inner, together = _tile(longest, outer=outer)
     grid = (triton.cdiv(len(room.batch), together), triton.cdiv(longest, docs) if outer else 1)
     kernel = _outer_loss_kernel if outer else _pair_loss_kernel

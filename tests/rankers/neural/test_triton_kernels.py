@@ -1,25 +1,25 @@
 """The neural rankers on a CUDA GPU against the CPU. Needs only NumPy and PyTorch."""
 
 import gc
+import itertools
 
 import numpy as np
 import pytest
 
 from prsrank.data.synthetic import synthetic_dataset
-from prsrank.rankers.dnn import NeuralRanker
+from prsrank.rankers.neural.dnn import NeuralRanker
 
 torch = pytest.importorskip("torch")
 
-from prsrank.rankers.neural_batches import (  # noqa: E402
+from prsrank.rankers.neural.list_blocks import (  # noqa: E402
     ListBlock,
     ResidentLists,
     StreamedLists,
     training_lists,
 )
-from prsrank.rankers.neural_net import ScoreNet  # noqa: E402
-from prsrank.rankers.neural_pairs import WeightRows, WeightVectors  # noqa: E402
-from prsrank.rankers.neural_training import Trainer, adamw, sgd  # noqa: E402
-from prsrank.rankers.neural_validation import ndcg_at_10  # noqa: E402
+from prsrank.rankers.neural.pair_tensors import RowTensors, VectorTensors  # noqa: E402
+from prsrank.rankers.neural.score_net import ScoreNet  # noqa: E402
+from prsrank.rankers.neural.trainer import Trainer, adamw, sgd  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,
@@ -43,7 +43,21 @@ class LabelPairs:
         self.winner_offsets = np.concatenate([[0], np.cumsum(counts)])
         self.winner_row = np.concatenate(rows).astype(np.int32)
         self.weights = np.concatenate(weights)
-        self.weight_offsets = np.concatenate([[0], np.cumsum([len(w) for w in weights])])
+        ends = np.concatenate([[0], np.cumsum([len(w) for w in weights])])
+        self.work_offsets = ends[self.winner_offsets]
+        self.weight_sum, self.nbytes = self.weights.sum(), self.weights.nbytes
+        self.paired_lists = np.array(counts) > 0
+
+
+def ndcg_at_10(relevance, scores, offsets):
+    """Return the mean NDCG@10 over lists with a relevant doc, without numba."""
+    discounts, values = 1 / np.log2(np.arange(2, 12)), []
+    for a, b in itertools.pairwise(offsets):
+        gains = relevance[a:b][np.argsort(-scores[a:b], kind="stable")][:10]
+        best = np.sort(relevance[a:b])[::-1][:10]
+        if best.any():
+            values.append((gains @ discounts[: len(gains)]) / (best @ discounts[: len(best)]))
+    return np.mean(values)
 
 
 def ragged_block(seed, lists=200, longest=40, columns=16, *, outer=False):
@@ -58,10 +72,10 @@ def ragged_block(seed, lists=200, longest=40, columns=16, *, outer=False):
         np.concatenate([[0], np.cumsum(lengths * winners)]),
         rng.random(np.sum(lengths * winners)).astype(np.float32),
     )
-    pairs = WeightRows(*(torch.from_numpy(a) for a in arrays))
+    pairs = RowTensors(*(torch.from_numpy(a) for a in arrays))
     if outer:
         values = rng.random((2, len(features))).astype(np.float32)
-        pairs = WeightVectors(*(torch.from_numpy(a) for a in values))
+        pairs = VectorTensors(*(torch.from_numpy(a) for a in values))
     offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
     return ListBlock(torch.from_numpy(features), offsets, pairs)
 
@@ -77,7 +91,12 @@ def doubled(block):
 @pytest.mark.parametrize("outer", [False, True])
 @pytest.mark.parametrize("longest", [1, 7, 40, 700, 2500])
 def test_kernels_equal_the_plain_forms(longest, outer):
-    from prsrank.rankers.neural_kernels import Room, gather_lists, list_pair_loss, loss_entries
+    from prsrank.rankers.neural.triton_kernels import (
+        Room,
+        gather_lists,
+        list_pair_loss,
+        loss_entries,
+    )
 
     block = ragged_block(longest, longest=longest, outer=outer)
     batch = torch.from_numpy(np.random.default_rng(1).permutation(200)[:70])
@@ -116,7 +135,7 @@ def test_gradients_of_one_step_agree_with_the_cpu(hidden, outer):
 
 @pytest.mark.parametrize(("make", "large"), [(sgd, 1 << 20), (sgd, 0), (adamw, 1 << 20)])
 def test_recorded_steps_equal_plain_steps(make, large, monkeypatch):
-    monkeypatch.setattr("prsrank.rankers.neural_recording._LARGE", large)
+    monkeypatch.setattr("prsrank.rankers.neural.recorded_steps._LARGE", large)
     block = moved(ragged_block(4, lists=512))
     weights = []
     for recording in (True, False):

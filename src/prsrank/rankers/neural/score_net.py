@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from prsrank.rankers.torch_library import has_triton, torch
+from prsrank.rankers.neural.torch_library import has_triton, torch
 from prsrank.types import Reals
 
 Tensor = torch.Tensor
@@ -130,7 +130,7 @@ class ScoreNet:
 
     def _output(self, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         if self._kernels:
-            from prsrank.rankers.neural_kernels import output_scores
+            from prsrank.rankers.neural.triton_kernels import output_scores
 
             return output_scores(hidden, weight, bias)
         return (hidden @ weight[0] + bias).to(self.weights.dtype)
@@ -142,7 +142,7 @@ class ScoreNet:
         hidden, weight = passed.activations[-1], passed.layers[-1][0][0]
         weight_out, bias_out = grads[-1][0][0], grads[-2][1]
         if self._kernels:
-            from prsrank.rankers.neural_kernels import output_backward
+            from prsrank.rankers.neural.triton_kernels import output_backward
 
             return output_backward(hidden, grad_scores, weight, bias_out, weight_out)
         into = grad_scores.to(hidden.dtype)
@@ -154,7 +154,7 @@ class ScoreNet:
 
     def _relu_backward(self, grad: Tensor, hidden: Tensor, bias_out: Tensor) -> None:
         if self._kernels:
-            from prsrank.rankers.neural_kernels import relu_backward
+            from prsrank.rankers.neural.triton_kernels import relu_backward
 
             relu_backward(grad, hidden, bias_out)
         else:

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, count, islice, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +11,9 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.ragged import offsets_of, ragged_rows, runs
-from prsrank.rankers.neural_pairs import WeightRows, WeightVectors, batch_loss, pick, ragged
-from prsrank.rankers.torch_library import torch
+from prsrank.rankers.neural.pair_tensors import RowTensors, VectorTensors, batch_loss, pick, ragged
+from prsrank.rankers.neural.torch_library import torch
 from prsrank.types import Longs, Reals
-
-if TYPE_CHECKING:
-    from prsrank.pairs.outer_pairs import OuterPairs
-    from prsrank.pairs.pair_set import PairSet
 
 Tensor = torch.Tensor
 Transform = Callable[[npt.NDArray], Reals]
@@ -39,7 +35,7 @@ class ListBlock(NamedTuple):
 
     features: Tensor
     offsets: Tensor
-    pairs: WeightRows | WeightVectors
+    pairs: RowTensors | VectorTensors
 
     @property
     def lists(self) -> int:
@@ -185,7 +181,7 @@ def _pinned(block: ListBlock) -> ListBlock:
 
 def training_lists(
     dataset: RankingDataset,
-    pairs: "PairSet | OuterPairs",
+    pairs: Any,
     transform: Transform,
     columns: int,
     *,
@@ -198,7 +194,7 @@ def training_lists(
 
     Args:
         dataset: the lists.
-        pairs: their pairs.
+        pairs: their pairs, a `PairSet` or `OuterPairs`.
         transform: of raw features to `columns` columns.
         columns: the width, a multiple of 8.
         device: where to train.
@@ -208,12 +204,13 @@ def training_lists(
     """
     if not np.array_equal(pairs.offsets, dataset.offsets):
         raise InputError("the pairs are not those of this data set: their lists differ")
-    pairs = _as_rows_or_products(pairs)
-    chosen = _lists_with_pairs(pairs)
-    if not len(chosen):
+    if getattr(pairs, "one_way", 0.0):
+        pairs = pairs.dense(np.float32)  # they are no products, which losses here know
+    if not pairs.weight_sum > 0:
         raise InputError("there are no pairs to learn from: no list has a winner and a loser")
+    chosen = np.flatnonzero(pairs.paired_lists)
     docs = int(np.diff(pairs.offsets)[chosen].sum())
-    size = docs * columns * dtype.itemsize + sum(array.nbytes for array in _weights(pairs))
+    size = docs * columns * dtype.itemsize + pairs.nbytes
     if device.type == "cuda" and room is None:
         room = int(torch.cuda.mem_get_info(device)[0] * _SHARE)
     streamed = device.type == "cuda" and room is not None and size > room
@@ -231,44 +228,19 @@ def training_lists(
     return StreamedLists(_pinned(block), device, chunk)
 
 
-def _is_outer(pairs: Any) -> bool:
-    # by what it has: the class of OuterPairs needs numba, and training on a PairSet does not
-    return hasattr(pairs, "winning")
-
-
-def _as_rows_or_products(pairs: Any) -> Any:
-    """Return rows for outer pairs that count one way: those are no products, which losses here know."""
-    return pairs.dense(np.float32) if getattr(pairs, "one_way", 0.0) else pairs
-
-
-def _weights(pairs: Any) -> tuple[npt.NDArray, ...]:
-    return (pairs.winning, pairs.losing) if _is_outer(pairs) else (pairs.weights,)
-
-
-def sum_of_weights(pairs: Any) -> float:
-    """Return the sum of the weights of all pairs."""
-    weights = pairs.weight_sums if _is_outer(pairs) else pairs.weights
-    return float(weights.sum(dtype=np.float64))
-
-
-def _lists_with_pairs(pairs: Any) -> Longs:
-    if _is_outer(pairs):
-        return np.flatnonzero(pairs.weight_sums)
-    return np.flatnonzero(np.diff(pairs.winner_offsets) * np.any(pairs.weights > 0))
-
-
-def _pairs_of(pairs: Any, chosen: Longs, device: torch.device) -> WeightRows | WeightVectors:
+def _pairs_of(pairs: Any, chosen: Longs, device: torch.device) -> RowTensors | VectorTensors:
     """Return the pairs of the chosen lists in the order given."""
 
     def there(array: npt.NDArray, dtype: npt.DTypeLike) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array, dtype)).to(device)
 
-    if _is_outer(pairs):
+    if not hasattr(pairs, "winner_row"):
         docs, _ = ragged_rows(pairs.offsets, chosen)
-        return WeightVectors(*(there(part[docs], np.float32) for part in _weights(pairs)))
+        vectors = (pairs.winning, pairs.losing)
+        return VectorTensors(*(there(vector[docs], np.float32) for vector in vectors))
     won, winner_offsets = ragged_rows(pairs.winner_offsets, chosen)
-    index, weight_starts = ragged_rows(pairs.weight_offsets[pairs.winner_offsets], chosen)
-    return WeightRows(
+    index, weight_starts = ragged_rows(pairs.work_offsets, chosen)
+    return RowTensors(
         there(winner_offsets, np.int64),
         there(pairs.winner_row[won], np.int32),
         there(weight_starts, np.int64),

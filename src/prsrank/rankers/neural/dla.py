@@ -10,7 +10,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.propensity.curve import learned_curve
 from prsrank.rankers.base import Progress, Validation
-from prsrank.rankers.net_ranker import (
+from prsrank.rankers.neural.net_ranker import (
     LearnedNet,
     NetRanker,
     check_net_parameters,
@@ -20,7 +20,7 @@ from prsrank.rankers.net_ranker import (
 if TYPE_CHECKING:
     from prsrank.logs.click_log import ClickLog
     from prsrank.propensity.curve import Propensities
-    from prsrank.rankers.dla_training import ClickedRankings
+    from prsrank.rankers.neural.dual_learner import ClickedRankings
 
 
 class _Learned(LearnedNet):
@@ -99,7 +99,7 @@ class DLA(NetRanker):
 
     def _folded(self, log: "ClickLog", dataset: RankingDataset) -> "ClickedRankings":
         from prsrank.logs.array_checks import warn_of_weights
-        from prsrank.rankers.dla_training import ClickedRankings
+        from prsrank.rankers.neural.dual_learner import ClickedRankings
 
         warn_of_weights(log, "dla")
         rows = log.doc_rows(dataset)[log.ranking_docs]
@@ -122,9 +122,9 @@ class DLA(NetRanker):
             validation: as for every ranker.
             progress: is told the number of epochs and the validation value after each.
         """
-        from prsrank.rankers.dla_training import ClickedRankings, DualLearner
-        from prsrank.rankers.neural_net import ScoreNet
-        from prsrank.rankers.torch_library import find_device, torch
+        from prsrank.rankers.neural.dual_learner import ClickedRankings, DualLearner
+        from prsrank.rankers.neural.score_net import ScoreNet
+        from prsrank.rankers.neural.torch_library import find_device, torch
 
         shown = what if isinstance(what, ClickedRankings) else self.pairs(what, lists)
         if len(shown.rows) and int(shown.rows.max()) >= lists.docs:

@@ -1,0 +1,174 @@
+"""What all lambda objectives share: current ranks, ties, truncation, and the arrays they fill."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from prsrank.errors import InputError
+from prsrank.hashing import STEP, mixed, text_hashes
+from prsrank.losses.logistic import checked_scores
+from prsrank.ragged import list_of_row, row_in_list
+from prsrank.sorting import sort_with_index
+from prsrank.types import Floats, IdArray, Ints, Longs, Reals
+
+Gradients = tuple[Reals, Reals]
+
+# up to this length, ranks by comparing all docs are faster than by sorting
+LONGEST_COMPARED = 1000
+
+DISCOUNTS: dict[str, Callable[[Floats], Floats]] = {
+    "ndcg": lambda ranks: np.asarray(1 / np.log2(1 + ranks)),
+    "arp": lambda ranks: ranks,
+}
+
+
+class Ranking(NamedTuple):
+    """How an objective ranks the docs of its lists. Kernels take it as it is.
+
+    Attributes:
+        sigma: steepness of the logistic function.
+        top: only pairs with a doc in so many ranks from the top count.
+        longest: docs of the longest list.
+        ties: rows of each list in the order in which docs of equal score rank.
+    """
+
+    sigma: float
+    top: int
+    longest: int
+    ties: Ints
+
+
+class RankedObjective(ABC):
+    """Gradient and second derivative by the scores, from the ranks that these give.
+
+    Docs of equal score rank in an order drawn from a hash of seed, query id and row. The order
+    of the rows will not do: in a log that is often the shown order, and before the first tree,
+    when all scores tie, it would bring the position bias back in. Once scores differ the
+    hash has no effect.
+
+    Args:
+        lists: what has the `offsets` and `query_ids` of the lists.
+        sigma: steepness of the logistic function.
+        truncation: only pairs with at least one doc in the top `truncation` ranks count.
+        seed: of the order of ties.
+        threads: default: the cores this process may use. No effect on the result.
+    """
+
+    def __init__(
+        self, lists: Any, *, sigma: float, truncation: int | None, seed: int, threads: int | None
+    ) -> None:
+        if truncation is not None and truncation < 1:
+            raise InputError(f"truncation must be at least 1, not {truncation}")
+        longest = int(np.diff(lists.offsets).max(initial=0))
+        self.ranking = Ranking(
+            float(sigma),
+            longest if truncation is None else truncation,
+            longest,
+            tie_order(lists.offsets, lists.query_ids, seed),
+        )
+        self.threads = threads
+        docs = int(lists.offsets[-1])
+        self._gradient, self._hessian = np.zeros(docs, np.float32), np.zeros(docs, np.float32)
+
+    def __call__(self, scores: npt.ArrayLike) -> Gradients:
+        """Return gradient and second derivative by the score of each doc.
+
+        The two arrays are written anew by the next call: copy what you keep.
+        """
+        self._write(self._checked(scores), self._gradient, self._hessian)
+        return self._gradient, self._hessian
+
+    def exact(self, scores: npt.ArrayLike) -> tuple[Floats, ...]:
+        """Return the same in float64."""
+        gradient, hessian = np.zeros(len(self._gradient)), np.zeros(len(self._gradient))
+        self._write(self._checked(scores), gradient, hessian)
+        return gradient, hessian
+
+    def _checked(self, scores: npt.ArrayLike) -> Floats:
+        return checked_scores(scores, len(self._gradient), self.ranking.sigma)
+
+    @abstractmethod
+    def _write(self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
+        """Set the gradient and the second derivative."""
+
+
+def discounts_of(metric: str, longest: int) -> Floats:
+    """Return D of ranks 1, 2, ... of a metric whose swaps change it by |D(r_i) - D(r_j)|."""
+    if metric not in DISCOUNTS:
+        raise InputError(
+            f"lambda gradients of pairs are for {' and '.join(DISCOUNTS)}, not {metric!r}"
+        )
+    return DISCOUNTS[metric](np.arange(1.0, longest + 1))
+
+
+def tie_order(offsets: Longs, query_ids: IdArray, seed: int) -> Ints:
+    """Return the rows of each list in the order in which docs of equal score rank.
+
+    The order depends on the seed, the list's query id and the rows, and on no other list.
+
+    >>> tie_order(np.array([0, 4]), np.array([7]), seed=0).tolist()
+    [1, 2, 0, 3]
+    """
+    list_of_doc, rows = list_of_row(offsets), row_in_list(offsets)
+    whole = query_ids.dtype.kind == "i"
+    queries = query_ids.astype(np.uint64) if whole else text_hashes(list(map(str, query_ids)))
+    key = mixed((queries ^ mixed(np.array([seed % 2**63], np.uint64) + STEP)) + STEP)
+    # the hash of a row, not the row: the order of a log is often the order that was shown
+    order = np.lexsort((mixed(key[list_of_doc] + rows.astype(np.uint64) + STEP), list_of_doc))
+    return rows[order].astype(np.int32)
+
+
+class RankRoom(NamedTuple):
+    """Room in which the docs of one list after the other are ranked.
+
+    Attributes:
+        keys: scores in the order of ties, filled up to whole vectors.
+        taken: how many docs have each rank already.
+        ranks: 0-based rank of each row.
+    """
+
+    keys: Floats
+    taken: Ints
+    ranks: Ints
+
+
+@njit(cache=True, nogil=True)
+def rank_room(longest: int) -> RankRoom:
+    """Return room for lists of up to so many docs."""
+    return RankRoom(
+        np.empty(whole_vectors(longest)), np.empty(longest, np.int32), np.empty(longest, np.int32)
+    )
+
+
+@njit(cache=True, nogil=True)
+def whole_vectors(length: int) -> int:
+    """Return the least multiple of 32 that is at least `length`."""
+    return (length + 31) // 32 * 32
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rank_list(scores: Floats, ties: Ints, room: RankRoom) -> None:
+    """Set `room.ranks` to the 0-based rank of each row of one list."""
+    length, keys, taken, ranks = len(scores), room.keys, room.taken, room.ranks
+    for a in range(length):
+        keys[a] = scores[ties[a]]
+    if length > LONGEST_COMPARED:
+        _, order = sort_with_index(-keys[:length])
+        for r in range(length):
+            ranks[ties[order[r]]] = r
+        return
+    padded = whole_vectors(length)
+    keys[length:padded] = -np.inf  # no scalar remainder in the loop below
+    taken[:length] = 0
+    for a in range(length - 1, -1, -1):
+        key = keys[a]
+        last = -1
+        for b in range(padded):
+            last += keys[b] >= key
+        # docs of equal score all find the last of their ranks, and take them backwards
+        ranks[ties[a]] = last - taken[last]
+        taken[last] += 1
