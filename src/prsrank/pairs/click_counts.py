@@ -7,16 +7,14 @@ they can be learned on the way (`prsrank.losses.unbiased_lambdas`).
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from scipy.sparse import csr_array
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.array_checks import warn_of_weights
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.fold import SessionConstant, session_units
-from prsrank.pairs.fold_kernels import count_clicks
 from prsrank.pairs.log_on_lists import LogOnLists, ShownLists
 from prsrank.ragged import list_of_row, offsets_of, ragged_rows
-from prsrank.sorting import sort_with_index
 from prsrank.types import Floats, IdArray, Ints, Longs
 from prsrank.weighting import WEIGHTINGS
 
@@ -109,74 +107,36 @@ def _counted(placed: LogOnLists, positions: Ints, units: Longs, factors: Floats)
     showings = whole.by_list[clicked[whole.by_list]]
     list_offsets = offsets_of(clicked[whole.by_list])[whole.list_offsets]
     slots, slot_offsets = ragged_rows(whole.slot_offsets, showings)
-    list_of_showing = list_of_row(list_offsets)
-    winners = np.diff(offsets_of(whole.slot_clicked)[whole.slot_offsets])[showings]
-    most = int(winners.max(initial=1))
-    winner_offsets = offsets_of(winners)
-    sizes = np.zeros(winner_offsets[-1], np.int64)
-    none, nothing = np.empty(0, np.int32), np.empty(0)
-    arguments = (whole, showings, units, factors[list_of_showing], most, winner_offsets)
-    # twice over the log: first how much room, then the counts, so that nothing has to grow
-    _count_kernel(*arguments, sizes, none, nothing, offsets_of(sizes), none, nothing, False)
-    both_offsets = offsets_of(sizes)
-    counts = ShownCounts(
+    winner_offsets = offsets_of(whole.slot_clicked[slots])[slot_offsets]
+    showing = list_of_row(winner_offsets)
+    winners = np.flatnonzero(whole.slot_clicked[slots])
+    both = _clicks_together(whole, units)[slots[winners]]
+    owner, began = list_of_row(both.indptr), whole.slot_offsets[showings[showing]]
+    itself = both.indices == slots[winners][owner]
+    own, factor = both.data[itself], factors[list_of_row(list_offsets)][showing]
+    owner = owner[~itself]
+    return ShownCounts(
         list_offsets=list_offsets,
         slot_offsets=slot_offsets,
         slot_rows=whole.slot_rows[slots],
         slot_positions=positions[slots],
         winner_offsets=winner_offsets,
-        winner_slots=np.empty(winner_offsets[-1], np.int32),
-        winner_counts=np.empty(winner_offsets[-1]),
-        both_offsets=both_offsets,
-        both_slots=np.empty(both_offsets[-1], np.int32),
-        both_counts=np.empty(both_offsets[-1]),
+        winner_slots=(winners - slot_offsets[showing]).astype(np.int32),
+        winner_counts=own * factor,
+        both_offsets=offsets_of(np.diff(both.indptr) - 1),
+        both_slots=(both.indices[~itself] - began[owner]).astype(np.int32),
+        both_counts=(own[owner] - both.data[~itself]) * factor[owner],
     )
-    _count_kernel(*arguments, sizes, *counts[5:], True)
-    return counts
 
 
-@njit(cache=True, nogil=True)
-def _count_kernel(
-    whole: ShownLists,
-    showings: Longs,
-    units: Longs,
-    factors: Floats,
-    most: int,
-    winner_offsets: Longs,
-    sizes: Longs,
-    winner_slots: Ints,
-    winner_counts: Floats,
-    both_offsets: Longs,
-    both_slots: Ints,
-    both_counts: Floats,
-    fill: bool,
-) -> None:
-    """Set the sizes of the winners' co-clicked slots; if `fill`, instead set all counts."""
-    longest = 1
-    for r in showings:
-        longest = max(longest, whole.slot_offsets[r + 1] - whole.slot_offsets[r])
-    number = np.full(longest, -1, np.int64)
-    slots = np.empty(most, np.int64)
-    single, both = np.zeros((most, 2), np.int64), np.zeros((most, most, 2), np.int64)
-    for t in range(len(showings)):
-        found = count_clicks(whole, showings[t], units, number, slots, single, both)
-        _, order = sort_with_index(slots[:found])
-        for a in range(found):
-            k, v = order[a], winner_offsets[t] + a
-            if fill:
-                winner_slots[v] = slots[k]
-                winner_counts[v] = single[k, 1] * factors[t]
-            at = both_offsets[v]
-            for k2 in order:
-                # only slots that were clicked together differ from the winner's own count
-                if both[k, k2, 0] > 0:
-                    if fill:
-                        both_slots[at] = slots[k2]
-                        both_counts[at] = (single[k, 1] - both[k, k2, 1]) * factors[t]
-                    at += 1
-            if not fill:
-                sizes[v] = at - both_offsets[v]
-        for k in range(found):
-            number[slots[k]] = -1
-            single[k, :] = 0
-            both[k, :found, :] = 0
+def _clicks_together(shown: ShownLists, units: Longs) -> csr_array:
+    """Return the units of the sessions that clicked two slots, or one (slots x slots)."""
+    clicks, offsets = ragged_rows(shown.click_offsets, shown.sessions)
+    sizes, showing = np.diff(offsets), list_of_row(shown.session_offsets)
+    slots = shown.clicks[clicks] + np.repeat(shown.slot_offsets[showing], sizes)
+    shape = (len(sizes), len(shown.slot_rows))
+    clicked = csr_array((np.ones(len(slots), np.int64), slots, offsets), shape=shape)
+    weighed = csr_array((np.repeat(units[sizes], sizes), slots, offsets), shape=shape)
+    together = csr_array(clicked.T @ weighed)
+    together.sort_indices()
+    return together
