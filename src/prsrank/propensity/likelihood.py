@@ -94,13 +94,13 @@ class LikelihoodEstimator(CurveOptions):
         if depth < 2:
             return not_identified(depth, at, method=self.method, why=_FLAT)
         counted = CountedClicks(cells, cells.positions, 1.0 / cells.positions)
-        found = temper_counts(counted, dataset, prior=self.prior, seed=seed)
-        if not found.decides:
+        tempering = temper_counts(counted, dataset, prior=self.prior, seed=seed)
+        if not tempering.decides:
             return not_identified(depth, at, method=self.method, why=_FLAT)
         curve = (
-            _power_curve(*_ends(found), cells, depth)
+            _power_curve(*_ends(tempering), cells, depth)
             if self.shape == "power"
-            else self._free(cells, dataset, found.power, seed, depth)
+            else self._free(cells, dataset, tempering.power, seed, depth)
         )
         one_position = bool((np.diff(cells.offsets) < 2).all())
         if one_position and not curve.verdict.unknown:
@@ -144,10 +144,10 @@ def _power_within(
     they are too few to tell, the curve stays as it is.
     """
     counted = CountedClicks(cells, cells.positions, p[cells.positions - 1])
-    found = within_powers(counted, dataset, _POWERS, seed=seed)
-    if found is None or np.ptp(np.quantile(found, [0.025, 0.975])) > WIDEST_INTERVAL:
+    drawn = within_powers(counted, dataset, _POWERS, seed=seed)
+    if drawn is None or np.ptp(np.quantile(drawn, [0.025, 0.975])) > WIDEST_INTERVAL:
         return 1.0, 0.0
-    return float(np.mean(found)), float(np.std(found))
+    return float(np.mean(drawn)), float(np.std(drawn))
 
 
 def _with_doubt(curve: Propensities, error: float) -> Propensities:
@@ -167,11 +167,11 @@ def _with_doubt(curve: Propensities, error: float) -> Propensities:
     return replace(curve, low=low, high=high, covariance=covariance)
 
 
-def _ends(found: Tempering) -> tuple[float, float, float]:
+def _ends(tempering: Tempering) -> tuple[float, float, float]:
     """Return the exponent and its interval: by docs at several positions where they can tell."""
-    low, high = found.within
+    low, high = tempering.within
     if high - low > WIDEST_INTERVAL:
-        return found.power, found.low, found.high
+        return tempering.power, tempering.low, tempering.high
     return (low + high) / 2, low, high
 
 

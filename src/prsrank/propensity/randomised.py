@@ -83,15 +83,15 @@ class RandomisedEstimator(CurveOptions):
 
     def identify(self, tables: LogTables) -> Identified:
         """Judge by the positions that shuffled lists with a click at position 1 reach."""
-        found = tables.rows(_SHUFFLED_CLICKS) if any_marked(tables, "NOT") else []
-        sessions = max((shown for _, _, _, shown in found), default=0)
-        clicks = {k: clicked for k, clicked, _, _ in found}
+        rows = tables.rows(_SHUFFLED_CLICKS) if any_marked(tables, "NOT") else []
+        sessions = max((shown for _, _, _, shown in rows), default=0)
+        clicks = {k: clicked for k, clicked, _, _ in rows}
         none = "no session is marked as shuffled (randomised 'uniform' or 'top-k:K')"
         if sessions:
             none = "no shuffled session has a click at position 1 and further docs"
         return judged(
             self.method,
-            {k for k, _, first, _ in found if first},
+            {k for k, _, first, _ in rows if first},
             clicks,
             depth=depth_of(tables),
             none=none,
@@ -198,19 +198,19 @@ class SwapEstimator(CurveOptions):
 
     def identify(self, tables: LogTables) -> Identified:
         """Judge by the positions that swaps with clicks at both link to position 1."""
-        found = tables.rows(_SWAPPED_CLICKS) if any_marked(tables, "") else []
+        rows = tables.rows(_SWAPPED_CLICKS) if any_marked(tables, "") else []
         clicks: dict[int, int] = {}
-        for one, two, _, at_one, at_two in found:
+        for one, two, _, at_one, at_two in rows:
             clicks[one] = clicks.get(one, 0) + at_one
             clicks[two] = clicks.get(two, 0) + at_two
-        sessions = sum(row[2] for row in found)
+        sessions = sum(row[2] for row in rows)
         none = "no session is marked as a swap (randomised 'swap:A:B')"
         if sessions:
             none = "no swaps with clicks at both positions link any position to position 1"
-        counts = {"sessions": sessions, "swaps": len(found), "clicks": sum(clicks.values())}
+        counts = {"sessions": sessions, "swaps": len(rows), "clicks": sum(clicks.values())}
         return judged(
             self.method,
-            linked_positions((one, two) for one, two, _, c1, c2 in found if c1 and c2),
+            linked_positions((one, two) for one, two, _, c1, c2 in rows if c1 and c2),
             clicks,
             depth=depth_of(tables),
             none=none,

@@ -102,12 +102,12 @@ class RegressionEM(CurveOptions):
             for k, other, clicked, _ in moved.pairs
             if clicked and k in has and other in has
         ]
-        found = moved.judged(self.method, links)
+        identified = moved.judged(self.method, links)
         at_first = tables.row("SELECT coalesce(sum(clicked), 0) FROM {cells} WHERE k = 1")
-        if found.status == Status.UNKNOWN and tables.features and int(at_first[0]):
+        if identified.status == Status.UNKNOWN and tables.features and int(at_first[0]):
             reason = f"only the features tell relevance from position; {MOVE}"
-            return replace(found, status=Status.WEAK, reason=reason)
-        return found
+            return replace(identified, status=Status.WEAK, reason=reason)
+        return identified
 
     def estimate(
         self, log: LogOrFrame, *, dataset: RankingDataset | None = None, seed: int = 0

@@ -219,8 +219,8 @@ def temper_counts(
             tried[power] = heights(power)
     powers = np.array(sorted(tried))
     values = np.array([tried[power] for power in powers])
-    found = _verdict(powers, values, steepness, information, seed)
-    return replace(found, within=_within(counted, lists, powers, seed))
+    tempering = _verdict(powers, values, steepness, information, seed)
+    return replace(tempering, within=_within(counted, lists, powers, seed))
 
 
 def _steepness(counted: CountedClicks) -> float:
@@ -243,8 +243,8 @@ def _within(
     counted: CountedClicks, lists: RankingDataset, powers: Floats, seed: int
 ) -> tuple[float, float]:
     """Return the interval of the power by docs shown at several positions."""
-    found = within_powers(counted, lists, powers, seed=seed)
-    return _ANY if found is None else tuple(np.quantile(found, [0.025, 0.975]).tolist())
+    drawn = within_powers(counted, lists, powers, seed=seed)
+    return _ANY if drawn is None else tuple(np.quantile(drawn, [0.025, 0.975]).tolist())
 
 
 def within_powers(

@@ -140,13 +140,13 @@ class _Trees:
 
     def logits(self, features: Reals, rows: Longs) -> Floats:
         """Return the logits of docs that no tree has learned from."""
-        found = np.zeros(len(rows))
+        sums = np.zeros(len(rows))
         for block in range(0, len(rows) if self.count else 0, _BLOCK):
             some = features[rows[block : block + _BLOCK]]
-            found[block : block + _BLOCK] = self.booster.predict(
+            sums[block : block + _BLOCK] = self.booster.predict(
                 some, raw_score=True, num_iteration=self.count
             )
-        return _bounded(self.start + found)
+        return _bounded(self.start + sums)
 
 
 def _predict(parts: Sequence[_Trees], seed: int, lists: RankingDataset) -> Floats:
