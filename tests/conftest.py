@@ -35,3 +35,5 @@ def pytest_collection_modifyitems(items):
         ranker = any(isinstance(value, str) and value in NEURAL for value in values)
         if ranker or "neural" in file:
             item.add_marker(pytest.mark.neural)
+        if "spark/" in file:
+            item.add_marker(pytest.mark.spark)

@@ -303,6 +303,7 @@ def test_imputed_values_and_indicators_in_onnx(rankers, kind, tmp_path):
     assert_same(scores, ranker.score(rows), relative=1.0)
 
 
+@pytest.mark.neural
 def test_net_in_onnx(rankers, tmp_path):
     ranker = rankers("dnn", False)
     rows = hard_rows(ranker, missing=False)

@@ -299,7 +299,7 @@ def test_a_curve_of_an_experiment_is_judged_but_left_as_it_is(fitted, monkeypatc
     assert fitted.propensities.firm
     assert fitted.propensities.judged is not None
     flatter = Tempering(0.5, 0.4, 0.6, True, 0.3, (0, np.inf), 1.0, np.ones(1), np.ones(1))
-    monkeypatch.setattr(propensities, "temper_counts", lambda *given, **options: flatter)
+    monkeypatch.setattr(propensities, "temper_sampled", lambda *given, **options: flatter)
     judged = fitted.propensities.judge(fitted.parts.learning, 0)
     assert judged.power == 1
     assert judged.curve is fitted.propensities.curve

@@ -45,7 +45,7 @@ def test_a_fit_shows_its_verdict_and_its_methods_in_short(result):
     assert frame.loc[frame["chosen"], "method"].tolist() == [result.choice.name]
     gain = result.verdict.gain.difference
     assert frame.loc[frame["chosen"], "gain"].tolist() == [gain]
-    assert result.plot().to_dict()["layer"]
+    assert result.plot().to_dict()["concat"]
     assert "<table>" in result._repr_html_()
 
 

@@ -161,7 +161,7 @@ class _List(NamedTuple):
     curve: Floats
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
 def _click_set_kernel(
     first: int,
     last: int,
@@ -198,7 +198,7 @@ def _click_set_kernel(
         hessian[begin:end] = curve[: end - begin]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
 def _add_triples(showing: int, sets: SetArrays, triples: Triples, here: _List) -> None:
     """Add the pairs of all sessions of a showing, by T."""
     base, rows = sets.slot_offsets[showing], sets.rows
@@ -226,7 +226,7 @@ def _add_triples(showing: int, sets: SetArrays, triples: Triples, here: _List) -
             _add_pair(shown[i], shown[j], weight, here)
 
 
-@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
 def _summed_change(both: Floats, inverse: Floats, near: float, far: float) -> float:
     total = 0.0
     for k in range(len(both)):

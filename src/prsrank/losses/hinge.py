@@ -115,7 +115,8 @@ def _evaluate_kernel(
             pull[winner_row[v]] -= own
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy")
+# inlined by Numba, as the logistic loss of a row is, so that it is compiled in one place alone
+@njit(cache=True, nogil=True, fastmath=REORDER, error_model="numpy", inline="always")
 def _row(  # type: ignore[no-untyped-def]
     row: npt.NDArray, s: Floats, si: float, smoothing: float, sums: Floats, pull: Floats
 ):

@@ -128,7 +128,7 @@ def _row_kernel(
             curve[j] *= np.float32(sigma * sigma)
 
 
-@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
 def _whole_row(row: Reals, i: int, e: Reals, d: Reals, pull: Reals, curve: Reals) -> None:
     ei, di = e[i], d[i]
     own, own_curve = np.float32(0), np.float32(0)
@@ -213,7 +213,7 @@ def _fill_by_rank(order, begin, pairs, e, discounts, by_rank):  # type: ignore[n
     return width
 
 
-@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
 def _doc_of_rank(a, stop, way, u, v, e, d):  # type: ignore[no-untyped-def]
     """Return what the doc of rank a loses and bends by its pairs with ranks up to `stop`."""
     one = u.dtype.type(1)

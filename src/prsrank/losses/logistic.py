@@ -164,7 +164,9 @@ def plus(total, value):  # type: ignore[no-untyped-def]
     return total + value
 
 
-@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+# inlined by Numba: a function of its own would be compiled twice, alone and with its caller, and
+# which of the two runs, and so the last bits, would depend on what the cache holds
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
 def _row_loss(  # type: ignore[no-untyped-def]
     row: npt.NDArray, sigma: float, s: Floats, e: Floats, si: float, ei: float, pull: Floats
 ):
@@ -257,7 +259,7 @@ def _vector_loss_kernel(
             losses[q] += _loss_with_later(a, sigma, way, u, v, s, e)
 
 
-@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
 def _pull(a, way, u, v, e):  # type: ignore[no-untyped-def]
     ua, va, ea, own = u[a], v[a], e[a], 0.0
     for b in range(len(u)):  # itself too: the two directions cancel
@@ -266,7 +268,7 @@ def _pull(a, way, u, v, e):  # type: ignore[no-untyped-def]
     return own
 
 
-@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
 def _loss_with_later(a, sigma, way, u, v, s, e):  # type: ignore[no-untyped-def]
     """Return the loss of the pairs of doc a with later docs, both directions."""
     ua, va, sa, ea, loss = u[a], v[a], s[a], e[a], 0.0
@@ -310,7 +312,7 @@ def _vector_hessian_kernel(
             product[begin + a] = sigma * sigma * _bend(a, way, u, v, e, d)
 
 
-@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
 def _bend(a, way, u, v, e, d):  # type: ignore[no-untyped-def]
     ua, va, ea, da, own = u[a], v[a], e[a], d[a], 0.0
     for b in range(len(u)):

@@ -176,7 +176,7 @@ class UnbiasedObjective(RankedObjective):
         return np.where(known, ratios**self._exponent, before)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
 def _unbiased_kernel(
     first: int,
     last: int,
@@ -238,7 +238,7 @@ def _unbiased_kernel(
                 minus[base + a] = losses[a]
 
 
-@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
 def _add_row(
     i: int,
     sigma: float,
