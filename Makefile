@@ -52,7 +52,7 @@ kernels: $(DEV)
 lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --follow-imports=silent --exclude '/(neural|spark)'
+	$(BIN)/mypy --follow-imports=silent --exclude '/(neural|spark)/'
 	$(BIN)/python tools/size.py
 
 docs: $(DEV)

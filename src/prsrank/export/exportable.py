@@ -61,9 +61,9 @@ class Exportable:
                         "take: give other names with --feature-names"
                     )
 
-    def refusal(self, what: str, formats: str) -> InputError:
+    def refusal(self, problem: str, formats: str) -> InputError:
         """Return the error that this kind of ranker does not go into a format."""
-        return InputError(f"a {self.ranker} ranker cannot be written as {what}: {formats}")
+        return InputError(f"a {self.ranker} ranker cannot be written as {problem}: {formats}")
 
 
 def exportable(

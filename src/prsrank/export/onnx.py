@@ -160,6 +160,6 @@ def _add_scaling(graph: _Graph, scaling: FeatureScaling) -> str:
 
 
 def _add_signed_log(graph: _Graph, values: str) -> str:
-    one = graph.constant(np.ones(1))
-    size = graph.add("Log", graph.add("Add", graph.add("Abs", values), one))
+    unit = graph.constant(np.ones(1))
+    size = graph.add("Log", graph.add("Add", graph.add("Abs", values), unit))
     return graph.add("Mul", graph.add("Sign", values), size)

@@ -36,14 +36,14 @@ class Choice:
             "name": self.name,
             "why": self.why,
             "validation": {
-                one.ranker: {
-                    "less": one.against,
-                    "difference": one.difference,
-                    "low": one.low,
-                    "high": one.high,
-                    "p_value": one.p_value,
+                difference.ranker: {
+                    "less": difference.against,
+                    "difference": difference.difference,
+                    "low": difference.low,
+                    "high": difference.high,
+                    "p_value": difference.p_value,
                 }
-                for one in self.differences
+                for difference in self.differences
             },
         }
 
@@ -55,13 +55,13 @@ def choose(
     preferred, *others = tuned
     if not others or plan.weighting != "auto":
         return Choice(preferred, "it was asked for")
-    found = parts.validation.evaluate(
-        curve, {name: one.ranker for name, one in tuned.items()},
+    evaluated = parts.validation.evaluate(
+        curve, {name: method.ranker for name, method in tuned.items()},
         against=[preferred], seed=plan.seed,
     )  # fmt: skip
-    kind = found.evaluation.narrowest
+    kind = evaluated.evaluation.narrowest
     differences = [
-        found.evaluation.difference(name, METRIC, against=preferred, estimator=kind)
+        evaluated.evaluation.difference(name, METRIC, against=preferred, estimator=kind)
         for name in others
     ]
     return better_shown(preferred, differences)
@@ -78,11 +78,13 @@ def better_shown(preferred: str, differences: Sequence[Difference]) -> Choice:
     'ips'
     """
     shown = [
-        one for one in differences if one.difference > 0 and one.p_value <= LEVEL / len(differences)
+        difference
+        for difference in differences
+        if difference.difference > 0 and difference.p_value <= LEVEL / len(differences)
     ]
     kept = tuple(differences)
     if shown:
-        best = max(shown, key=lambda one: one.difference)
+        best = max(shown, key=lambda difference: difference.difference)
         return Choice(
             best.ranker,
             f"clicks that neither learned from show it above {preferred}: {METRIC} "
@@ -92,6 +94,6 @@ def better_shown(preferred: str, differences: Sequence[Difference]) -> Choice:
     return Choice(
         preferred,
         f"it is the first choice, and clicks that none learned from show none of "
-        f"{', '.join(one.ranker for one in differences)} above it",
+        f"{', '.join(difference.ranker for difference in differences)} above it",
         kept,
     )

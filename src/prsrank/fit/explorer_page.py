@@ -29,11 +29,11 @@ def explorer_page(result: "FitResult") -> str | None:
     rankers = {name: result.tuned[name].ranker for name in names}
     curve, seed = result.propensities.curve, result.plan.seed
     like = result.parts.train.posterior
-    found = explore_log(log, lists, curve, rankers, queries=_QUERIES, seed=seed, like=like)
+    explored = explore_log(log, lists, curve, rankers, queries=_QUERIES, seed=seed, like=like)
     chosen = {result.choice.name: f"{result.choice.name} (chosen)"}
     source = f"{result.plan.log}, held-out part"
     texts = PageTexts(source=source, curve=result.propensities.how, note=_NOTE, titles=chosen)
-    return explorer_html(found, lists, rankers, texts)
+    return explorer_html(explored, lists, rankers, texts)
 
 
 def _sample(log: ClickLog, lists: RankingDataset, *, seed: int) -> tuple[ClickLog, RankingDataset]:

@@ -132,10 +132,10 @@ class PiecedLog:
         }
         if how.way == RANDOMISED:
             changes[HELD_OUT] = partial(_held_out_in_halves, marks=marks)
-        found = self.sessions.cut(changes)
+        cut_parts = self.sessions.cut(changes)
         parts = {
             name: replace(self, sessions=part, measured=extent)
-            for name, (part, extent) in found.items()
+            for name, (part, extent) in cut_parts.items()
         }
         return LogParts(
             parts[TRAIN],
@@ -209,7 +209,7 @@ class PiecedLog:
         judge = _judge_of(validation, how)
         if judge is None:
             return Trained((float("nan"),) * len(rankers))
-        return Trained(tuple(judge[1](one.score(judge[0].features)) for one in rankers))
+        return Trained(tuple(judge[1](ranker.score(judge[0].features)) for ranker in rankers))
 
     def fold(self, ranker: Ranker, how: Weighed) -> Any:
         """Return what a ranker learns from, of all pieces: they have no list in common."""
@@ -228,9 +228,9 @@ class PiecedLog:
             return fold_pieces(self.taught, fold)
         piece = self.sessions.only
         if piece is None:
-            what = how.weighting if chosen.of_relevance else ranker.name
+            taker = how.weighting if chosen.of_relevance else ranker.name
             raise InputError(
-                f"{what} takes no pairs of pieces: it needs a log that fits the memory"
+                f"{taker} takes no pairs of pieces: it needs a log that fits the memory"
             )
         return fold(piece.log, self.lists)
 
@@ -259,8 +259,8 @@ class PiecedLog:
         """Return what features say of relevance, where some propensity asks for it."""
         if is_nowhere_below(curve, self.extent().depth, DEFAULT_TAU):
             return Regression(np.zeros(0))
-        found = Regression.of_pieces(self.taught, curve, context=context)
-        return found if self.sessions.local else found.apart()
+        regression = Regression.of_pieces(self.taught, curve, context=context)
+        return regression if self.sessions.local else regression.apart()
 
     def counted(self, docs: int) -> SampledClicks:
         """Return about so many docs, whole lists of them, with the counts of their clicks."""

@@ -23,13 +23,13 @@ def chosen_settings(result: "FitResult") -> dict[str, Any]:
         "parts": result.parts.counts(),
         "rankers": {
             name: {
-                "settings": dict(one.chosen.candidate.settings),
-                "weighting_parameters": dict(one.chosen.candidate.parameters),
-                "trees": one.ranker.trees_,
-                f"validation {METRIC}": one.chosen.value,
-                "trials": [[str(trial.candidate), trial.value] for trial in one.search.trials],
+                "settings": dict(tuned.chosen.candidate.settings),
+                "weighting_parameters": dict(tuned.chosen.candidate.parameters),
+                "trees": tuned.ranker.trees_,
+                f"validation {METRIC}": tuned.chosen.value,
+                "trials": [[str(trial.candidate), trial.value] for trial in tuned.search.trials],
             }
-            for name, one in result.tuned.items()
+            for name, tuned in result.tuned.items()
         },
     }
 
@@ -37,8 +37,8 @@ def chosen_settings(result: "FitResult") -> dict[str, Any]:
 def write_results(draft: Path, result: "FitResult") -> None:
     """Write models, propensities, evaluation and the held-out part into a folder."""
     curve = result.propensities.curve
-    for name, one in result.tuned.items():
-        one.ranker.save(draft / "judged" / name, about=_about(result, one, "the training part"))
+    for name, tuned in result.tuned.items():
+        tuned.ranker.save(draft / "judged" / name, about=_about(result, tuned, "the training part"))
     if result.verdict.ships:
         chosen = result.tuned[result.choice.name]
         result.model.save(draft / "model", about=_about(result, chosen, "all sessions"))
@@ -48,7 +48,7 @@ def write_results(draft: Path, result: "FitResult") -> None:
     result.parts.held_out.write(draft / "held_out")
 
 
-def _about(result: "FitResult", one: Tuned, trained_on: str) -> dict[str, Any]:
+def _about(result: "FitResult", tuned: Tuned, trained_on: str) -> dict[str, Any]:
     """Return what a model was made from."""
     plan, curve = result.plan, result.propensities.curve
     settings = plan.to_json_dict()
@@ -56,8 +56,8 @@ def _about(result: "FitResult", one: Tuned, trained_on: str) -> dict[str, Any]:
         "log": settings["log"],
         "data": settings["data"] or settings["features"] or settings["log"],
         "trained_on": trained_on,
-        "weighting": one.method.weighting,
-        "weighting_parameters": dict(one.chosen.candidate.parameters),
+        "weighting": tuned.method.weighting,
+        "weighting_parameters": dict(tuned.chosen.candidate.parameters),
         "propensity": "those in the log" if curve is None else curve.to_json_dict(),
         "holdout": plan.holdout,
         "seed": plan.seed,

@@ -173,5 +173,7 @@ def _nothing(plan: Plan, audit: Audit, methods: Sequence[str]) -> str:
             "the part that is not held out does not identify propensities by "
             f"{' or '.join(methods)}: {give}"
         )
-    reasons = "; ".join(f"{one.method}: {one.reason}" for one in audit.estimators[:3])
+    reasons = "; ".join(
+        f"{estimator.method}: {estimator.reason}" for estimator in audit.estimators[:3]
+    )
     return f"identifies no propensities: {give}, or randomise a share of the sessions ({reasons})"

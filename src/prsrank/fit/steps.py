@@ -99,16 +99,16 @@ class FitResult(Shown):
 
     def _table(self) -> Columns:
         """Return the gain of each method over the baseline on the held-out part."""
-        found = self.evaluation.evaluation
-        kind = found.narrowest
+        evaluated = self.evaluation.evaluation
+        kind = evaluated.narrowest
         gains = [
-            found.difference(name, METRIC, against=self.baseline, estimator=kind)
+            evaluated.difference(name, METRIC, against=self.baseline, estimator=kind)
             for name in self.tuned
         ]
         return {
             "method": list(self.tuned),
             "chosen": [name == self.choice.name for name in self.tuned],
-            METRIC: [found.estimate(name, METRIC, estimator=kind).value for name in self.tuned],
+            METRIC: [evaluated.estimate(name, METRIC, estimator=kind).value for name in self.tuned],
             "gain": [gain.difference for gain in gains],
             "low": [gain.low for gain in gains],
             "high": [gain.high for gain in gains],
@@ -240,16 +240,16 @@ def _run(
 
 def _fitted(runner: Engine, source: Any, plan: Plan, folder: Path, tell: Tell) -> FitResult:
     """Return all that a fit finds, before anything is written."""
-    found = _audited(source, plan, tell)
+    audited = _audited(source, plan, tell)
     tell(f"reading {plan.log}")
     log = _loaded(runner, source, plan)
     parts = log.split(plan.split)
     tell("estimating propensities")
-    propensities = find_propensities(plan, found, log, parts)
+    propensities = find_propensities(plan, audited, log, parts)
     curve = propensities.curve
     tuned = {
         method.name: tune(method, parts, curve, plan, tell)
-        for method in methods(plan, found, parts.train, tell)
+        for method in methods(plan, audited, parts.train, tell)
     }
     tell("choosing")
     choice = choose(parts, curve, tuned, plan)
@@ -264,7 +264,7 @@ def _fitted(runner: Engine, source: Any, plan: Plan, folder: Path, tell: Tell) -
         forced=plan.force,
     )
     return FitResult(
-        folder=folder, plan=plan, engine=runner.name, audit=found, parts=parts,
+        folder=folder, plan=plan, engine=runner.name, audit=audited, parts=parts,
         left_out=log.left_out, propensities=propensities, tuned=tuned, choice=choice, model=model,
         evaluation=evaluation, verdict=verdict, manifest={},
     )  # fmt: skip
@@ -283,11 +283,11 @@ def _evidence(
     name: str,
 ) -> Evidence:
     """Return what the verdict rests on."""
-    base, found = _baseline(plan), evaluation.evaluation
+    base, evaluated = _baseline(plan), evaluation.evaluation
     return Evidence(
         learned=parts.extents[TRAIN].clicks,
         judged=parts.extents[HELD_OUT].clicks,
-        gain=found.difference(name, METRIC, against=base, estimator=found.narrowest),
+        gain=evaluated.difference(name, METRIC, against=base, estimator=evaluated.narrowest),
         baseline=BASELINES[base],
         trees=judged.trees_,
         agreement=Agreement.of(judged, parts.validation.counted(DOCS_FOR_JUDGING)),
@@ -298,16 +298,16 @@ def _evidence(
 def _audited(source: Any, plan: Plan, tell: Tell) -> Audit:
     """Return the audit of a log; an InputError that names the worst of its errors."""
     tell(f"auditing {plan.log}")
-    found = audit(source, table=plan.table, mapping=plan.mapping)
-    if found.errors:
-        worst = found.errors[0]
+    audited = audit(source, table=plan.table, mapping=plan.mapping)
+    if audited.errors:
+        worst = audited.errors[0]
         where = f", such as {worst.where}" if worst.where else ""
-        more = f" ({len(found.errors)} errors in all)" if len(found.errors) > 1 else ""
+        more = f" ({len(audited.errors)} errors in all)" if len(audited.errors) > 1 else ""
         raise InputError(
             f"{plan.log}: not usable: {worst.code}: {worst.what}{where}{more}; "
             "'prsrank audit' says what to do"
         )
-    return found
+    return audited
 
 
 def _loaded(engine: Engine, source: Any, plan: Plan) -> PiecedLog:
@@ -336,7 +336,7 @@ def _check_free(folder: Path) -> None:
 def _evaluated(
     plan: Plan, parts: LogParts, propensities: FitCurves, tuned: Mapping[str, Tuned], model: str
 ) -> LogEvaluation:
-    rankers: dict[str, Ranker | None] = {name: one.ranker for name, one in tuned.items()}
+    rankers: dict[str, Ranker | None] = {name: method.ranker for name, method in tuned.items()}
     if plan.holdout == RANDOMISED:
         rankers[RANDOM] = None
     return parts.held_out.evaluate(

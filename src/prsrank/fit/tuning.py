@@ -97,19 +97,19 @@ def methods(plan: Plan, audit: Audit, log: "PiecedLog", tell: Tell) -> list[Meth
     actions have weights it is not, for it counts every click alike, and prs comes first: the
     posterior of a doc is of clicks, and takes little of what a few of them are worth.
     """
-    found = [Method(name, plan.ranker, name) for name in plan.weightings]
+    weighted = [Method(name, plan.ranker, name) for name in plan.weightings]
     if plan.weighting != "auto":
-        return found
-    if any(one.code == "clicks-weighted" for one in audit.findings):
-        return [*found[1:], found[0]]
+        return weighted
+    if any(finding.code == "clicks-weighted" for finding in audit.findings):
+        return [*weighted[1:], weighted[0]]
     rival = ranker_class(RIVAL)()
     if plan.ranker != "lambdamart":
-        return found
+        return weighted
     reason = log.why_not(rival)
     if reason:
         tell(f"{RIVAL} is not tried: {reason}")
-        return found
-    return [*found, Method(RIVAL, RIVAL, "naive")]
+        return weighted
+    return [*weighted, Method(RIVAL, RIVAL, "naive")]
 
 
 def tune(
@@ -129,34 +129,36 @@ def tune(
     tried = candidates(method.ranker, method.weighting, plan.trials)
     kind = ranker_class(method.ranker)
     fixed = kind.accepted(trees=plan.trees, seed=plan.seed)
-    rankers = [kind().set_params(**one.settings, **fixed) for one in tried]
+    rankers = [kind().set_params(**candidate.settings, **fixed) for candidate in tried]
     values: dict[int, float] = {}
     weights: dict[int, PairDiagnostics | None] = {}
-    for clip in {id(one.parameters): one.parameters for one in tried}.values():
-        same = [n for n, one in enumerate(tried) if one.parameters is clip]
+    for clip in {id(candidate.parameters): candidate.parameters for candidate in tried}.values():
+        same = [n for n, candidate in enumerate(tried) if candidate.parameters is clip]
         tell(f"training {method.name}, {len(values) + len(same)} of {len(tried)}")
         how = Weighed(curve, method.weighting, clip, VALIDATION_TAU)
-        found = parts.train.train([rankers[n] for n in same], how, validation=parts.validation)
-        values |= dict(zip(same, found.values, strict=True))
-        weights |= dict.fromkeys(same, found.diagnostics)
-    numbers = {id(one): n for n, one in enumerate(tried)}
-    search = best_of(tried, lambda one: (values[numbers[id(one)]], rankers[numbers[id(one)]]))
+        trained = parts.train.train([rankers[n] for n in same], how, validation=parts.validation)
+        values |= dict(zip(same, trained.values, strict=True))
+        weights |= dict.fromkeys(same, trained.diagnostics)
+    numbers = {id(candidate): n for n, candidate in enumerate(tried)}
+    search = best_of(
+        tried, lambda candidate: (values[numbers[id(candidate)]], rankers[numbers[id(candidate)]])
+    )
     return Tuned(method, search, weights[numbers[id(search.best.candidate)]])
 
 
 def refit(
-    one: Tuned, log: "PiecedLog", curve: PropensityCurve | None, like: "Posterior | None" = None
+    tuned: Tuned, log: "PiecedLog", curve: PropensityCurve | None, like: "Posterior | None" = None
 ) -> Ranker:
     """Train the chosen ranker again on all sessions: same settings, as many trees.
 
     Args:
-        one: the ranker.
+        tuned: the ranker.
         log: all sessions.
         curve: the propensities; None for those in the log.
         like: the posterior of the training part, if one was made.
     """
-    ranker = one.ranker.unfitted()
-    parameters = one.chosen.candidate.parameters
-    how = Weighed(curve, one.method.weighting, parameters, like=like)
+    ranker = tuned.ranker.unfitted()
+    parameters = tuned.chosen.candidate.parameters
+    how = Weighed(curve, tuned.method.weighting, parameters, like=like)
     log.train([ranker], how)
     return ranker

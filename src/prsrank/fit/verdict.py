@@ -42,14 +42,14 @@ class Agreement:
     @classmethod
     def of(cls, ranker: Ranker, sampled: SampledClicks) -> "Agreement":
         """Compare a ranker with the mean positions at which docs were shown."""
-        found = [_taus(ranker, lists, cells) for lists, cells in sampled.parts]
-        known = [tau for taus in found for tau in taus.tolist() if not math.isnan(tau)]
-        if not known:
+        of_lists = [_taus(ranker, lists, cells) for lists, cells in sampled.parts]
+        taus_known = [tau for taus in of_lists for tau in taus.tolist() if not math.isnan(tau)]
+        if not taus_known:
             return cls(math.nan, math.nan)
         # fsum, because pieces come in any order
-        mean = math.fsum(known) / len(known)
-        spread = math.fsum((tau - mean) ** 2 for tau in known) / max(len(known) - 1, 1)
-        return cls(mean, math.sqrt(spread / len(known)))
+        mean = math.fsum(taus_known) / len(taus_known)
+        spread = math.fsum((tau - mean) ** 2 for tau in taus_known) / max(len(taus_known) - 1, 1)
+        return cls(mean, math.sqrt(spread / len(taus_known)))
 
 
 def _taus(ranker: Ranker, lists: Any, cells: Any) -> Floats:
@@ -151,36 +151,36 @@ class Rule:
     command: str
 
 
-def _few_clicks(found: Evidence) -> str:
-    if found.learned >= FEWEST_LEARNED and found.judged >= FEWEST_JUDGED:
+def _few_clicks(evidence: Evidence) -> str:
+    if evidence.learned >= FEWEST_LEARNED and evidence.judged >= FEWEST_JUDGED:
         return ""
     return (
-        f"{found.learned} clicks to learn from and {found.judged} to judge by: at least "
+        f"{evidence.learned} clicks to learn from and {evidence.judged} to judge by: at least "
         f"{FEWEST_LEARNED} and {FEWEST_JUDGED} are needed"
     )
 
 
-def _unsupported(found: Evidence) -> str:
-    curve = found.curve
+def _unsupported(evidence: Evidence) -> str:
+    curve = evidence.curve
     if curve is None or curve.method == "known" or (curve.clicks[1:] > 0).any():
         return ""
     return "no position below the first has clicks enough behind its propensity"
 
 
-def _constant(found: Evidence) -> str:
-    if found.agreement is None or not math.isnan(found.agreement.tau):
+def _constant(evidence: Evidence) -> str:
+    if evidence.agreement is None or not math.isnan(evidence.agreement.tau):
         return ""
     return "the model puts no doc above another: the features do not tell docs of a list apart"
 
 
-def _one_tree(found: Evidence) -> str:
-    if found.trees is None or found.trees > 1:
+def _one_tree(evidence: Evidence) -> str:
+    if evidence.trees is None or evidence.trees > 1:
         return ""
     return "the validation clicks stop the model at its first tree: it learns nothing that holds"
 
 
-def _reversed(found: Evidence) -> str:
-    order = found.agreement
+def _reversed(evidence: Evidence) -> str:
+    order = evidence.agreement
     if order is None or not order.tau + 2 * order.error < 0:
         return ""
     return (
@@ -189,35 +189,35 @@ def _reversed(found: Evidence) -> str:
     )
 
 
-def _no_interval(found: Evidence) -> str:
-    if math.isfinite(found.gain.low) and math.isfinite(found.gain.high):
+def _no_interval(evidence: Evidence) -> str:
+    if math.isfinite(evidence.gain.low) and math.isfinite(evidence.gain.high):
         return ""
     return "the held-out clicks come from too few queries for an interval of the gain"
 
 
-def _random_only(found: Evidence) -> str:
-    if found.gain.against == LOGGED or not found.gain.low > 0:
+def _random_only(evidence: Evidence) -> str:
+    if evidence.gain.against == LOGGED or not evidence.gain.low > 0:
         return ""
     return (
-        f"held-out clicks show the model above {found.baseline}, which says nothing of the ranking "
+        f"held-out clicks show the model above {evidence.baseline}, which says nothing of the ranking "
         "in production: --holdout query:0.2 compares with that"
     )
 
 
-def _gains(found: Evidence) -> str:
-    if not found.gain.low > 0:
+def _gains(evidence: Evidence) -> str:
+    if not evidence.gain.low > 0:
         return ""
-    return f"held-out clicks show the model above {found.baseline}"
+    return f"held-out clicks show the model above {evidence.baseline}"
 
 
-def _loses(found: Evidence) -> str:
-    if not found.gain.high < 0:
+def _loses(evidence: Evidence) -> str:
+    if not evidence.gain.high < 0:
         return ""
-    return f"held-out clicks show the model below {found.baseline}"
+    return f"held-out clicks show the model below {evidence.baseline}"
 
 
-def _unclear(found: Evidence) -> str:
-    return f"held-out clicks do not tell the model from {found.baseline}"
+def _unclear(evidence: Evidence) -> str:
+    return f"held-out clicks do not tell the model from {evidence.baseline}"
 
 
 _MORE = "prsrank plan experiment RUN --position 2"
@@ -238,13 +238,13 @@ RULES = (
 """The rules, in this order: the first that applies decides."""
 
 
-def decide(found: Evidence, *, run: str, forced: bool = False) -> Verdict:
+def decide(evidence: Evidence, *, run: str, forced: bool = False) -> Verdict:
     """Return the verdict of the first rule that applies; the last one always does."""
     for rule in RULES:
-        reason = rule.applies(found)
+        reason = rule.applies(evidence)
         if reason:
-            gain = f"{found.gain.relative:.3f}"
+            gain = f"{evidence.gain.relative:.3f}"
             command = rule.command.replace("GAIN", gain).replace("RUN", shlex.quote(run))
             forces = forced and rule.verdict == TOO_THIN
-            return Verdict(rule.verdict, rule.name, reason, found.gain, command, forces)
+            return Verdict(rule.verdict, rule.name, reason, evidence.gain, command, forces)
     raise AssertionError("the last rule applies to everything")

@@ -52,11 +52,11 @@ def check_fetched(events: Mapping[str, npt.NDArray]) -> None:
         _refuse("weight {}", clicked & bad_weights(values), values)
 
 
-def _refuse(what: str, bad: Marks, values: npt.NDArray | None = None) -> None:
+def _refuse(problem: str, bad: Marks, values: npt.NDArray | None = None) -> None:
     if bad.any():
         row = int(bad.argmax())
-        what = what if values is None else what.format(values[row])
-        raise InputError(f"{what} in row {row + 1} of those read, {DENIED}")
+        problem = problem if values is None else problem.format(values[row])
+        raise InputError(f"{problem} in row {row + 1} of those read, {DENIED}")
 
 
 def check_indices(log: "ClickLog") -> None:
@@ -117,10 +117,10 @@ def _check_propensities(log: "ClickLog", propensities: Floats, clicked: Longs) -
         _warn(f"propensity {propensities[slot]} at {log.name_slot(slot)} is above 1")
 
 
-def warn_of_weights(log: "ClickLog", what: str) -> None:
-    """Warn that `what` counts every click alike, if the log weighs its clicks."""
+def warn_of_weights(log: "ClickLog", subject: str) -> None:
+    """Warn that `subject` counts every click alike, if the log weighs its clicks."""
     if log.click_weights is not None:
-        _warn(f"{what} counts every click alike: the weights of the log's clicks are left aside")
+        _warn(f"{subject} counts every click alike: the weights of the log's clicks are left aside")
 
 
 def _warn(message: str) -> None:
@@ -169,7 +169,7 @@ def _check_rankings(log: "ClickLog") -> None:
         raise InputError(f"a ranking shows the doc at {log.name_slot(slot)} twice")
 
 
-def _check_rising(values: npt.NDArray, owner: Longs, what: str) -> None:
+def _check_rising(values: npt.NDArray, owner: Longs, subject: str) -> None:
     falls = (owner[1:] == owner[:-1]) & (values[1:] <= values[:-1])
     if falls.any():
-        raise InputError(f"the {what} {owner[int(falls.argmax())]} do not rise")
+        raise InputError(f"the {subject} {owner[int(falls.argmax())]} do not rise")

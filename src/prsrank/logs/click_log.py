@@ -290,20 +290,20 @@ class ClickLog(Shown):
 
     def find_docs(self, dataset: RankingDataset) -> tuple[Longs, Longs]:
         """Return the list of each query in a data set, and the row of each doc; -1: not there."""
-        known = _FOUND.setdefault(self, WeakKeyDictionary())
-        if dataset not in known:  # every step of a fit asks for it
-            known[dataset] = self._find_docs(dataset)
-            for found in known[dataset]:
+        kept = _FOUND.setdefault(self, WeakKeyDictionary())
+        if dataset not in kept:  # every step of a fit asks for it
+            kept[dataset] = self._find_docs(dataset)
+            for found in kept[dataset]:
                 found.flags.writeable = False
-        return known[dataset]
+        return kept[dataset]
 
     def _find_docs(self, dataset: RankingDataset) -> tuple[Longs, Longs]:
         lists = indices_of(self.query_ids, dataset.query_ids)
         list_of_doc = np.repeat(lists, np.diff(self.doc_offsets))
         if dataset.doc_ids is None and not is_text(self.doc_ids):
             row: npt.NDArray = self.doc_ids
-            known = (list_of_doc >= 0) & (row >= 0) & (row < dataset.list_lengths[list_of_doc])
-            return lists, np.where(known, dataset.offsets[list_of_doc] + row, -1)
+            is_there = (list_of_doc >= 0) & (row >= 0) & (row < dataset.list_lengths[list_of_doc])
+            return lists, np.where(is_there, dataset.offsets[list_of_doc] + row, -1)
         # of these queries only: a piece of a log has few of a data set's
         listed = lists[lists >= 0]
         there, offsets = ragged_rows(dataset.offsets, listed)

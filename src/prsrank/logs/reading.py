@@ -43,9 +43,9 @@ def read_click_log(
     mapping = mapping or LogMapping()
     if contexts is not None:
         mapping = replace(mapping, contexts=tuple(contexts))
-    found = ready_log(log, mapping, contexts)
-    if found is not None:
-        return found
+    log_as_it_is = ready_log(log, mapping, contexts)
+    if log_as_it_is is not None:
+        return log_as_it_is
     with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
         _check_fits(source, memory)
         return click_log(source if contexts is None else replace(source, contexts=tuple(contexts)))
@@ -77,20 +77,20 @@ def read_log(
         InputError: one line that names what cannot be used.
     """
     mapping = mapping or LogMapping()
-    found = ready_log(log, mapping) if mapping.lists == "query" else None
+    log_as_it_is = ready_log(log, mapping) if mapping.lists == "query" else None
     given = features if features is not None else mapping.feature_table
     with frame_file(given, "the table of features") as table:
-        if found is None:
+        if log_as_it_is is None:
             with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
                 _check_fits(source, memory)
                 return log_and_lists(source, mapping=mapping, features=table)
         if table is None:
-            return found, None
+            return log_as_it_is, None
         with (
             connected(memory=memory, threads=threads) as connection,
-            open_frame({"query_id": found.query_ids}, connection) as queries,
+            open_frame({"query_id": log_as_it_is.query_ids}, connection) as queries,
         ):
-            return found, lists_of_table(queries, table, mapping=mapping)
+            return log_as_it_is, lists_of_table(queries, table, mapping=mapping)
 
 
 def _check_fits(source: LogSource, memory: str | None) -> None:

@@ -296,7 +296,7 @@ _OTHER_NAMES = {
 _MOST_COLUMNS = 20
 
 
-def nearest_column(name: str, known: Mapping[str, str]) -> str:
+def nearest_column(name: str, types: Mapping[str, str]) -> str:
     """Return words that name a column that may well be meant by `name`, or else the columns.
 
     >>> nearest_column("session_id", {"doc_id": "", "sid": ""})
@@ -304,7 +304,7 @@ def nearest_column(name: str, known: Mapping[str, str]) -> str:
     >>> nearest_column("session_id", {"doc_id": "", "x": ""})
     '; it has doc_id, x'
     """
-    lower = {column.lower(): column for column in known}
+    lower = {column.lower(): column for column in types}
     # the column itself in other letters, then what other programs call it
     close = [other for other in (name, *_OTHER_NAMES.get(name, ())) if other in lower]
     # what has a meaning of its own is not meant, nor is a name that shares only the ending
@@ -312,8 +312,8 @@ def nearest_column(name: str, known: Mapping[str, str]) -> str:
     close += [free[stem] for stem in difflib.get_close_matches(_stem(name), free, 1, cutoff=0.75)]
     if close:
         return f"; did you mean {lower[close[0]]!r}?"
-    columns = list(known)[:_MOST_COLUMNS]
-    more = len(known) - len(columns)
+    columns = list(types)[:_MOST_COLUMNS]
+    more = len(types) - len(columns)
     return f"; it has {', '.join(columns)}{f' and {more} more' if more else ''}"
 
 

@@ -216,11 +216,11 @@ def _fill_by_rank(order, begin, pairs, e, discounts, by_rank):  # type: ignore[n
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
 def _doc_of_rank(a, stop, way, u, v, e, d):  # type: ignore[no-untyped-def]
     """Return what the doc of rank a loses and bends by its pairs with ranks up to `stop`."""
-    one = u.dtype.type(1)
+    unit = u.dtype.type(1)
     ua, va, ea, da = u[a], v[a], e[a], d[a]
     own, curve = u.dtype.type(0), u.dtype.type(0)
     for b in range(stop):  # itself too: the change is 0
-        inverse = one / (ea + e[b])
+        inverse = unit / (ea + e[b])
         rho, rest = e[b] * inverse, ea * inverse
         change = abs(da - d[b])
         forward, backward = apart(ua * v[b] * change, u[b] * va * change, way)

@@ -188,10 +188,10 @@ def _group_kernel(first: int, last: int, shown: ShownLists, order: Longs, fresh:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _same_clicks(shown: ShownLists, one: int, other: int) -> bool:
+def _same_clicks(shown: ShownLists, first: int, other: int) -> bool:
     start, length = (
-        shown.click_offsets[one],
-        shown.click_offsets[one + 1] - shown.click_offsets[one],
+        shown.click_offsets[first],
+        shown.click_offsets[first + 1] - shown.click_offsets[first],
     )
     start2 = shown.click_offsets[other]
     if shown.click_offsets[other + 1] - start2 != length:

@@ -67,13 +67,13 @@ def fold_kernel(
             begin = shown.slot_offsets[r]
             length = shown.slot_offsets[r + 1] - begin
             # only clicked slots are numbered, so the square of counts stays small in long lists
-            found = count_clicks(shown, r, units, number, slots, single, both)
-            for k in range(found):
+            clicked = count_clicks(shown, r, units, number, slots, single, both)
+            for k in range(clicked):
                 count[:length] = single[k, 0]
                 mass[:length] = single[k, 1]
                 # n_i - n_ij: sessions that clicked both compare neither with the other
                 if against == NON_CLICKED:
-                    for k2 in range(found):
+                    for k2 in range(clicked):
                         count[slots[k2]] -= both[k, k2, 0]
                         mass[slots[k2]] -= both[k, k2, 1]
                 elif against == IRRELEVANT:
@@ -93,10 +93,10 @@ def fold_kernel(
                     weights[row + shown.slot_rows[begin + j]] += w * (mass[j] * factors[q])
                 _add_totals(draft.totals[q], count[:length], rows, source, begin)
             # undo what was touched: clearing everything would cost the longest list each time
-            for k in range(found):
+            for k in range(clicked):
                 number[slots[k]] = -1
                 single[k, :] = 0
-                both[k, :found, :] = 0
+                both[k, :clicked, :] = 0
 
 
 @njit(cache=True, nogil=True)
@@ -168,7 +168,7 @@ def count_clicks(
     both: Longs,
 ) -> int:
     """Count the clicks on each slot and on each two slots; return how many slots have clicks."""
-    found = 0
+    clicked = 0
     for s in range(shown.session_offsets[showing], shown.session_offsets[showing + 1]):
         session = shown.sessions[s]
         start, stop = shown.click_offsets[session], shown.click_offsets[session + 1]
@@ -176,10 +176,10 @@ def count_clicks(
         for c in range(start, stop):
             k = number[shown.clicks[c]]
             if k < 0:
-                k = found
+                k = clicked
                 number[shown.clicks[c]] = k
                 slots[k] = shown.clicks[c]
-                found += 1
+                clicked += 1
             single[k, 0] += 1
             single[k, 1] += unit
             for d in range(start, c):
@@ -188,7 +188,7 @@ def count_clicks(
                 both[k, k2, 1] += unit
                 both[k2, k, 0] += 1
                 both[k2, k, 1] += unit
-    return found
+    return clicked
 
 
 @njit(cache=True, nogil=True, inline="always")

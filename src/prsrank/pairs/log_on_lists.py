@@ -219,8 +219,8 @@ def _context_values(log: ClickLog, context: str | None) -> tuple[str | None, ...
     if context is None:
         return (None,)
     if context not in log.contexts:
-        known = ", ".join(log.contexts) or "none"
-        raise InputError(f"context {context!r} is not in the log (it has: {known})")
+        names = ", ".join(log.contexts) or "none"
+        raise InputError(f"context {context!r} is not in the log (it has: {names})")
     return log.contexts[context].values
 
 

@@ -75,9 +75,9 @@ class Posterior:
         if predict is None or (self.choice is not None and self.choice.cascade):
             return None
         evidence, q = clicks.counted.evidence(), 1 / (1 + np.exp(-predict(lists)))
-        found = beta_posterior(evidence, q, strength=self.strength)
+        beta = beta_posterior(evidence, q, strength=self.strength)
         return Posterior(
-            dataset=lists, theta=found.mean, low=found.low, high=found.high, prior=q,
+            dataset=lists, theta=beta.mean, low=beta.low, high=beta.high, prior=q,
             strength=self.strength, log_likelihood=float(evidence.log_likelihood(q).sum()),
             action_weights=clicks.action_weights(evidence), sessions=clicks.sessions,
             choice=self.choice, learned=self.learned,
@@ -187,14 +187,14 @@ def posterior_of_clicks(
         options={"seed": seed, "threads": threads},
     )
     keys = clicks.counted.cells.doc_key
-    found = beta_posterior(evidence, fitted.q, keys=keys, threads=threads)
+    beta = beta_posterior(evidence, fitted.q, keys=keys, threads=threads)
     return Posterior(
         dataset=lists,
-        theta=found.mean,
-        low=found.low,
-        high=found.high,
+        theta=beta.mean,
+        low=beta.low,
+        high=beta.high,
         prior=fitted.q,
-        strength=found.strength,
+        strength=beta.strength,
         log_likelihood=float(fitted.log_likelihood.sum()),
         action_weights=clicks.action_weights(evidence),
         sessions=clicks.sessions,

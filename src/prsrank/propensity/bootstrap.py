@@ -117,11 +117,11 @@ class RawCurve:
     @property
     def covariance(self) -> Floats:
         """Covariance of log p (positions x positions), with these deviations; 0 where not known."""
-        units, known = len(self.influence), np.isfinite(self.log_p)
-        unseen = np.diag(np.where(known, self.unseen, 0.0))
+        units, estimated = len(self.influence), np.isfinite(self.log_p)
+        unseen = np.diag(np.where(estimated, self.unseen, 0.0))
         if units < 2:
             return unseen
-        v = np.where(known, np.nan_to_num(self.influence), 0.0)
+        v = np.where(estimated, np.nan_to_num(self.influence), 0.0)
         v = v - v.mean(axis=0)
         return np.asarray(v.T @ v * (units / (units - 1)) + unseen)
 
@@ -230,8 +230,8 @@ def not_identified(depth: int, clicks: Longs, *, method: str, why: str) -> Prope
 
 def _covariance(replicates: Floats, log_p: Floats) -> Floats:
     """Return the covariance of replicates, 0 where log p is not finite."""
-    known = np.isfinite(log_p)
-    moves = np.where(known, replicates, 0.0)
+    estimated = np.isfinite(log_p)
+    moves = np.where(estimated, replicates, 0.0)
     moves = moves - moves.mean(axis=0)
     return np.asarray(moves.T @ moves / (len(moves) - 1))
 

@@ -37,8 +37,8 @@ def estimate_by_context(
         The shared curve with `contexts` filled. A value without clicks has no curve of its own.
     """
     if context not in log.contexts:
-        known = ", ".join(log.contexts) or "none"
-        raise InputError(f"the log has no context column '{context}'; there are: {known}")
+        names = ", ".join(log.contexts) or "none"
+        raise InputError(f"the log has no context column '{context}'; there are: {names}")
     column = log.contexts[context]
     check_few_values(context, len(column.values))
     shared = estimator.estimate(log, dataset=dataset, seed=seed)

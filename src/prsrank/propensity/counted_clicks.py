@@ -126,8 +126,8 @@ def _contexts(log: ClickLog, context: str | None) -> Iterator[tuple[str | None, 
         yield None, log
         return
     if context not in log.contexts:
-        known = ", ".join(log.contexts) or "none"
-        raise InputError(f"context {context!r} is not in the log (it has: {known})")
+        names = ", ".join(log.contexts) or "none"
+        raise InputError(f"context {context!r} is not in the log (it has: {names})")
     column = log.contexts[context]
     for code in np.unique(column.codes).tolist():
         yield column.values[code], log.select(column.codes == code)
@@ -153,8 +153,8 @@ def _with_propensities(
 
 def curve_at(curve: PropensityCurve, positions: Longs, context: str | None = None) -> Floats:
     """Return the propensity of each of many positions, of which few are distinct."""
-    known, index = np.unique(positions, return_inverse=True)
-    values = curve.at(known) if context is None else curve.at(known, context=context)
+    places, index = np.unique(positions, return_inverse=True)
+    values = curve.at(places) if context is None else curve.at(places, context=context)
     return np.asarray(check_propensities(values)[index])
 
 
@@ -188,7 +188,7 @@ class SampledClicks:
         The order is that of the ids because sums of floats depend on it: pieces come in any.
         Counts at positions that the curve does not know are left out.
         """
-        lists = concatenate([replace(one, doc_ids=one.doc_names) for one, _ in self.parts])
+        lists = concatenate([replace(part, doc_ids=part.doc_names) for part, _ in self.parts])
         queries = texts_of(lists.query_ids)
         by_query = np.argsort(queries)
         by_doc = np.lexsort((texts_of(lists.doc_names), np.repeat(queries, lists.list_lengths)))
@@ -202,7 +202,7 @@ class SampledClicks:
         cells = self._cells(by_doc, np.flatnonzero(curve.propensity > 0) + 1)
         return ordered, CountedClicks(cells, cells.positions, curve.at(cells.positions))
 
-    def _cells(self, order: Longs, known: Longs) -> Cells:
+    def _cells(self, order: Longs, places: Longs) -> Cells:
         """Return the counts at some positions, of all docs in an order."""
         starts = offsets_of(np.concatenate([np.diff(cells.offsets) for _, cells in self.parts]))
         rows, offsets = ragged_rows(starts, order)
@@ -211,7 +211,7 @@ class SampledClicks:
             for names, chosen in ((_OF_CELLS, rows), (_OF_DOCS, order))
             for name in names
         }
-        there = np.isin(joined["positions"], known)
+        there = np.isin(joined["positions"], places)
         lengths = np.bincount(list_of_row(offsets)[there], minlength=len(order))
         joined |= {name: joined[name][there] for name in _OF_CELLS}
         depth = max(cells.depth for _, cells in self.parts)

@@ -247,22 +247,22 @@ def covering(curve: Propensities, depth: int, *, fewest: int = FEWEST_CLICKS) ->
     """
     # a curve that was given as it is rests on no clicks at all
     fewest = fewest if curve.clicks.any() else 0
-    known = np.zeros(depth, bool)
+    covered = np.zeros(depth, bool)
     size = min(depth, curve.positions)
     with np.errstate(invalid="ignore"):
-        known[:size] = curve.propensity[:size] > 0
-    known[:size] &= _clicks_of_steps(curve)[:size] >= fewest
-    known[0] = True
-    if known.all():
+        covered[:size] = curve.propensity[:size] > 0
+    covered[:size] &= _clicks_of_steps(curve)[:size] >= fewest
+    covered[0] = True
+    if covered.all():
         return curve
-    source = np.maximum.accumulate(np.where(known, np.arange(depth), 0))
-    gaps = in_words(np.flatnonzero(~known) + 1)
+    source = np.maximum.accumulate(np.where(covered, np.arange(depth), 0))
+    gaps = in_words(np.flatnonzero(~covered) + 1)
     return replace(
         curve,
         propensity=curve.propensity[source],
-        low=np.where(known, curve.low[source], np.nan),
-        high=np.where(known, curve.high[source], np.nan),
-        clicks=np.where(known, curve.clicks[source], 0),
+        low=np.where(covered, curve.low[source], np.nan),
+        high=np.where(covered, curve.high[source], np.nan),
+        clicks=np.where(covered, curve.clicks[source], 0),
         # what is taken as the position above moves with it
         covariance=curve.log_covariance[np.ix_(source[:MOST_POSITIONS], source[:MOST_POSITIONS])],
         verdict=Verdict(f"{curve.verdict}; positions {gaps}: taken as the position above"),

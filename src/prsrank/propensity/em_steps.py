@@ -81,9 +81,9 @@ def most_likely_curve(
     for iteration in range(iterations):
         # the curvature changes little near the end, and is the costly part
         if iteration < _FRESH or iteration % _FRESH == 0:
-            information = likelihood.total(lambda one, p=p: one.information(p))  # type: ignore[misc]
+            information = likelihood.total(lambda piece, p=p: piece.information(p))  # type: ignore[misc]
             linked = linked_to_first(information)
-        scores = likelihood.total(lambda one, p=p: one.scores(p))  # type: ignore[misc]
+        scores = likelihood.total(lambda piece, p=p: piece.scores(p))  # type: ignore[misc]
         move = np.nan_to_num(solve_grounded(information, scores, linked)[0])
         # far from the top the quadratic may send p anywhere: at most a factor of e
         move = np.clip(move, -1.0, 1.0)
@@ -95,7 +95,7 @@ def most_likely_curve(
 
 
 def _height(likelihood: Pieces[CellLikelihood], p: Floats) -> float:
-    return likelihood.total(lambda one: one.height(p))
+    return likelihood.total(lambda piece: piece.height(p))
 
 
 def _uphill(

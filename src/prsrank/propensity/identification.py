@@ -69,7 +69,12 @@ class Identified:
 def trusted_methods(methods: Iterable[Identified]) -> list[str]:
     """Return the methods that a log identifies, then those that it identifies weakly."""
     trusted = (Status.IDENTIFIED, Status.WEAK)
-    return [one.method for status in trusted for one in methods if one.status == status]
+    return [
+        estimator.method
+        for status in trusted
+        for estimator in methods
+        if estimator.status == status
+    ]
 
 
 def depth_of(tables: LogTables) -> int:
@@ -107,7 +112,7 @@ def linked_positions(edges: Iterable[tuple[int, int]]) -> set[int]:
 
 def judged(
     method: str,
-    known: set[int],
+    linked: set[int],
     clicks: Mapping[int, int],
     *,
     depth: int,
@@ -120,7 +125,7 @@ def judged(
 
     Args:
         method: name of the estimator.
-        known: positions that are linked to position 1.
+        linked: positions that are linked to position 1.
         clicks: clicks behind each position.
         depth: the last position.
         none: why nothing is linked, if so.
@@ -128,14 +133,14 @@ def judged(
         counts: what the log holds for the estimator.
         queries: queries with clicks behind each position; default: enough.
     """
-    if len(known - {1}) == 0:
+    if len(linked - {1}) == 0:
         return Identified(method, Status.UNKNOWN, none, counts)
     at = range(1, depth + 1)
     few = None
     if queries is not None:
         few = np.array([queries.get(k, 0) <= FEW_CARRIERS for k in at])
     verdict = judge_counts(
-        np.array([k in known for k in at]),
+        np.array([k in linked for k in at]),
         np.array([clicks.get(k, 0) for k in at]),
         why_unknown=unlinked,
         few=few,

@@ -194,10 +194,10 @@ def _clicks_under(shown: _Shown, design: str, last: int) -> float:
         return float(shown.share @ (logged + change))
     pairs = [(1 if design == "pivot" else j - 1, j) for j in range(2, last + 1)]
     change = np.zeros(len(logged))
-    for one, other in pairs:
-        present = shown.present[:, one - 1] & shown.present[:, other - 1]
-        gap = shown.relevance[:, one - 1] - shown.relevance[:, other - 1]
-        change -= present * (shown.p[one - 1] - shown.p[other - 1]) * gap / 2
+    for first, other in pairs:
+        present = shown.present[:, first - 1] & shown.present[:, other - 1]
+        gap = shown.relevance[:, first - 1] - shown.relevance[:, other - 1]
+        change -= present * (shown.p[first - 1] - shown.p[other - 1]) * gap / 2
     return float(shown.share @ (logged + change / max(len(pairs), 1)))
 
 

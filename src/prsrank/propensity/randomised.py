@@ -314,11 +314,13 @@ def swap_pairs(designs: tuple[str, ...], *, depth: int) -> tuple[Longs, Longs]:
     >>> swap_pairs(("", "swap:1:2", "uniform", "swap:2:1"), depth=5)
     (array([[1, 2]]), array([-1,  0, -1,  0]))
     """
-    known: dict[tuple[int, int], int] = {}
+    number_of_pair: dict[tuple[int, int], int] = {}
     pair_of_design = np.full(len(designs), -1, np.int64)
     for number, mark in enumerate(designs):
         if mark.startswith("swap:"):
             one, other = sorted(int(part) for part in mark.split(":")[1:])
             if other <= depth:
-                pair_of_design[number] = known.setdefault((one, other), len(known))
-    return np.array(list(known), dtype=np.int64).reshape(-1, 2), pair_of_design
+                pair_of_design[number] = number_of_pair.setdefault(
+                    (one, other), len(number_of_pair)
+                )
+    return np.array(list(number_of_pair), dtype=np.int64).reshape(-1, 2), pair_of_design

@@ -124,16 +124,16 @@ class RegressionEM(CurveOptions):
         depth = self.depth(pieces.total(Extent.of))
         likelihood = pieces.map(lambda log: CellLikelihood(_telling_cells(log, depth)))
         clicks, queries = likelihood.total(
-            lambda one: Sums((one.cells.clicks_at, queries_of(one.cells)))
+            lambda piece: Sums((piece.cells.clicks_at, queries_of(piece.cells)))
         )
         if not clicks.any():
             return not_identified(len(clicks), clicks, method=self.method, why=_NONE)
         p = most_likely_curve(likelihood, clicks)
-        information = likelihood.total(lambda one: one.information(p))
+        information = likelihood.total(lambda piece: piece.information(p))
         information[clicks == 0] = information[:, clicks == 0] = 0.0
         linked = linked_to_first(information)
         count = len(queries.keys)
-        scores = likelihood.total(lambda one: one.unit_scores(p, count)).values
+        scores = likelihood.total(lambda piece: piece.unit_scores(p, count)).values
         influence = solve_grounded(information, scores, linked)
         with np.errstate(divide="ignore", invalid="ignore"):  # positions without clicks
             log_p = np.where(linked, np.log(p / p[0]), np.nan)

@@ -38,28 +38,28 @@ def monotone_shape(
     [1.0, 0.4556, 0.4556]
     """
     curve = np.asarray(log_p, dtype=np.float64)
-    known = np.flatnonzero(~np.isnan(curve))
-    p = np.exp(curve[known])
-    impressions = _impressions(p, np.asarray(deviation, dtype=np.float64)[known])
+    estimated = np.flatnonzero(~np.isnan(curve))
+    p = np.exp(curve[estimated])
+    impressions = _impressions(p, np.asarray(deviation, dtype=np.float64)[estimated])
     if zero_impressions is not None:
         impressions = np.where(
-            p > 0, impressions, np.asarray(zero_impressions, dtype=np.float64)[known]
+            p > 0, impressions, np.asarray(zero_impressions, dtype=np.float64)[estimated]
         )
-    return lambda row: _monotone(row, known, impressions)
+    return lambda row: _monotone(row, estimated, impressions)
 
 
-def _monotone(log_p: Floats, known: npt.NDArray[np.intp], impressions: Floats) -> Floats:
+def _monotone(log_p: Floats, estimated: npt.NDArray[np.intp], impressions: Floats) -> Floats:
     from scipy.optimize import isotonic_regression
 
     curve = np.array(log_p, dtype=np.float64)
-    p = np.exp(curve[known])
+    p = np.exp(curve[estimated])
     if np.count_nonzero(p) < 2:
         return curve
     fitted = np.minimum(isotonic_regression(p, weights=impressions, increasing=False).x, 1.0)
     fitted[fitted == 0] = fitted[fitted > 0].min()
     fitted[0] = 1.0
     with np.errstate(divide="ignore"):
-        curve[known] = np.log(fitted)
+        curve[estimated] = np.log(fitted)
     return curve
 
 
@@ -75,16 +75,16 @@ def power_shape(
     >>> power_shape(log_p, [0, 0.1, 0.1, 0.1])(log_p).round(3).tolist()
     [0.0, -1.386, -2.197, -2.773]
     """
-    known = np.isfinite(np.asarray(log_p, dtype=np.float64))
-    known[0] = False
-    weights = _precision(np.asarray(deviation, dtype=np.float64))[known]
-    return lambda row: _power(row, known, weights)
+    estimated = np.isfinite(np.asarray(log_p, dtype=np.float64))
+    estimated[0] = False
+    weights = _precision(np.asarray(deviation, dtype=np.float64))[estimated]
+    return lambda row: _power(row, estimated, weights)
 
 
-def _power(log_p: Floats, known: Marks, weights: Floats) -> Floats:
+def _power(log_p: Floats, estimated: Marks, weights: Floats) -> Floats:
     log_k = np.log(np.arange(1, len(log_p) + 1))
-    steepness = (weights * log_k[known] ** 2).sum()
-    eta = -(weights * log_k[known] * log_p[known]).sum() / steepness if steepness else 0.0
+    steepness = (weights * log_k[estimated] ** 2).sum()
+    eta = -(weights * log_k[estimated] * log_p[estimated]).sum() / steepness if steepness else 0.0
     return np.asarray(0.0 - eta * log_k)
 
 

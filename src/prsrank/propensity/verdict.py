@@ -60,14 +60,14 @@ class Verdict(str):
 
 
 def judge_counts(
-    known: Marks, clicks: Longs, *, why_unknown: str, few: Marks | None = None
+    estimated: Marks, clicks: Longs, *, why_unknown: str, few: Marks | None = None
 ) -> Verdict:
     r"""Judge by the clicks behind each position, as an audit can before anything is estimated.
 
     A position has few clicks if the interval $1.96 \sqrt{1/c_1 + 1/c_k}$ of log p is wide.
 
     Args:
-        known: positions that comparisons link to position 1.
+        estimated: positions that comparisons link to position 1.
         clicks: clicks behind each position.
         why_unknown: why positions may be unknown, and what would help.
         few: positions that no more than FEW_CARRIERS queries carry; default: none.
@@ -75,14 +75,14 @@ def judge_counts(
     >>> judge_counts(np.array([True, True, True]), np.array([900, 90, 9]), why_unknown="")
     'weak: positions 3: few clicks'
     """
-    if len(known) < 2:
+    if len(estimated) < 2:
         return Verdict.of(Status.UNKNOWN, _ONLY_FIRST)
-    beyond = np.arange(len(known)) > 0
-    if not known[beyond].any():
+    beyond = np.arange(len(estimated)) > 0
+    if not estimated[beyond].any():
         return Verdict.of(Status.UNKNOWN, why_unknown)
-    few = known & beyond & (np.zeros_like(known) if few is None else few)
-    thin = known & beyond & ~few & has_few_clicks(clicks)
-    marks = {_CARRIED_BY_FEW: few, "few clicks": thin, why_unknown: ~known & beyond}
+    few = estimated & beyond & (np.zeros_like(estimated) if few is None else few)
+    thin = estimated & beyond & ~few & has_few_clicks(clicks)
+    marks = {_CARRIED_BY_FEW: few, "few clicks": thin, why_unknown: ~estimated & beyond}
     return _of_parts(marks)
 
 

@@ -215,10 +215,10 @@ class Ranker(ABC):
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters of the constructor; an unknown one is an InputError, and changes none."""
-        known = self._parameter_names()
+        names = self._parameter_names()
         for name in parameters:
-            if name not in known:
-                raise InputError(f"{type(self).__name__} has no parameter '{name}': {known}")
+            if name not in names:
+                raise InputError(f"{type(self).__name__} has no parameter '{name}': {names}")
         for name, value in parameters.items():
             setattr(self, name, value)
         return self
@@ -276,13 +276,13 @@ class Ranker(ABC):
 
     def learned_from(self, log: FileName) -> bool:
         """Tell whether its card names this log, or all of a log that this one was held out of."""
-        about, given = getattr(self, "about_", {}), Path(log).resolve()
+        about, log_file = getattr(self, "about_", {}), Path(log).resolve()
         own = about.get("log")
-        beside = given.parent.parent / "manifest.json"
-        held_out = given.parent.name == "held_out" and beside.is_file()
+        beside = log_file.parent.parent / "manifest.json"
+        held_out = log_file.parent.name == "held_out" and beside.is_file()
         if about.get("trained_on") == "all sessions" and held_out:
             return bool(own == read_json(beside).get("settings", {}).get("log"))
-        return isinstance(own, str) and Path(own).resolve() == given
+        return isinstance(own, str) and Path(own).resolve() == log_file
 
     def check_fitted(self) -> None:
         """Raise an InputError before `fit`."""
@@ -368,16 +368,20 @@ def make_ranker(
     """
     kind = ranker_class(name)
     chosen = find_weighting(weighting or kind.default_weighting)
-    known = kind._parameter_names()
-    for one in values:
-        if one not in known and one not in chosen.parameters:
+    names = kind._parameter_names()
+    for name_of_value in values:
+        if name_of_value not in names and name_of_value not in chosen.parameters:
             raise InputError(
-                f"there is no parameter '{one}'; {name} has: {', '.join(known)}; "
+                f"there is no parameter '{name_of_value}'; {name} has: {', '.join(names)}; "
                 f"{chosen.name} has: {', '.join(chosen.parameters) or 'none'}"
             )
     settings = kind.accepted(**{"seed": seed, **values})
     check_parameters(kind, settings)
-    rest = {one: value for one, value in values.items() if one not in known}
+    rest = {
+        name_of_value: value
+        for name_of_value, value in values.items()
+        if name_of_value not in names
+    }
     check(rest, dict[str, float], chosen.name)
     check_ranges(rest, chosen.name)
     return kind(**settings), chosen.name, rest

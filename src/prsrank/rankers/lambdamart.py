@@ -274,7 +274,7 @@ class LambdaMART(Ranker):
             self.booster_ = lightgbm.Booster(model_str=text)
         except lightgbm.basic.LightGBMError as error:
             raise InputError(f"LightGBM cannot read the trees: {error}") from error
-        self.history_ = [np.nan if one is None else float(one) for one in values["history"]]
+        self.history_ = [np.nan if value is None else float(value) for value in values["history"]]
         self.best_value_ = max(self.history_) if self.history_ else None
 
 

@@ -102,7 +102,7 @@ class _LossSums:
     def _mean(self, of_piece: Callable[[PairMatrix], Floats], *, more: int = 0) -> Floats:
         """Return the mean of what a function says of each piece: a number a column, and more."""
         nothing = np.zeros(self.columns + more)
-        total = self.matrices.total(lambda one: nothing if one is None else of_piece(one))
+        total = self.matrices.total(lambda matrix: nothing if matrix is None else of_piece(matrix))
         return total / self.weight
 
 

@@ -109,8 +109,8 @@ def check_model_text(text: str) -> int:
     _check_lengths(single, _HEADER, {"one": 1}, "header")
     features = int(header["max_feature_idx"][0]) + 1
     sizes = [int(size) for size in header["tree_sizes"]]
-    known = {"one": 1, "features": features, "trees": len(sizes)}
-    _check_lengths(header, _HEADER, known, "header")
+    lengths = {"one": 1, "features": features, "trees": len(sizes)}
+    _check_lengths(header, _HEADER, lengths, "header")
     rest = text[start.end() :].encode()
     for number, block in enumerate(_blocks(rest, sizes)):
         _check_tree(block, number, features)
@@ -141,31 +141,31 @@ def _blocks(text: bytes, sizes: Sequence[int]) -> Iterator[list[str]]:
 
 def _entries(lines: Sequence[str], fields: Mapping[str, _Field], where: str) -> Entries:
     """Return the values of each line by its key: all known, none twice, none missing."""
-    found: dict[str, Sequence[str]] = {}
+    entries: dict[str, Sequence[str]] = {}
     for line in lines:
         key, equals, values = line.partition("=")
-        if not equals or key not in fields or key in found:
+        if not equals or key not in fields or key in entries:
             raise InputError(f"{where} of the LightGBM model has an unknown line '{line[:40]}'")
         if _PATTERNS[fields[key].value].fullmatch(values) is None:
             raise InputError(f"{where} of the LightGBM model: {key} cannot be '{values[:40]}'")
-        found[key] = values.split()
-    missing = [key for key, field in fields.items() if field.required and key not in found]
+        entries[key] = values.split()
+    missing = [key for key, field in fields.items() if field.required and key not in entries]
     if missing:
         raise InputError(f"{where} of the LightGBM model has no line '{missing[0]}='")
-    return found
+    return entries
 
 
 def _check_lengths(
-    entries: Entries, fields: Mapping[str, _Field], known: Mapping[str, int], where: str
+    entries: Entries, fields: Mapping[str, _Field], lengths: Mapping[str, int], where: str
 ) -> None:
     for key, values in entries.items():
-        what, _, none = fields[key].length.partition(" or ")
-        if what == "text" or (none and not values):
+        length_name, _, none = fields[key].length.partition(" or ")
+        if length_name == "text" or (none and not values):
             continue
-        if len(values) != known[what]:
+        if len(values) != lengths[length_name]:
             raise InputError(
                 f"{where} of the LightGBM model: {key} has {len(values)} values where "
-                f"{known[what]} belong"
+                f"{lengths[length_name]} belong"
             )
 
 
@@ -181,10 +181,10 @@ def _check_tree(lines: Sequence[str], number: int, features: int) -> None:
     if leaves < 1:
         raise InputError(f"{where} of the LightGBM model has no leaf")
     bounds = _whole(entries.get("cat_boundaries", ["0"]))
-    known = {"one": 1, "leaves": leaves, "splits": leaves - 1, "bounds": sets + 1}
-    known["words"] = int(bounds[-1]) if len(bounds) else 0
-    known["terms"] = int(_whole(entries.get("num_features", [])).sum())
-    _check_lengths(entries, _TREE, known, where)
+    lengths = {"one": 1, "leaves": leaves, "splits": leaves - 1, "bounds": sets + 1}
+    lengths["words"] = int(bounds[-1]) if len(bounds) else 0
+    lengths["terms"] = int(_whole(entries.get("num_features", [])).sum())
+    _check_lengths(entries, _TREE, lengths, where)
     problem = (
         _wrong_number(entries)
         or _wrong_split(entries, features, bounds)

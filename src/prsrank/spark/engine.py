@@ -88,8 +88,8 @@ class SparkEngine:
     ) -> None:
         gone = None
         if isinstance(error, Exception) and self._own is not None:
-            told = isinstance(error, InputError) and not isinstance(error, SparkFailure)
-            gone = None if told else self._own.ending(DYING)
+            refused = isinstance(error, InputError) and not isinstance(error, SparkFailure)
+            gone = None if refused else self._own.ending(DYING)
         self.close()
         if gone is not None:
             # whatever failed then failed because of it

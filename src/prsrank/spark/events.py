@@ -75,8 +75,8 @@ class SparkEvents(EventSource):
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query; nothing else leaves the workers."""
         with spark_errors(self.name):
-            found = self._run(sql).collect()
-        return [tuple(_plain(value) for value in row) for row in found]
+            rows = self._run(sql).collect()
+        return [tuple(_plain(value) for value in row) for row in rows]
 
     def select(self, columns: str) -> Self:
         """Return the events with these columns only."""
@@ -177,7 +177,7 @@ def open_spark_log(session: "SparkSession", log: Any, mapping: LogMapping) -> Sp
     several = isinstance(log, (list, tuple))
     if not several and (not is_path(log) or is_ubi(log) or is_compact(log)):
         return _through_driver(session, log, mapping)
-    files = [str(one) for one in (log if several else [log])]
+    files = [str(file) for file in (log if several else [log])]
     with named_errors(name):
         table = read_table(session, files, mapping.ids)
         if not mapping.contexts:
@@ -190,14 +190,16 @@ def open_spark_log(session: "SparkSession", log: Any, mapping: LogMapping) -> Sp
 
 def _through_driver(session: "SparkSession", log: object, mapping: LogMapping) -> SparkEvents:
     """Gather a log by DuckDB, and hand it to Spark as one Arrow table."""
-    with open_events(log, mapping=mapping) as found:
+    with open_events(log, mapping=mapping) as source:
         columns = ", ".join(
-            f"{quoted_name(n)}::VARCHAR AS {quoted_name(n)}" if found.is_text(n) else quoted_name(n)
-            for n in found.types
+            f"{quoted_name(n)}::VARCHAR AS {quoted_name(n)}"
+            if source.is_text(n)
+            else quoted_name(n)
+            for n in source.types
         )
-        rows = found.relation.project(columns).to_arrow_table()
+        rows = source.relation.project(columns).to_arrow_table()
     frame = session.createDataFrame(rows)
-    return SparkEvents(frame, found.name, found.contexts, found.features, found.findings)
+    return SparkEvents(frame, source.name, source.contexts, source.features, source.findings)
 
 
 def _stored_contexts(path: str) -> tuple[str, ...]:
@@ -264,9 +266,9 @@ def _with_text_ids(
     text = reader.schema(with_text(set(doubtful))).load(list(files))
     names = [F.col(f"`{name}`") for name in doubtful]
     whole = [F.coalesce(n.try_cast("bigint").cast("string") == n, F.lit(False)) for n in names]
-    found = text.agg(*(F.min(F.when(n.isNotNull(), w)) for n, w in zip(names, whole, strict=True)))
+    firsts = text.agg(*(F.min(F.when(n.isNotNull(), w)) for n, w in zip(names, whole, strict=True)))
     return with_text(
-        {n for n, all_whole in zip(doubtful, found.first(), strict=True) if not all_whole}
+        {n for n, all_whole in zip(doubtful, firsts.first(), strict=True) if not all_whole}
     )
 
 

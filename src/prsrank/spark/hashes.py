@@ -31,8 +31,8 @@ def id_hashes(ids: "pyarrow.Array") -> Longs:
     texts = ids.cast(pa.large_string()).fill_null("")
     _, ends, letters = texts.buffers()
     ends = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    found: Longs = _texts_kernel(ends, np.frombuffer(letters or b"", np.uint8))
-    return found
+    hashes: Longs = _texts_kernel(ends, np.frombuffer(letters or b"", np.uint8))
+    return hashes
 
 
 def pair_hashes(ones: Longs, others: Longs) -> Longs:
@@ -61,31 +61,31 @@ def _values(ids: "pyarrow.Array") -> Longs:
 
 @njit(cache=True, nogil=True)
 def _mixed_kernel(values):  # type: ignore[no-untyped-def]
-    found = np.empty(len(values), np.int64)
+    hashes = np.empty(len(values), np.int64)
     for row in range(len(values)):
-        found[row] = np.int64(mixed_in_kernel(np.uint64(values[row]) + STEP))
-    return found
+        hashes[row] = np.int64(mixed_in_kernel(np.uint64(values[row]) + STEP))
+    return hashes
 
 
 @njit(cache=True, nogil=True)
 def _texts_kernel(ends, letters):  # type: ignore[no-untyped-def]
     """Hash the bytes of each text by FNV-1a, then mix."""
-    found = np.empty(len(ends) - 1, np.int64)
-    for row in range(len(found)):
+    hashes = np.empty(len(ends) - 1, np.int64)
+    for row in range(len(hashes)):
         bits = np.uint64(0xCBF29CE484222325)
         for index in range(ends[row], ends[row + 1]):
             bits = (bits ^ np.uint64(letters[index])) * np.uint64(0x100000001B3)
-        found[row] = np.int64(mixed_in_kernel(bits))
-    return found
+        hashes[row] = np.int64(mixed_in_kernel(bits))
+    return hashes
 
 
 @njit(cache=True, nogil=True)
 def _pairs_kernel(ones, others):  # type: ignore[no-untyped-def]
-    found = np.empty(len(ones), np.int64)
+    hashes = np.empty(len(ones), np.int64)
     for row in range(len(ones)):
         bits = np.uint64(ones[row]) * STEP + np.uint64(others[row])
-        found[row] = np.int64(mixed_in_kernel(bits))
-    return found
+        hashes[row] = np.int64(mixed_in_kernel(bits))
+    return hashes
 
 
 @njit(cache=True, nogil=True)

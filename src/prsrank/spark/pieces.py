@@ -68,8 +68,8 @@ class SparkPieces(Pieces[T]):
         )
         self._keep(made)
         with stage_errors("counting"):
-            found = made.where("part = 0").select("number", "part", "measure").collect()
-        sums = (value for _, value in pieces_of(tuple(row) for row in found))
+            measures = made.where("part = 0").select("number", "part", "measure").collect()
+        sums = (value for _, value in pieces_of(tuple(row) for row in measures))
         return SparkPieces(made, self.count, _piece_of_parts, self._kept), added(sums)
 
     def changed(self, change: Callable[[T], U | None]) -> "SparkPieces[U]":
@@ -86,8 +86,8 @@ class SparkPieces(Pieces[T]):
                 width = max(_AT_ONCE, round(self.count**0.5))
                 groups = rows.repartition(F.expr(f"number div {width}"))
                 rows = groups.mapInArrow(lambda batches: _sums_of_groups(batches, width), PACKED)
-            found = [(row.number, row.part, row.piece) for row in rows.collect()]
-        result: U = added((value for _, value in pieces_of(found)), nothing)
+            blobs = [(row.number, row.part, row.piece) for row in rows.collect()]
+        result: U = added((value for _, value in pieces_of(blobs)), nothing)
         return result
 
     def streamed(self, function: Callable[[T], U]) -> Iterator[U]:
@@ -99,8 +99,8 @@ class SparkPieces(Pieces[T]):
         try:
             with stage_errors("folding"):
                 rows.count()  # all tasks at once; what follows takes one partition at a time
-                found = ((row.number, row.part, row.piece) for row in rows.toLocalIterator())
-                for _, parts in groupby(found, key=itemgetter(0)):
+                blobs = ((row.number, row.part, row.piece) for row in rows.toLocalIterator())
+                for _, parts in groupby(blobs, key=itemgetter(0)):
                     ((_, value),) = pieces_of(parts)
                     yield value
         finally:
@@ -233,9 +233,9 @@ def parts_of(number: int, value: Any) -> Batches:
 
 def _with_measure(number: int, value: Any, measure: Any) -> Batches:
     """Return a value as rows of PACKED, each with a measure that fits into one row."""
-    [told] = parts_of(number, measure)
+    [blob] = parts_of(number, measure)
     for rows in parts_of(number, value):
-        yield rows.append_column("measure", told.column("piece"))
+        yield rows.append_column("measure", blob.column("piece"))
 
 
 def rows_of(batches: Iterable["pyarrow.RecordBatch"]) -> list[tuple[int, int, Any]]:

@@ -95,7 +95,7 @@ class Packer:
     def _hold(self, kind: int, rows: "pyarrow.Table") -> Batches:
         held = self._held[kind]
         held.append(rows)
-        if sum(one.nbytes for one in held) >= _CHUNK:
+        if sum(array.nbytes for array in held) >= _CHUNK:
             yield from self._emptied(kind)
 
     def _emptied(self, kind: int) -> Batches:

@@ -70,12 +70,16 @@ def reading_of(rows: Mapping[int, SparkEvents], usable: int) -> Reading | None:
     """
     import pyarrow as pa
 
-    replays = [one.replay for one in rows.values()]
-    types = [one.types for one in rows.values()]
-    known = [one for one, kinds in zip(replays, types, strict=True) if one and one.makes(kinds)]
+    replays = [reading.replay for reading in rows.values()]
+    types = [reading.types for reading in rows.values()]
+    known = [
+        reading
+        for reading, kinds in zip(replays, types, strict=True)
+        if reading and reading.makes(kinds)
+    ]
     if len(known) < len(replays):
         return None
-    columns = pa.unify_schemas([one.columns() for one in known])
+    columns = pa.unify_schemas([reading.columns() for reading in known])
     table = known[0].table
     paths = [_local_path(url) for url in table.inputFiles()]
     if not all(paths):
@@ -84,7 +88,7 @@ def reading_of(rows: Mapping[int, SparkEvents], usable: int) -> Reading | None:
     tasks = plan_tasks(paths, columns, least)
     if tasks is None or (EVENT in rows and usable != sum(g.rows for task in tasks for g in task)):
         return None  # Spark counts a file twice that is named twice, and may have seen others
-    queries = (one.query() for one in known)
+    queries = (reading.query() for reading in known)
     return Reading(tasks, columns, dict(zip(rows, queries, strict=True)))
 
 

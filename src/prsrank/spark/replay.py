@@ -56,9 +56,9 @@ class Replay:
         types = {name: kind for name, kind in types.items() if name in there}
         select: Any = sqlglot.parse_one(f"SELECT {columns}", read="duckdb")
         step = {
-            one.alias_or_name: one.unalias().sql(dialect="duckdb")
-            for one in select.selects
-            if _is_same(one, types)
+            selected.alias_or_name: selected.unalias().sql(dialect="duckdb")
+            for selected in select.selects
+            if _is_same(selected, types)
         }
         return replace(self, steps=(*self.steps, step))
 
@@ -113,20 +113,20 @@ def _used(sql: str) -> list[str]:
     import sqlglot
     from sqlglot import exp
 
-    return [one.name for one in sqlglot.parse_one(sql, read="duckdb").find_all(exp.Column)]
+    return [column.name for column in sqlglot.parse_one(sql, read="duckdb").find_all(exp.Column)]
 
 
 def _is_same(expression: Any, types: Mapping[str, str]) -> bool:
     """Tell whether SQL over columns of these types has one value in DuckDB and in Spark."""
     from sqlglot import exp
 
-    known = (
+    equal = (
         *(exp.Alias, exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.Paren),
         *(exp.Case, exp.If, exp.Cast, exp.DataType, exp.Coalesce, exp.Greatest, exp.Anonymous),
         *(exp.Predicate, exp.And, exp.Or, exp.Not, exp.Add, exp.Neg),
     )
     return all(
-        isinstance(node, known)
+        isinstance(node, equal)
         and (not isinstance(node, exp.Column) or node.name in types)
         and (not isinstance(node, exp.Cast) or _is_same_cast(node, types))
         and (not isinstance(node, exp.Anonymous) or str(node.this).lower() == "epoch_us")

@@ -86,7 +86,7 @@ def _blobs(rows: Mapping[int, SparkEvents], usable: int, keys: Sequence[int]) ->
     """
     reading = reading_of(rows, usable)
     if reading is None:
-        frames = [_packed(one.frame, kind, keys) for kind, one in rows.items()]
+        frames = [_packed(source.frame, kind, keys) for kind, source in rows.items()]
         return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
 
     def task(batches: Batches) -> Batches:
