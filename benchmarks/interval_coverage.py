@@ -28,7 +28,7 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.clicks.trust import TrustBiasModel
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
-from prsrank.evaluation.log_evaluation import evaluate_on_log, evaluation_of_sums
+from prsrank.evaluation.log_evaluation import evaluate_on_log, evaluation_of
 from prsrank.evaluation.log_sums import sum_log
 from prsrank.evaluation.results import CounterfactualEvaluation
 from prsrank.logs.click_log import ClickLog
@@ -129,8 +129,8 @@ def judged(
     held = known_lists(parts.held_out, lists)
     scores = {"new": new[_rows_of(lists, held)]}
     result = evaluate_on_log(parts.held_out, held, found, scores, metrics=[METRIC], samples=400)
-    sums = sum_log(parts.held_out, held, found, scores, metrics=[METRIC], taus=[0.0])
-    return result.evaluation, evaluation_of_sums(sums, samples=400)
+    sums = sum_log(parts.held_out, held, found, scores, metrics=[METRIC], tau=0)
+    return result.evaluation, evaluation_of(sums, None, samples=400).evaluation
 
 
 def _rows_of(lists: RankingDataset, some: RankingDataset) -> npt.NDArray:

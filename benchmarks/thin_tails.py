@@ -52,7 +52,7 @@ def judge(shape: str, clicks: int, share: float, seed: int) -> dict[str, tuple[f
     from prsrank.clicks.position_based import PositionBasedModel
     from prsrank.clicks.simulate import simulate_clicks
     from prsrank.data.synthetic import synthetic_dataset
-    from prsrank.evaluation.log_evaluation import evaluation_of_sums
+    from prsrank.evaluation.log_evaluation import evaluation_of
     from prsrank.evaluation.log_sums import sum_log
     from prsrank.logs.held_out import hold_out
     from prsrank.propensity.curve import PowerLaw, covering
@@ -75,8 +75,8 @@ def judge(shape: str, clicks: int, share: float, seed: int) -> dict[str, tuple[f
     )
     found = {}
     for name, curve in zip(CURVES, curves, strict=True):
-        sums = sum_log(parts.held_out, data, curve, {"new": better}, metrics=["dcg@10"], taus=[0.0])
-        result = evaluation_of_sums(sums, estimators=["ips"], samples=200)
+        sums = sum_log(parts.held_out, data, curve, {"new": better}, metrics=["dcg@10"], tau=0)
+        result = evaluation_of(sums, None, samples=200).evaluation
         difference = result.difference("new", "dcg@10")
         held = difference.low <= new - logged <= difference.high
         found[name] = (difference.relative - (new / logged - 1), held, new / logged - 1)

@@ -1,6 +1,6 @@
-"""Estimates of a log in one call."""
+"""Estimates of a log in one call, and the sums of a part of one."""
 
-from prsrank.evaluation.log_evaluation import evaluation_of_sums
+from prsrank.evaluation.log_evaluation import evaluation_of
 from prsrank.evaluation.log_sums import sum_log
 
 
@@ -15,7 +15,10 @@ def evaluate_counterfactual(
     context=None,
     **options,
 ):
-    sums = sum_log(
-        log, dataset, propensities, rankers, metrics=metrics, taus=[tau], context=context
-    )
-    return evaluation_of_sums(sums, **options)
+    sums = sum_log(log, dataset, propensities, rankers, metrics=metrics, tau=tau, context=context)
+    return evaluation_of(sums, propensities, **options).evaluation
+
+
+def part_sums(sums, kind):
+    """Return the sums of one kind: "" by weights, "clipped", or "dr" over docs."""
+    return [part for part in sums.parts if part.kind == kind]

@@ -15,8 +15,7 @@ from prsrank.clicks.production import production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.clicks.trust import TrustBiasModel
 from prsrank.data.synthetic import synthetic_dataset
-from prsrank.evaluation.assumptions import Assumption
-from prsrank.evaluation.sensitivity import study_sensitivity
+from prsrank.evaluation.sensitivity import AffineJudge, Assumption, study_sensitivity
 from prsrank.propensity.curve import PowerLaw
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -63,15 +62,13 @@ class Population:
     def evaluations(self, clicks, curve):
         for number in range(LOGS):
             lists, log, new = self.log(number, clicks)
-            found = evaluate_counterfactual(
-                log, lists, curve, {"new": new}, metrics=["dcg@10"], estimators=["ips"]
-            )
+            found = evaluate_counterfactual(log, lists, curve, {"new": new}, metrics=["dcg@10"])
             yield found.estimate("new", "dcg@10"), found.difference("new", "dcg@10")
 
     def studies(self, clicks, curve, values):
         for number in range(LOGS):
             lists, log, new = self.log(number, clicks)
-            yield study_sensitivity(log, lists, curve, new, values=values, samples=200)
+            yield study_sensitivity(AffineJudge(log, lists, curve, samples=200), new, values=values)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +117,7 @@ def flat_studies(population):
 
 
 def test_the_study_shows_the_error_of_wrong_propensities(population, flat_studies):
-    base, right = zip(*(study.of("eta") for study in flat_studies), strict=True)
+    base, right = zip(*flat_studies, strict=True)
     assert all(point.is_base for point in base)
     assert sum(holds(point.value_of_model, population.value) for point in base) < 50
     assert 90 <= sum(holds(point.value_of_model, population.value) for point in right) <= 100
@@ -133,7 +130,7 @@ def test_the_study_shows_the_error_of_noise(population):
     """Noise counts false clicks, and takes 2 mu of every gain."""
     clicks = PositionBasedModel(1, NOISE)
     studies = list(population.studies(clicks, PowerLaw(1), {"noise": [NOISE]}))
-    base, right = zip(*(study.of("noise") for study in studies), strict=True)
+    base, right = zip(*studies, strict=True)
     gains = np.array([p.gain_of_model.value for p in base])
     tolerance = 3 * gains.std() / LOGS**0.5
     assert gains.mean() == pytest.approx((1 - 2 * NOISE) * population.gain, abs=tolerance)
@@ -155,10 +152,8 @@ def test_the_study_shows_the_error_of_trust(population):
     wrong, right = [], []
     for number in range(LOGS):
         lists, log, new = population.log(number, clicks)
-        study = study_sensitivity(
-            log, lists, PowerLaw(1), new, values=values, base=Assumption(noise=0.1), samples=100
-        )
-        base, true = study.of("trust")
+        judge = AffineJudge(log, lists, PowerLaw(1), samples=100)
+        base, true = study_sensitivity(judge, new, values=values, base=Assumption(noise=0.1))
         wrong.append(base.gain_of_model.value)
         right.append(true.gain_of_model.value)
     error = np.std(right) / LOGS**0.5

@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from prsrank.evaluation.query_bootstrap import (
-    CurveDoubt,
-    CurveLevels,
-    CurveMoves,
-    ratio_intervals,
-)
+from prsrank.evaluation.query_bootstrap import CurveDoubt, CurveMoves, ratio_intervals
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.propensity.curve_of import KnownPropensity
 
@@ -23,14 +18,19 @@ def curve(deviations, correlation=0.0, contexts=None):
 
 @pytest.mark.parametrize("known", [None, PowerLaw(1), KnownPropensity().at_depth(4)])
 def test_a_known_curve_has_no_doubt(known):
-    assert CurveLevels.of_curve(known).size == 0
-    assert CurveDoubt.of_curve(known).factors == ()
+    doubt = CurveDoubt.of_curve(known)
+    assert (doubt.depth, doubt.factors) == (0, ())
+
+
+def test_entries_are_those_of_the_context_first_to_last():
+    doubt = CurveDoubt.of_curve(curve([0, 0.2, 0.3], contexts={"a": curve([0, 0.1])}))
+    assert doubt.entries(np.array([1, 3, 5]), "a").tolist() == [3, 5, -1]
+    assert doubt.entries(np.array([1, 3, 5]), "b").tolist() == [0, 2, -1]
 
 
 def test_draws_have_the_covariance_of_the_curves():
     other = curve([0, 0.5], 0.0)
     doubt = CurveDoubt.of_curve(curve([0, 0.2, 0.3], 0.5, {"phone": other}))
-    assert CurveLevels.of_curve(curve([0, 0.2, 0.3], 0.5, {"phone": other})).size == 6
     drawn = doubt.draws(200_000, 3)
     expected = np.zeros((6, 6))
     expected[1:3, 1:3] = [[0.04, 0.03], [0.03, 0.09]]
@@ -46,10 +46,10 @@ def test_positions_that_move_as_one():
     np.testing.assert_allclose(drawn[:, 1], drawn[:, 2], atol=1e-3)
 
 
-def moved(deviation, numerators, denominators=0.0, samples=20_000, seed=0):
+def moved(deviation, numerators, denominators=0.0):
     doubt = CurveDoubt.of_curve(curve([0, deviation]))
     moves = np.array([[0.0], [numerators]]), np.array([0.0, denominators])
-    return CurveMoves(doubt, *moves, doubt.draws(samples, seed))
+    return CurveMoves(doubt, *moves)
 
 
 def test_without_queries_that_differ_the_interval_is_that_of_the_curve():
@@ -63,7 +63,7 @@ def test_without_queries_that_differ_the_interval_is_that_of_the_curve():
 
 def test_what_moves_with_both_sums_cancels():
     x, d = np.full((40, 1), 3.0), np.ones(40)
-    found = ratio_intervals(x, d, moved(0.2, 120.0, 40.0, 500), samples=500)
+    found = ratio_intervals(x, d, moved(0.2, 120.0, 40.0), samples=500)
     assert (found.low[0], found.high[0]) == pytest.approx((3.0, 3.0))
 
 
@@ -86,7 +86,7 @@ def test_coverage_where_the_curve_is_estimated():
         rng = np.random.default_rng(seed)
         p = np.exp(rng.normal(0, 0.3))
         x = rng.exponential(3, (100, 1)) / p
-        about = moved(0.3, x.sum(), samples=300, seed=seed)
+        about = moved(0.3, x.sum())
         found = ratio_intervals(x, np.ones(100), about, samples=300, seed=seed)
         held.append(found.low[0] <= 3 <= found.high[0])
     assert 0.92 <= np.mean(held) <= 0.985

@@ -1,7 +1,9 @@
 """Doubly robust sums: against the formula, its expectation by enumeration, and derivatives."""
 
+import sys
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,9 @@ from prsrank.evaluation.log_sums import sum_log
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.coverage import known_lists
 from prsrank.propensity.curve import PowerLaw, Propensities
+
+sys.path.insert(0, str(Path(__file__).parent))
+from estimates import part_sums
 
 METRICS = ("dcg@10", "dcg@2", "wmrr", "arp")
 POSITIONS = 150
@@ -94,7 +99,7 @@ def test_sums_are_those_of_the_formula(data, log, relevance, metric, tau):
     regression = Regression(relevance, tau)
     sums = sum_log(log, data, PowerLaw(1), {"new": scores}, metrics=[metric], regression=regression)
     (new, logged), weight = plain(log, data, power(1), scores, relevance, tau, metric)
-    part = sums.docs[0]
+    (part,) = part_sums(sums, "dr")
     assert part.values[:, 0].sum(axis=0) == pytest.approx([logged, new])
     assert part.weights.sum() == pytest.approx(weight)
     assert part.sessions.sum() == sums.sessions == log.sessions
@@ -135,7 +140,7 @@ def test_the_expectation_over_all_clicks(tau, right):
             tiny(outcome), lists, PowerLaw(1), {"new": scores}, metrics=["dcg"],
             regression=Regression(mu, tau),
         )  # fmt: skip
-        expected += chance * sums.docs[0].values[:, 0, 1].sum() / 2
+        expected += chance * part_sums(sums, "dr")[0].values[:, 0, 1].sum() / 2
     value = 1 / np.log2(1 + np.array([3, 1, 2]))  # ranks of docs 0, 1, 2
     exposure = np.array([p[0] + p[1], p[1] + p[2], p[2] + p[0]])
     clipped = np.maximum(1 - exposure / np.maximum(2 * tau, 1e-9), 0)
@@ -152,10 +157,8 @@ def test_with_one_position_per_doc_it_is_ips(data, tau, share):
     log = simulate_clicks(data, data.labels, PositionBasedModel(), clicks=500, seed=1)
     scores = {"new": -data.labels}
     regression = Regression(np.full(data.docs, share), tau)
-    sums = sum_log(
-        log, data, PowerLaw(1), scores, metrics=METRICS, taus=[tau], regression=regression
-    )
-    ours, ips = sums.docs[0], sums.clicks[0][0]
+    sums = sum_log(log, data, PowerLaw(1), scores, metrics=METRICS, tau=tau, regression=regression)
+    ours, ips = (part_sums(sums, kind)[0] for kind in ("dr", "clipped" if tau else ""))
     np.testing.assert_allclose(ours.values, ips.values, atol=1e-9)
     np.testing.assert_allclose(ours.weights, ips.weights, atol=1e-9)
 
@@ -180,8 +183,8 @@ def test_halves_of_a_log_make_the_whole(data, log, relevance):
             )
         )  # fmt: skip
     both = halves[0] + halves[1]
-    assert [part.part for part in both.docs] == ["all", "device=desk", "device=phone"]
-    for one, other in zip(whole.docs, both.docs, strict=True):
+    assert [part.part for part in part_sums(both, "dr")] == ["all", "device=desk", "device=phone"]
+    for one, other in zip(whole.parts, both.parts, strict=True):
         np.testing.assert_allclose(one.values, other.values, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(one.moves, other.moves, rtol=1e-9, atol=1e-9)
 
@@ -199,9 +202,10 @@ def test_moves_are_the_derivatives_by_the_log_of_each_propensity(
     def sums(curve):
         made = sum_log(
             log, data, curve, scores,
-            metrics=METRICS, taus=[tau], regression=Regression(relevance, tau), context=context,
+            metrics=METRICS, tau=tau, regression=Regression(relevance, tau), context=context,
         )  # fmt: skip
-        part = made.docs[0] if kind == "docs" else made.clicks[0][0]
+        clicks = "clipped" if tau else ""
+        part = part_sums(made, "dr" if kind == "docs" else clicks)[0]
         return np.append(part.values.sum(axis=0).ravel(), part.weights.sum()), part.moves
 
     _, moves = sums(curve)

@@ -11,14 +11,14 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.evaluation.counterfactual import ClickStatistics
-from prsrank.evaluation.log_evaluation import evaluation_of_sums
+from prsrank.evaluation.log_evaluation import evaluation_of
 from prsrank.evaluation.log_sums import sum_log
-from prsrank.evaluation.weight_diagnostics import WeightSums, diagnostics_of_sums
+from prsrank.evaluation.weight_diagnostics import WeightSums
 from prsrank.logs.coverage import known_lists
 from prsrank.propensity.curve import PowerLaw
 
 sys.path.insert(0, str(Path(__file__).parent))
-from estimates import evaluate_counterfactual
+from estimates import evaluate_counterfactual, part_sums
 
 METRICS = ("dcg@10", "wmrr", "arp")
 
@@ -46,8 +46,8 @@ def test_halves_of_a_log_make_the_whole(data, log, tau):
     for part in (log.select(query <= middle), log.select(query > middle)):
         lists = known_lists(part, data)
         scores = {"new": lists.labels * 1.0}
-        halves.append(sum_log(part, lists, PowerLaw(1), scores, metrics=METRICS, taus=[tau]))
-    found = evaluation_of_sums(halves[0] + halves[1], samples=200)
+        halves.append(sum_log(part, lists, PowerLaw(1), scores, metrics=METRICS, tau=tau))
+    found = evaluation_of(halves[0] + halves[1], PowerLaw(1), samples=200).evaluation
     for name in ("estimates", "differences", "diagnostics"):
         for one, other in zip(getattr(whole, name), getattr(found, name), strict=True):
             numbers = [k for k, v in vars(one).items() if isinstance(v, float)]
@@ -61,7 +61,7 @@ def test_the_heaviest_clicks_by_bins(data, log):
     """Weights that all differ: bins of 0.1 % lose less than that of the exact share."""
     statistics = ClickStatistics.of_log(log, data, PowerLaw(1))
     clicks, sessions = statistics.counts()
-    found = diagnostics_of_sums("all", WeightSums.of(statistics, clicks, sessions))
+    found = WeightSums.of("all", statistics, clicks, sessions).diagnostics()
     weights = np.sort(np.repeat(statistics.weights, clicks))[::-1]
     exact = weights[: round(0.01 * len(weights))].sum() / weights.sum()
     assert found.heaviest_share == pytest.approx(exact, rel=1e-3)
@@ -77,7 +77,7 @@ def test_lists_of_one_query_are_one_unit(data, log):
     named = replace(log, query_ids=names)
     scores = {"new": data.labels * 1.0}
     apart, together = (
-        sum_log(one, lists_of, PowerLaw(1), scores, metrics=METRICS).clicks[0][0]
+        part_sums(sum_log(one, lists_of, PowerLaw(1), scores, metrics=METRICS), "")[0]
         for one, lists_of in ((log, data), (named, lists))
     )
     assert (len(apart.units.keys), len(together.units.keys)) == (
@@ -97,7 +97,6 @@ def test_pieces_of_unlike_depth_keep_every_position(data):
     sums = [sum_log(log, data, PowerLaw(1), {}, metrics=METRICS) for log in (deep, flat)]
     for pair in (sums, sums[::-1]):
         both = pair[0] + pair[1]
-        for kind in (0, 1):  # docs shown, docs clicked
-            counts = [log.position_counts()[kind] for log in (deep, flat)]
-            expected = counts[0] + np.pad(counts[1], (0, len(counts[0]) - len(counts[1])))
-            np.testing.assert_array_equal(both.position_counts()[kind], expected)
+        counts = [log.position_counts()[1] for log in (deep, flat)]
+        expected = counts[0] + np.pad(counts[1], (0, len(counts[0]) - len(counts[1])))
+        np.testing.assert_array_equal(both.clicked, expected)

@@ -8,7 +8,7 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
-from prsrank.evaluation.query_bootstrap import CurveDoubt, CurveLevels
+from prsrank.evaluation.query_bootstrap import CurveDoubt
 from prsrank.logs.pieces import LocalPieces
 from prsrank.propensity.curve import MOST_POSITIONS, Propensities, covering
 from prsrank.propensity.curve_of import KnownPropensity
@@ -97,7 +97,7 @@ def test_one_doc_at_position_a_million_takes_no_square_of_it(method, simulated_l
     tracemalloc.start()
     curve = estimator(method).estimate(replace(log, ranking_positions=deep))
     covered = covering(curve, 1_000_000)
-    assert CurveLevels.of_curve(covered).depth <= MOST_POSITIONS
+    assert CurveDoubt.of_curve(covered).depth <= MOST_POSITIONS
     assert tracemalloc.get_traced_memory()[1] < 1.5e9
     tracemalloc.stop()
     assert covered.at([1_000_000]) > 0

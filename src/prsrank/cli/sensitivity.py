@@ -9,8 +9,7 @@ from prsrank.cli.inputs import FeaturedLog, features_for
 from prsrank.cli.options import Json, Propensity, parse_values
 from prsrank.cli.output import refuse_other_files, show, working
 from prsrank.errors import InputError
-from prsrank.evaluation.assumptions import DEFAULT_VALUES
-from prsrank.evaluation.sensitivity import study_log
+from prsrank.evaluation.sensitivity import DEFAULT_VALUES, study_log
 from prsrank.files import atomic_output, write_json
 from prsrank.fit.manifest import judged_model
 from prsrank.logs.split import Split

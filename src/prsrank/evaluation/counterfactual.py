@@ -34,7 +34,6 @@ billion sessions as for one of each pool.
 """
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,8 +47,6 @@ from prsrank.pairs.log_on_lists import LogOnLists, PropensitySource
 from prsrank.ragged import list_of_row
 from prsrank.types import Floats, Longs, Marks
 from prsrank.weighting import WEIGHTINGS, ips_weights
-
-ESTIMATORS = ("ips", "snips")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +62,7 @@ class ClickStatistics:
         tau: the clip of the weights.
         row: row in the data set of each slot's doc (slots).
         propensities: of each slot, in each context (contexts x slots).
-        shown_share: share of the lists' docs that a session shows, on average.
+        listed: docs of the list that each ranking shows, or shows a part of (rankings).
         pools: the docs that were shown together: those clicked, or every one of them.
         pool_doc: index into the clicked docs of `pools` of each slot; -1 for those not asked for.
         slot: the slot of each clicked one.
@@ -78,7 +75,7 @@ class ClickStatistics:
     tau: float
     row: Longs
     propensities: Floats
-    shown_share: float
+    listed: Longs
     pools: Pools
     pool_doc: Longs
     slot: Longs
@@ -129,7 +126,7 @@ class ClickStatistics:
             tau=tau,
             row=row,
             propensities=laid.propensities.reshape(contexts, slots),
-            shown_share=_shown_share(log, data.list_lengths[laid.list_of_slot]),
+            listed=_listed(log, data.list_lengths[laid.list_of_slot]),
             pools=pools,
             pool_doc=pool_doc,
             slot=slot,
@@ -152,6 +149,11 @@ class ClickStatistics:
                 self.actions
                 * ips_weights(self.propensities[self.showing, self.slot], 1.0, tau=self.tau)
             )
+
+    @property
+    def clipped(self) -> Marks:
+        """Whether the clip changes the weight of each clicked slot."""
+        return np.asarray(self.weights < (1 - 1e-12) * self.free_weights)
 
     @property
     def clicked_doc(self) -> Longs:
@@ -206,15 +208,12 @@ class CounterfactualMetric:
         propensities: as for `PairSet.from_log`: a curve with `at(positions)`, one number per
             shown doc, or None for those in the log.
         metric: a name of the module's table, with a cut-off where it takes one: "dcg@10".
-        estimator: "ips" or "snips".
         tau: propensities are raised to at least this, so weights are at most 1 / tau; this
             trades bias for variance. 0 is no clip.
         context: context column whose values have curves of their own.
 
     Attributes:
         higher_is_better: whether a ranker should have a higher value.
-        sessions: number of sessions.
-        clicks: number of clicks.
 
     >>> from prsrank.propensity.curve import PowerLaw
     >>> log = ClickLog.from_frame({
@@ -233,26 +232,21 @@ class CounterfactualMetric:
         propensities: PropensitySource = None,
         *,
         metric: str = "dcg@10",
-        estimator: str = "ips",
         tau: float = 0.0,
         context: str | None = None,
     ) -> None:
         form = find_rank_value(metric)
-        check_estimators([estimator])
         check_clicks(len(log.clicks), log.sessions)
         statistics = ClickStatistics.of_log(log, dataset, propensities, tau=tau, context=context)
         clicks, sessions = statistics.counts()
         pools, weights = statistics.pools, statistics.weights * clicks
-        ratio = form.self_normalised or estimator == "snips"
-        self.name = metric
         self.higher_is_better = form.higher_is_better
-        self.sessions, self.clicks = int(sessions.sum()), int(clicks.sum())
         self._pools = pools
         self._rank_values = form.of_ranks(pools.longest)
         # summed before any scoring, so that a call costs the same for any number of sessions
         summed = np.bincount(statistics.clicked_doc, weights, len(pools.clicked))
         self._weights = summed / form.divisors(pools.lengths)
-        self._total = float(weights.sum() if ratio else sessions.sum())
+        self._total = float((weights if form.self_normalised else sessions).sum())
 
     def __call__(self, scores: npt.ArrayLike, *, threads: int | None = None) -> float:
         """Return the estimate for a ranker.
@@ -276,13 +270,6 @@ def check_clicks(clicks: int, sessions: int) -> None:
         raise InputError(f"the log has no clicks in {sessions} sessions to estimate from")
 
 
-def check_estimators(estimators: Sequence[str]) -> None:
-    """Raise an InputError for what is not in ESTIMATORS."""
-    for name in estimators:
-        if name not in ESTIMATORS:
-            raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)}, not '{name}'")
-
-
 def _distinct_slots(clicked_at: Longs, weights: Floats | None) -> tuple[Longs, Floats, Longs]:
     """Return the distinct (slot, weight) of clicks: slots, weights, and which each click is."""
     if weights is None:
@@ -296,14 +283,13 @@ def _distinct_slots(clicked_at: Longs, weights: Floats | None) -> tuple[Longs, F
     return keys // len(actions), actions[keys % len(actions)], click_slot
 
 
-def _shown_share(log: ClickLog, list_lengths: Longs) -> float:
-    """Return the docs that sessions showed / the docs of their lists (length given per slot)."""
-    shown = np.diff(log.ranking_offsets)
-    whole = np.zeros(log.rankings, np.int64)
+def _listed(log: ClickLog, list_lengths: Longs) -> Longs:
+    """Return the length of the list of each ranking, given that of each slot."""
+    lengths = np.zeros(log.rankings, np.int64)
     # a ranking without docs has no slot that would tell its list
-    whole[shown > 0] = list_lengths[log.ranking_offsets[:-1][shown > 0]]
-    sessions = np.bincount(log.session_ranking, minlength=log.rankings)
-    return float(sessions @ shown) / float(sessions @ whole)
+    filled = np.diff(log.ranking_offsets) > 0
+    lengths[filled] = list_lengths[log.ranking_offsets[:-1][filled]]
+    return lengths
 
 
 def _log_docs(log: ClickLog) -> RankingDataset:

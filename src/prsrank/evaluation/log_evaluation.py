@@ -1,7 +1,7 @@
 """Evaluations on held-out clicks: all estimators together, and whether to trust them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.evaluation.counterfactual import ESTIMATORS, check_clicks, check_estimators
+from prsrank.evaluation.counterfactual import check_clicks
 from prsrank.evaluation.doc_sums import DEFAULT_TAU as DEFAULT_TAU
 from prsrank.evaluation.doc_sums import Regression
 from prsrank.evaluation.log_sums import DEFAULT_METRICS as DEFAULT_METRICS
@@ -18,24 +18,12 @@ from prsrank.evaluation.query_bootstrap import (
     SAMPLING,
     CurveDoubt,
     CurveMoves,
-    RatioIntervals,
     Sampling,
     ratio_intervals,
 )
 from prsrank.evaluation.rank_values import find_rank_value
-from prsrank.evaluation.results import (
-    CLIPPED,
-    DOUBLY_ROBUST,
-    LOGGED,
-    CounterfactualEvaluation,
-    Difference,
-    Estimate,
-)
-from prsrank.evaluation.weight_diagnostics import (
-    WeightDiagnostics,
-    diagnostics_of_sums,
-    estimate_warnings,
-)
+from prsrank.evaluation.results import LOGGED, CounterfactualEvaluation, Difference, Estimate
+from prsrank.evaluation.weight_diagnostics import estimate_warnings
 from prsrank.logs.click_log import LogOrFrame, as_click_log
 from prsrank.logs.coverage import covered_log
 from prsrank.notebook import Chart, Columns, Shown
@@ -120,7 +108,7 @@ def evaluate_on_log(
         propensities,
         rankers,
         metrics=metrics,
-        taus=(0.0, tau) if tau > 0 else (0.0,),
+        tau=tau,
         regression=Regression.of_logs([used], dataset, propensities, tau=tau, context=context),
         context=context,
     )
@@ -134,6 +122,7 @@ def evaluate_on_log(
     )
 
 
+@one_blas_thread()
 def evaluation_of(
     sums: LogSums,
     propensities: PropensityCurve | None,
@@ -143,40 +132,22 @@ def evaluation_of(
     trained_on: str | None = None,
     **sampling: Unpack[Sampling],
 ) -> LogEvaluation:
-    """Return what `evaluate_on_log` does, from sums over a log or over all pieces of one."""
-    doubt = CurveDoubt.of_curve(propensities)
-    evaluation = evaluation_of_sums(sums, against=against, doubt=doubt, **sampling)
-    warnings = estimate_warnings(
-        evaluation.diagnostics[0], sums, propensities, left_out=left_out, trained_on=trained_on
-    )
-    return LogEvaluation(evaluation, warnings, left_out)
-
-
-@one_blas_thread()
-def evaluation_of_sums(
-    sums: LogSums,
-    *,
-    against: str | Sequence[str] = LOGGED,
-    estimators: Sequence[str] = ESTIMATORS,
-    doubt: CurveDoubt | None = None,
-    **sampling: Unpack[Sampling],
-) -> CounterfactualEvaluation:
-    """Estimate metrics of new rankers and of the logged ranking, and compare them.
+    """Return what `evaluate_on_log` does, from sums over a log or over all pieces of one.
 
     Parts: all clicks; those at position 1 ("clicked at top") and the others, which under
     "ips" add up to all for dcg and arp; and the sessions of each value of a context column.
     Intervals are bootstrapped over queries (see `prsrank.evaluation.query_bootstrap`).
 
     Args:
-        sums: what `sum_log` made of held-out sessions, whoever summed up. Estimates by the first
-            clip are called by their estimator, those by the second "clipped".
+        sums: what `sum_log` made of held-out sessions, whoever summed up.
+        propensities: the curve that the sums were weighed with.
         against: with which to compare each ranker: "logged", another's name, or several.
-        estimators: "ips", "snips" or both.
-        doubt: about the curve that the sums were weighed with; default: it is known.
+        left_out: sessions that the sums leave out, for want of features.
+        trained_on: name of a ranker that was trained on this log, for the warning.
         sampling: how intervals are bootstrapped.
 
     Raises:
-        InputError: if there are no clicks, or no such ranker or estimator.
+        InputError: if there are no clicks, or no such ranker.
 
     >>> from prsrank.logs.click_log import ClickLog
     >>> from prsrank.propensity.curve import PowerLaw
@@ -184,24 +155,19 @@ def evaluation_of_sums(
     ...     "query_id": np.repeat(np.arange(50), 2), "session_id": np.repeat(np.arange(50), 2),
     ...     "doc_id": np.tile([3, 4], 50), "position": np.tile([1, 2], 50),
     ...     "click": np.tile([False, True, True, False, False, True], 17)[:100]})
-    >>> rankers = {"new": np.tile([0, 1], 50)}
-    >>> result = evaluation_of_sums(sum_log(log, None, PowerLaw(1), rankers, metrics=["dcg"]))
-    >>> gain = result.difference("new", "dcg")
+    >>> sums = sum_log(log, None, PowerLaw(1), {"new": np.tile([0, 1], 50)}, metrics=["dcg"])
+    >>> gain = evaluation_of(sums, PowerLaw(1)).evaluation.difference("new", "dcg")
     >>> round(gain.difference, 3), gain.p_value < 0.01  # (33 * 2 - 17) (1 - 1 / log2(3)) / 50
     (0.362, True)
     """
-    check_estimators(estimators)
     pairs = _pairs(sums.rankers, against)
-    check_clicks(int(sums.positions[1].sum()), sums.sessions)
+    check_clicks(int(sums.clicked.sum()), sums.sessions)
     settings: Sampling = {**SAMPLING, **sampling}
-    about = doubt or CurveDoubt()
-    drawn = about.draws(settings["samples"], settings["seed"])
+    doubt = CurveDoubt.of_curve(propensities)
     estimates: list[Estimate] = []
     differences: list[Difference] = []
-    for part, estimator, divisor, metrics in _estimated(sums, estimators):
-        intervals = _intervals(part, divisor, _Columns(metrics, pairs), about, drawn, **settings)
-        table = np.stack([intervals.values, intervals.low, intervals.high, intervals.p_values], 1)
-        rows = iter(table.tolist())
+    for part, estimator, divisor, metrics in _estimated(sums):
+        rows = iter(_intervals(part, divisor, _Columns(metrics, pairs), doubt, settings))
         for metric in metrics:
             label = part.part, sums.metrics[metric], estimator
             values = []
@@ -214,9 +180,14 @@ def evaluation_of_sums(
                 lift = gain / values[other] if values[other] else float("nan")
                 names = sums.rankers[ranker], sums.rankers[other]
                 differences.append(Difference(*label, *names, gain, low, high, p, lift))
-    return CounterfactualEvaluation(
-        tuple(estimates), tuple(differences), _diagnostics(sums), tau=sums.taus[-1], **settings
+    diagnostics = tuple(spread.diagnostics() for spread in sums.spreads)
+    evaluation = CounterfactualEvaluation(
+        tuple(estimates), tuple(differences), diagnostics, tau=sums.tau, **settings
     )
+    warnings = estimate_warnings(
+        diagnostics[0], sums.clicked, propensities, left_out=left_out, trained_on=trained_on
+    )
+    return LogEvaluation(evaluation, warnings, left_out)
 
 
 def _pairs(rankers: Sequence[str], against: str | Sequence[str]) -> list[tuple[int, int]]:
@@ -235,27 +206,21 @@ def _pairs(rankers: Sequence[str], against: str | Sequence[str]) -> list[tuple[i
     ]
 
 
-def _estimated(
-    sums: LogSums, estimators: Sequence[str]
-) -> Iterator[tuple[PartSums, str, str, list[int]]]:
-    """Yield sums with the name of their estimator, that of its divisor, and the metrics it estimates."""
-    forms = [find_rank_value(metric) for metric in sums.metrics]
-    free, *clipped = sums.clicks
-    kinds = [("", free), *((CLIPPED, parts) for parts in clipped), (DOUBLY_ROBUST, sums.docs)]
-    for kind, parts in kinds:
-        asked = ["ips"] if kind else estimators
-        metrics = {
-            "ips": [
-                m for m, form in enumerate(forms) if "ips" in asked and not form.self_normalised
-            ],
-            "snips": [
-                m for m, form in enumerate(forms) if "snips" in asked or form.self_normalised
-            ],
-        }
-        for part in parts:
-            for divisor, chosen in metrics.items():
-                if chosen:
-                    yield part, kind or divisor, divisor, chosen
+def _estimated(sums: LogSums) -> Iterator[tuple[PartSums, str, str, list[int]]]:
+    """Yield sums with the name of their estimator, that of its divisor, and the metrics it estimates.
+
+    "ips" divides by sessions, "snips" by weights: as every self-normalised metric does.
+    """
+    ratios = [find_rank_value(metric).self_normalised for metric in sums.metrics]
+    for part in sums.parts:
+        for divisor in ("ips", "snips"):
+            metrics = [
+                metric
+                for metric, is_ratio in enumerate(ratios)
+                if is_ratio == (divisor == "snips") or (divisor == "snips" and not part.kind)
+            ]
+            if metrics:
+                yield part, part.kind or divisor, divisor, metrics
 
 
 class _Columns(NamedTuple):
@@ -282,35 +247,18 @@ def _less(values: Floats, others: Floats) -> Floats:
 
 
 def _intervals(
-    part: PartSums,
-    divisor: str,
-    columns: _Columns,
-    doubt: CurveDoubt,
-    drawn: Floats,
-    **sampling: Unpack[Sampling],
-) -> RatioIntervals:
-    """Return the ratio of each column to the sessions ("ips") or the weights ("snips")."""
+    part: PartSums, divisor: str, columns: _Columns, doubt: CurveDoubt, sampling: Sampling
+) -> list[list[float]]:
+    """Return value, ends and p-value of the ratio of each column to sessions, or to weights."""
     by_sessions = divisor == "ips"
     moves = CurveMoves(
         doubt,
         columns.of(part.moves[:, :-1].reshape(-1, *part.values.shape[1:])),
         np.zeros(len(part.moves)) if by_sessions else part.moves[:, -1],
-        drawn,
     )
     # queries without a session in this part have no say in its intervals
     there = part.sessions > 0
     divisors = part.sessions if by_sessions else part.weights
-    return ratio_intervals(columns.of(part.values[there]), divisors[there], moves, **sampling)
-
-
-def _diagnostics(sums: LogSums) -> tuple[WeightDiagnostics, ...]:
-    """Describe the weights without a clip, and what the clip takes away."""
-    free, *clipped = (
-        [diagnostics_of_sums(part.part, part.spread) for part in parts] for parts in sums.clicks
-    )
-    if not clipped:
-        return tuple(free)
-    return tuple(
-        replace(d, clipped_clicks=c.clipped_clicks, cut_weight=c.cut_weight)
-        for d, c in zip(free, clipped[-1], strict=True)
-    )
+    intervals = ratio_intervals(columns.of(part.values[there]), divisors[there], moves, **sampling)
+    rows: list[list[float]] = np.stack(intervals, axis=1).tolist()
+    return rows

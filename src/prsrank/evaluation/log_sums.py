@@ -13,9 +13,9 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.evaluation.counterfactual import ClickStatistics
 from prsrank.evaluation.doc_sums import DEFAULT_TAU, Regression
-from prsrank.evaluation.query_bootstrap import CurveLevels
+from prsrank.evaluation.query_bootstrap import CurveDoubt
 from prsrank.evaluation.rank_values import RankValue, find_rank_value
-from prsrank.evaluation.results import ALL, AT_OTHERS, AT_TOP, LOGGED
+from prsrank.evaluation.results import ALL, AT_OTHERS, AT_TOP, CLIPPED, DOUBLY_ROBUST, LOGGED
 from prsrank.evaluation.weight_diagnostics import WeightSums
 from prsrank.hashing import id_keys
 from prsrank.logs.click_log import ClickLog
@@ -47,14 +47,10 @@ class QueryUnits:
         """Return the units of a log; lists that were made of one query belong together."""
         return cls(*units_of(id_keys(original_queries(log.query_ids))))
 
-    def sums(self, query: npt.NDArray, values: npt.NDArray) -> Floats:
-        """Add up values by the unit of their query (units)."""
-        return np.asarray(np.bincount(self.unit[query], values, len(self.keys)), np.float64)
-
     def table(self, columns: Iterable[tuple[npt.NDArray, npt.NDArray]]) -> UnitSums:
         """Add up columns, each given as the query of its entries and their values."""
-        empty = np.zeros((len(self.keys), 0))
-        values = np.column_stack([empty, *(self.sums(*column) for column in columns)])
+        sums = [np.bincount(self.unit[query], v, len(self.keys)) for query, v in columns]
+        values = np.column_stack([np.zeros((len(self.keys), 0)), *sums])
         return UnitSums(self.keys, np.arange(values.shape[1]), values)
 
 
@@ -64,18 +60,18 @@ class PartSums:
 
     Attributes:
         part: which clicks; see `prsrank.evaluation.results.Estimate`.
+        kind: "" for clicks by their weights, "clipped" for clipped weights, "dr" for docs.
         rankers: how many there are, the logged ranking among them.
         units: by unit the values times the weights, ranker after ranker of each metric, then the
             weights w, then the number of sessions.
-        spread: how the weights of its clicks are spread.
         moves: how far the values move with each entry of an uncertain curve, and the weights
             beside them (entries x columns); see `prsrank.evaluation.query_bootstrap`.
     """
 
     part: str
+    kind: str
     rankers: int
     units: UnitSums
-    spread: WeightSums
     moves: Floats
 
     @property
@@ -96,12 +92,7 @@ class PartSums:
 
     def __add__(self, other: "PartSums") -> "PartSums":
         """Return the sums over the sessions of both; no query is in both."""
-        return replace(
-            self,
-            units=self.units + other.units,
-            spread=self.spread + other.spread,
-            moves=self.moves + other.moves,
-        )
+        return replace(self, units=self.units + other.units, moves=self.moves + other.moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,47 +102,37 @@ class LogSums:
     Attributes:
         metrics: names of the metrics.
         rankers: names of the rankers; the first is "logged", the rankings as shown.
-        taus: the clips of the weights of clicks.
-        clicks: for each of them, sums over all clicks, those at position 1, the others, and those
-            of each context.
-        docs: doubly robust sums over all sessions, and those of each context; empty where no
-            relevance was given.
-        positions: docs shown, and clicked, at positions 1, 2, ... (2 x positions).
+        tau: the clip of the clipped weights; 0 for none.
+        parts: sums over all clicks, those at position 1, the others, and those of each context;
+            the same of clipped weights; doubly robust sums over all sessions, and those of each
+            context, where relevance was given.
+        spreads: how the weights of the clicks of each part are spread.
+        clicked: clicks at positions 1, 2, ...
     """
 
     metrics: tuple[str, ...]
     rankers: tuple[str, ...]
-    taus: tuple[float, ...]
-    clicks: tuple[tuple[PartSums, ...], ...]
-    docs: tuple[PartSums, ...]
-    positions: Longs
+    tau: float
+    parts: tuple[PartSums, ...]
+    spreads: tuple[WeightSums, ...]
+    clicked: Longs
 
     @property
     def sessions(self) -> int:
         """Number of sessions."""
-        return int(self.clicks[0][0].sessions.sum())
-
-    def position_counts(self) -> tuple[Longs, Longs]:
-        """Return how many docs were shown, and clicked, at each position."""
-        return self.positions[0], self.positions[1]
+        return int(self.parts[0].sessions.sum())
 
     def __add__(self, other: "LogSums") -> "LogSums":
         """Return the sums over the sessions of both, which have the same metrics and rankers."""
-        depth = max(self.positions.shape[1], other.positions.shape[1])
-        shallow, deep = (
-            np.pad(sums.positions, ((0, 0), (0, depth - sums.positions.shape[1])))
-            for sums in (self, other)
-        )
+        clicked = np.zeros(max(len(self.clicked), len(other.clicked)), np.int64)
+        for sums in (self, other):
+            clicked[: len(sums.clicked)] += sums.clicked
         return replace(
             self,
-            clicks=tuple(map(_added, self.clicks, other.clicks)),
-            docs=_added(self.docs, other.docs),
-            positions=shallow + deep,
+            parts=tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)),
+            spreads=tuple(a + b for a, b in zip(self.spreads, other.spreads, strict=True)),
+            clicked=clicked,
         )
-
-
-def _added(parts: Sequence[PartSums], others: Sequence[PartSums]) -> tuple[PartSums, ...]:
-    return tuple(part + other for part, other in zip(parts, others, strict=True))
 
 
 @one_blas_thread()
@@ -162,10 +143,9 @@ def sum_log(
     rankers: Mapping[str, npt.ArrayLike],
     *,
     metrics: Sequence[str] = DEFAULT_METRICS,
-    taus: Sequence[float] = (0.0, DEFAULT_TAU),
+    tau: float = DEFAULT_TAU,
     regression: Regression | None = None,
     context: str | None = None,
-    threads: int | None = None,
 ) -> LogSums:
     """Sum up a log, or a piece of one, by query; many queries are joined by a hash of their ids.
 
@@ -177,11 +157,10 @@ def sum_log(
         propensities: where clicks were likely: as for `PairSet.from_log`.
         rankers: scores of each ranker, by name.
         metrics: names of the table of `prsrank.evaluation.counterfactual`.
-        taus: clips of the weights of clicks; 0 is none.
+        tau: clip of the clipped weights; 0 leaves these out.
         regression: relevance of the docs of the data set from their features, for doubly robust
             sums; None for none.
         context: context column whose values are parts, and may have curves of their own.
-        threads: default: all cores. The sums do not depend on it.
 
     Raises:
         InputError: if queries or docs of the log are not in the data set, a click has
@@ -190,38 +169,51 @@ def sum_log(
     statistics = ClickStatistics.of_log(
         log, dataset, propensities, context=context, every_doc=regression is not None
     )
-    ranked = _Ranked.by(statistics, list(map(find_rank_value, metrics)), rankers, threads)
-    query, units, levels = statistics.query, QueryUnits.of(log), CurveLevels.of_curve(propensities)
-    level = _slot_levels(levels, statistics, statistics.position, statistics.showing)
-    values = ranked.of_clicks()
-    clicks: list[list[PartSums]] = [[] for _ in taus]
-    docs: list[PartSums] = []
-    for part, counts, sessions, chosen in _parts(statistics):
+    pools, slot, query = statistics.pools, statistics.slot, statistics.query
+    expected = [
+        (form, [form.of_pools(pools, scores) for scores in rankers.values()])
+        for form in map(find_rank_value, metrics)
+    ]
+    values = np.array([*_rank_values(statistics, slot, expected)])
+    units, doubt = QueryUnits.of(log), CurveDoubt.of_curve(propensities)
+    entries = _entries(doubt, statistics)
+    parts, sums = list(_parts(statistics)), []
 
-        def table(query: Longs, columns: Iterable[Floats], shown: Longs = sessions) -> UnitSums:
-            return units.table([*((query, c) for c in columns), (np.arange(len(shown)), shown)])
+    def add(
+        part: str, kind: str, query: Longs, columns: Iterable[Floats], shown: Longs, moves: Floats
+    ) -> None:
+        table = [*((query, column) for column in columns), (np.arange(len(shown)), shown)]
+        sums.append(PartSums(part, kind, 1 + len(rankers), units.table(table), moves))
 
-        for tau, sums in zip(taus, clicks, strict=True):
-            weighed = replace(statistics, tau=tau)
-            weights = weighed.weights
-            # a weight that is clipped does not move with the curve
-            moving = weights >= (1 - 1e-12) * weighed.free_weights
-            weights = weights * counts
+    for kind, clip in {"": 0.0, **({CLIPPED: tau} if tau else {})}.items():
+        weighed = replace(statistics, tau=clip)
+        # a weight that is clipped does not move with the curve
+        moving, entry = ~weighed.clipped, entries[statistics.showing, slot]
+        for part, counts, sessions, _ in parts:
+            weights = weighed.weights * counts
             columns = [*(values * weights), weights]
-            moves = np.stack([levels.sums(level, column * moving) for column in columns], axis=1)
-            spread = WeightSums.of(weighed, counts, sessions)
-            sums.append(PartSums(part, 1 + len(rankers), table(query, columns), spread, moves))
+            moves = np.stack([doubt.sums(entry, column * moving) for column in columns], axis=1)
+            add(part, kind, query, columns, sessions, moves)
+    for part, counts, sessions, chosen in parts:
         if regression is not None and chosen is not None:
-            owner, added, moves = _doc_columns(ranked, regression, counts, chosen, levels)
-            spread = clicks[0][-1].spread
-            docs.append(PartSums(part, 1 + len(rankers), table(owner, added), spread, moves))
+            every = np.arange(len(log.ranking_docs))
+            owner, added, moves = _doc_columns(
+                statistics,
+                _rank_values(statistics, every, expected, running=True),
+                regression,
+                counts,
+                chosen,
+                doubt,
+                entries,
+            )
+            add(part, DOUBLY_ROBUST, owner, added, sessions, moves)
     return LogSums(
         tuple(metrics),
         (LOGGED, *rankers),
-        tuple(map(float, taus)),
-        tuple(map(tuple, clicks)),
-        tuple(docs),
-        np.array(log.position_counts()),
+        tau,
+        tuple(sums),
+        tuple(WeightSums.of(p, statistics, counts, shown, tau) for p, counts, shown, _ in parts),
+        log.position_counts()[1],
     )
 
 
@@ -246,76 +238,64 @@ def _parts(statistics: ClickStatistics) -> Iterator[tuple[str, Longs, Longs, Mar
         yield f"{context}={value}", *statistics.counts(chosen), chosen
 
 
-@dataclass(frozen=True, eq=False)
-class _Ranked:
-    """The values of ranks, of each metric by each ranker.
+def _entries(doubt: CurveDoubt, statistics: ClickStatistics) -> Longs:
+    """Return the entry of the curve that weighs each slot in each context (contexts x slots)."""
+    log, context = statistics.log, statistics.context
+    positions = log.ranking_positions.astype(np.int64)
+    values = (None,) if context is None else log.contexts[context].values
+    return np.stack([doubt.entries(positions, value) for value in values])
 
-    Attributes:
+
+def _rank_values(
+    statistics: ClickStatistics,
+    slots: Longs,
+    expected: Iterable[tuple[RankValue, Sequence[Floats]]],
+    running: bool = False,
+) -> Iterator[Floats]:
+    """Yield the values of slots by each metric: as shown, then by each ranker.
+
+    Args:
         statistics: the log.
-        forms: the metrics.
-        expected: for each, the values of the docs of the pools by each ranker.
+        slots: the slots.
+        expected: each metric with the values of the docs of the pools by each ranker.
+        running: whether what is shown is valued by the same running sums as other orders are: then
+            what ranks alike has no gain at all.
     """
-
-    statistics: ClickStatistics
-    forms: Sequence[RankValue]
-    expected: Sequence[Sequence[Floats]]
-
-    @classmethod
-    def by(
-        cls,
-        statistics: ClickStatistics,
-        forms: Sequence[RankValue],
-        rankers: Mapping[str, npt.ArrayLike],
-        threads: int | None,
-    ) -> "_Ranked":
-        pools = statistics.pools
-        expected = [
-            [form.of_pools(pools, scores, threads=threads) for scores in rankers.values()]
-            for form in forms
-        ]
-        return cls(statistics, forms, expected)
-
-    def of_clicks(self) -> Floats:
-        """Return the values of each clicked slot, as shown first (columns x clicked slots)."""
-        statistics, docs = self.statistics, self.statistics.clicked_doc
-        pools = statistics.pools
-        rank = row_in_list(statistics.log.ranking_offsets)[statistics.slot]
-        columns = []
-        for form, by_ranker in zip(self.forms, self.expected, strict=True):
-            divisors = form.divisors(pools.lengths[docs])
-            columns.append(form.of_ranks(pools.longest)[rank] / divisors)
-            columns += [values[docs] for values in by_ranker]
-        return np.array(columns)
-
-    def of_slots(self) -> Iterator[Floats]:
-        """Yield the values of each slot, clicked or not, as shown first."""
-        pools, docs = self.statistics.pools, self.statistics.pool_doc
-        rank = row_in_list(self.statistics.log.ranking_offsets)
-        for form, by_ranker in zip(self.forms, self.expected, strict=True):
-            # by the same running sums as other orders: what ranks alike has no gain at all
-            shown = np.diff(np.cumsum(form.of_ranks(pools.longest)), prepend=0.0)
-            yield np.asarray(shown[rank] / form.divisors(pools.lengths[docs]))
-            yield from (values[docs] for values in by_ranker)
+    pools, docs = statistics.pools, statistics.pool_doc[slots]
+    rank = row_in_list(statistics.log.ranking_offsets)[slots]
+    for form, by_ranker in expected:
+        shown = form.of_ranks(pools.longest)
+        if running:
+            shown = np.diff(np.cumsum(shown), prepend=0.0)
+        yield np.asarray(shown[rank] / form.divisors(pools.lengths[docs]))
+        yield from (values[docs] for values in by_ranker)
 
 
 def _doc_columns(
-    ranked: _Ranked, regression: Regression, counts: Longs, sessions: Marks, levels: CurveLevels
+    statistics: ClickStatistics,
+    slot_values: Iterable[Floats],
+    regression: Regression,
+    counts: Longs,
+    sessions: Marks,
+    doubt: CurveDoubt,
+    entries: Longs,
 ) -> tuple[Longs, Floats, Floats]:
     """Return what each doc adds to the sums over some sessions, and how these move with the curve.
 
     Args:
-        ranked: the values of ranks.
+        statistics: the log.
+        slot_values: for each column of values those of each slot, clicked or not.
         regression: makes theta of each doc.
         counts: clicks on each clicked slot in these sessions.
         sessions: which sessions count.
-        levels: the entries of the curve.
+        doubt: about the curve.
+        entries: of the curve, by context and slot.
 
     Returns:
         The query of each doc (any for those never shown); for each column of values, then for
         theta itself, what it adds (columns x docs); how they move (entries x columns).
     """
-    statistics, docs = ranked.statistics, len(regression.relevance)
-    row, slot = statistics.row, statistics.slot
+    docs, row, slot = len(regression.relevance), statistics.row, statistics.slot
     query = np.zeros(docs, np.int64)
     query[row] = statistics.slot_query
     clicked = np.bincount(row[slot], statistics.actions * counts, docs).astype(np.float64)
@@ -324,27 +304,11 @@ def _doc_columns(
     seen = np.bincount(row, (shown * statistics.propensities).sum(axis=0), docs)
     sums = np.array(
         [
-            *(np.bincount(row, values * times, docs) for values in ranked.of_slots()),
+            *(np.bincount(row, values * times, docs) for values in slot_values),
             np.bincount(row, times, docs),
         ]
     )
     theta, slope = regression.corrected(sums[-1], seen.astype(np.float64), clicked)
-    moves = np.zeros((levels.size, len(sums)))
-    positions = statistics.log.ranking_positions.astype(np.int64)
-    for code in range(len(shown) if levels.size else 0):
-        exposed = shown[code] * statistics.propensities[code] * slope[row]
-        level = _slot_levels(levels, statistics, positions, np.full(len(positions), code))
-        moves += np.stack([levels.sums(level, exposed * column[row]) for column in sums], axis=1)
-    return query, sums * theta, moves
-
-
-def _slot_levels(
-    levels: CurveLevels, statistics: ClickStatistics, positions: Longs, showing: Longs
-) -> Longs:
-    """Return the entry of the curve that weighs slots of these positions and contexts; -1 for none."""
-    entries = levels.of(positions)
-    if statistics.context is not None:
-        values = statistics.log.contexts[statistics.context].values
-        for code, value in enumerate(values):
-            entries = np.where(showing == code, levels.of(positions, value), entries)
-    return entries
+    exposed = shown * statistics.propensities * slope[row]
+    moves = [sum(map(doubt.sums, entries, exposed * column[row])) for column in sums]
+    return query, sums * theta, np.stack(moves, axis=1)

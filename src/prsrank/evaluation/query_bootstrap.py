@@ -19,16 +19,14 @@ sample of queries also draws a curve. It moves $V^*$ by what the curve does to V
 $s^{*2}$ comes the variance of V with the curve, at the curve estimated and at the one drawn.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TypedDict, Unpack
+from functools import cached_property, lru_cache
+from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.logs.units import MOST_UNITS
 from prsrank.propensity.curve import Propensities
 from prsrank.types import Floats, Longs
 
@@ -38,65 +36,52 @@ _ROUNDING = 1e-12
 _OWN_SHARE = 1e-9
 
 
-@dataclass(frozen=True)
-class CurveLevels:
-    """The entries of a curve: position after position, of the shared curve, then of each context's.
-
-    Attributes:
-        contexts: the context values that have curves of their own.
-        depth: positions of each whose errors are known; 0 where the curve is known.
-
-    >>> CurveLevels(("a",), 3).of(np.array([1, 3, 5]), "a").tolist()
-    [3, 5, -1]
-    """
-
-    contexts: tuple[str, ...] = ()
-    depth: int = 0
-
-    @classmethod
-    def of_curve(cls, curve: object) -> "CurveLevels":
-        """Return the entries of a curve that knows how uncertain it is, or none."""
-        if not isinstance(curve, Propensities) or not _doubts(curve):
-            return cls()
-        return cls(tuple(curve.contexts), max(len(c.log_covariance) for c in _curves(curve)))
-
-    @property
-    def size(self) -> int:
-        """Number of entries."""
-        return (1 + len(self.contexts)) * self.depth
-
-    def of(self, positions: Longs, context: str | None = None) -> Longs:
-        """Return the entry of each position in a context; -1 where there is none."""
-        own = self.contexts.index(context) + 1 if context in self.contexts else 0
-        entries = own * self.depth + positions - 1
-        return np.where(positions <= self.depth, entries, -1)
-
-    def sums(self, levels: Longs, values: Floats) -> Floats:
-        """Add up values by entry (entries)."""
-        there = levels >= 0
-        return np.bincount(levels[there], values[there], self.size).astype(np.float64)
-
-
 @dataclass(frozen=True, eq=False)
 class CurveDoubt:
-    """The covariance of a curve's log p, in factors: F of a curve has $F F^T$ as its covariance.
+    """How uncertain a curve is: the covariance of its log p.
+
+    Its entries are position after position, of the shared curve, then of each context's.
 
     Attributes:
-        factors: of each curve, in the order of `CurveLevels` (positions x positions).
+        curves: the shared curve and those of contexts; empty where the curve is known.
+        contexts: the context values that have curves of their own.
     """
 
-    factors: tuple[Floats, ...] = ()
+    curves: tuple[Propensities, ...] = ()
+    contexts: tuple[str, ...] = ()
 
     @classmethod
     def of_curve(cls, curve: object) -> "CurveDoubt":
-        """Return the doubt about a curve; none if it is known."""
-        depth = CurveLevels.of_curve(curve).depth
-        if not depth or not isinstance(curve, Propensities):
+        """Return the doubt about a curve; none where it is known."""
+        if not isinstance(curve, Propensities):
             return cls()
-        return cls(tuple(_factor(part, depth) for part in _curves(curve)))
+        curves = (curve, *curve.contexts.values())
+        doubted = any(part.log_covariance.any() for part in curves)
+        return cls(curves, tuple(curve.contexts)) if doubted else cls()
+
+    @cached_property
+    def depth(self) -> int:
+        """Positions of each curve whose errors are known."""
+        return max((len(curve.log_covariance) for curve in self.curves), default=0)
+
+    @cached_property
+    def factors(self) -> tuple[Floats, ...]:
+        """F of each curve, with $F F^T$ its covariance (positions x positions)."""
+        return tuple(_factor(curve, self.depth) for curve in self.curves)
+
+    def entries(self, positions: Longs, context: str | None = None) -> Longs:
+        """Return the entry of each position in a context; -1 where there is none."""
+        own = self.contexts.index(context) + 1 if context in self.contexts else 0
+        return np.where(positions <= self.depth, own * self.depth + positions - 1, -1)
+
+    def sums(self, entries: Longs, values: Floats) -> Floats:
+        """Add up values by entry (entries)."""
+        there = entries >= 0
+        size = len(self.curves) * self.depth
+        return np.bincount(entries[there], values[there], size).astype(np.float64)
 
     def draws(self, samples: int, seed: int) -> Floats:
-        """Draw deviations of log p (samples x entries); none where the curve is known."""
+        """Draw deviations of log p (samples x entries)."""
         # not the draws of the queries: those have the seed itself
         rng = np.random.default_rng([seed, 1])
         parts = [rng.normal(size=(samples, f.shape[1])) @ f.T for f in self.factors]
@@ -115,14 +100,6 @@ class CurveDoubt:
         return np.sqrt(variance)
 
 
-def _curves(curve: Propensities) -> Sequence[Propensities]:
-    return [curve, *curve.contexts.values()]
-
-
-def _doubts(curve: Propensities) -> bool:
-    return any(part.log_covariance.any() for part in _curves(curve))
-
-
 def _factor(curve: Propensities, depth: int) -> Floats:
     covariance = np.array(curve.log_covariance)
     # Positions on one step of a curve move as one. With a little doubt of its own for each there
@@ -132,21 +109,18 @@ def _factor(curve: Propensities, depth: int) -> Floats:
     return np.pad(factor, (0, depth - len(factor)))
 
 
-@dataclass(frozen=True, eq=False)
-class CurveMoves:
+class CurveMoves(NamedTuple):
     """How the sums over queries move with an uncertain curve.
 
     Attributes:
         doubt: about the curve.
         numerators: what moves with each entry of the curve (entries x columns).
         denominators: the same of the denominators (entries).
-        drawn: deviations of log p, one for each sample (samples x entries).
     """
 
     doubt: CurveDoubt
     numerators: Floats
     denominators: Floats
-    drawn: Floats
 
     def deviations(self, x: Floats, d: float, factors: Floats) -> tuple[Floats, Floats]:
         r"""Return ratios, and their standard deviations, at curves that were drawn.
@@ -185,8 +159,7 @@ class Sampling(TypedDict, total=False):
 SAMPLING: Sampling = {"samples": 1000, "seed": 0, "confidence": 0.95}
 
 
-@dataclass(frozen=True, eq=False)
-class RatioIntervals:
+class RatioIntervals(NamedTuple):
     """Ratios with intervals, one per column.
 
     Attributes:
@@ -210,8 +183,6 @@ def ratio_intervals(
 ) -> RatioIntervals:
     """Return the ratio of the sums of each column of numerators, with bootstrap intervals.
 
-    Beyond 2000 queries they are joined into as many groups, whose sums serve as well.
-
     Args:
         numerators: x of each query and column (queries x columns).
         denominators: d of each query, at least 0.
@@ -224,8 +195,11 @@ def ratio_intervals(
     """
     settings: Sampling = {**SAMPLING, **sampling}
     samples, confidence = settings["samples"], settings["confidence"]
-    _check(samples, confidence)
-    x, d = _joined(np.asarray(numerators, np.float64), np.asarray(denominators, np.float64))
+    if samples < 100:
+        raise InputError(f"samples must be at least 100, not {samples}")
+    if not 0.0 < confidence < 1.0:
+        raise InputError(f"confidence must be between 0 and 1, not {confidence}")
+    x, d = np.asarray(numerators, np.float64), np.asarray(denominators, np.float64)
     units, total = len(d), d.sum()
     if total == 0:
         nothing = np.full(x.shape[1], np.nan)
@@ -233,9 +207,11 @@ def ratio_intervals(
     values, errors = _ratios(np.ones((1, units)), x, d)
     values, errors = values[0], errors[0]
     shift, doubt = np.zeros((1, 1)), np.zeros((1, 1))
-    if curve is not None and curve.doubt.factors:
-        shift, doubt, own = _curve_draws(curve, x.sum(axis=0), float(total))
-        errors = np.hypot(errors, own)
+    if curve is not None and curve.doubt.curves:
+        drawn = np.exp(-curve.doubt.draws(samples, settings["seed"]))
+        still, own = curve.deviations(x.sum(axis=0), float(total), np.ones((1, drawn.shape[1])))
+        shift, doubt = curve.deviations(x.sum(axis=0), float(total), drawn)
+        shift, errors = shift - still, np.hypot(errors, own[0])
     # terms that cancel leave their rounding, whose sign and size depend on the order of the sum
     rounding = _ROUNDING * np.abs(x).sum(axis=0) / total
     values[np.abs(values) <= rounding] = 0.0
@@ -248,9 +224,12 @@ def ratio_intervals(
     spread = np.hypot(spread, doubt)
     spread[spread <= rounding] = 0.0
     steps = _steps(ratios + shift, spread, values)
+    # "higher", never between two samples: rather too wide than too short
+    both = np.quantile(np.abs(steps), confidence, axis=0, method="higher")
     with np.errstate(invalid="ignore"):
         below, above = (
-            np.where(errors > 0, reach * errors, 0.0) for reach in _reaches(steps, confidence)
+            np.where(errors > 0, np.maximum(both, _tail(side, confidence)) * errors, 0.0)
+            for side in (steps, -steps)
         )
         shares = _far_share(steps * errors, values)
     p_values = np.where(errors > 0, shares, 1 / (1 + samples))
@@ -267,22 +246,8 @@ def _drawn(units: int, samples: int, seed: int) -> Floats:
     return drawn
 
 
-def _check(samples: int, confidence: float) -> None:
-    if samples < 100:
-        raise InputError(f"samples must be at least 100, not {samples}")
-    if not 0.0 < confidence < 1.0:
-        raise InputError(f"confidence must be between 0 and 1, not {confidence}")
-
-
-def _reaches(steps: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Return how many standard errors the interval reaches below and above."""
-    # "higher", never between two samples: rather too wide than too short
-    both = np.quantile(np.abs(steps), confidence, axis=0, method="higher")
-    tail = (1 + confidence) / 2
-    return (
-        np.maximum(both, np.quantile(steps, tail, axis=0, method="higher")),
-        np.maximum(both, np.quantile(-steps, tail, axis=0, method="higher")),
-    )
+def _tail(steps: Floats, confidence: float) -> Floats:
+    return np.asarray(np.quantile(steps, (1 + confidence) / 2, axis=0, method="higher"))
 
 
 def _far_share(moved: Floats, values: Floats) -> Floats:
@@ -292,15 +257,6 @@ def _far_share(moved: Floats, values: Floats) -> Floats:
     both = np.count_nonzero(np.abs(moved) >= away, axis=0)
     beyond = np.count_nonzero(moved * np.sign(values) >= away, axis=0)
     return np.asarray(np.minimum(np.maximum(1 + both, 2 * (1 + beyond)) / (1 + samples), 1.0))
-
-
-def _joined(x: Floats, d: Floats) -> tuple[Floats, Floats]:
-    # groups of many queries serve as well and keep the draws small
-    if len(d) <= MOST_UNITS:
-        return x, d
-    count, units = MOST_UNITS, np.arange(len(d)) % MOST_UNITS
-    sums = [np.asarray(np.bincount(units, column, count), np.float64) for column in (d, *x.T)]
-    return np.stack(sums[1:], axis=1), sums[0]
 
 
 def _ratios(drawn: Floats, x: Floats, d: Floats) -> tuple[Floats, Floats]:
@@ -317,14 +273,6 @@ def _ratios(drawn: Floats, x: Floats, d: Floats) -> tuple[Floats, Floats]:
         residual[residual <= _ROUNDING * squares] = 0.0
         errors = np.sqrt(residual * units / max(units - 1, 1)) / total
     return values, errors
-
-
-def _curve_draws(curve: CurveMoves, x: Floats, d: float) -> tuple[Floats, Floats, Floats]:
-    """Return how far drawn curves move the ratios, how uncertain they are there, and as they are."""
-    still = np.ones((1, len(curve.denominators)))
-    values, own = curve.deviations(x, d, still)
-    moved, doubt = curve.deviations(x, d, np.exp(-curve.drawn))
-    return moved - values, doubt, own[0]
 
 
 def _steps(values: Floats, errors: Floats, centre: Floats) -> Floats:

@@ -11,7 +11,7 @@ from numba import njit
 
 from prsrank.errors import InputError, nearest_name
 from prsrank.logs.click_log import ClickLog
-from prsrank.ragged import ragged_rows
+from prsrank.ragged import list_of_row, ragged_rows
 from prsrank.sorting import longest_list
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Longs
@@ -153,67 +153,46 @@ def _checked_scores(scores: npt.ArrayLike, docs: int) -> Floats:
 
 
 def pools_of(log: ClickLog, rows: Longs, clicked: Longs, docs: int) -> tuple[Pools, Longs]:
-    """Return the pools that hold clicked slots, and each clicked slot's clicked doc."""
-    # sorted by hash, rankings of the same docs are neighbours: one pass finds the pools
-    used = np.unique(np.searchsorted(log.ranking_offsets, clicked, side="right") - 1)
-    order = used[np.argsort(_set_hashes(rows, log.ranking_offsets, used), kind="stable")]
-    entries = np.full(len(rows), -1, np.int64)
-    starts, first_slots = _pool_kernel(log.ranking_offsets, rows, order, docs, entries)
+    """Return the pools that hold clicked slots, and each clicked slot's clicked doc.
+
+    Args:
+        log: the click log.
+        rows: row in the data set of each slot's doc.
+        clicked: the slots that count.
+        docs: number of docs of the data set.
+    """
+    ranking_of_slot = np.searchsorted(log.ranking_offsets, clicked, side="right") - 1
+    used, index = np.unique(ranking_of_slot, return_inverse=True)
+    hashes = _set_hashes(rows, log.ranking_offsets, used)
+    _, first, pool = np.unique(hashes, return_index=True, return_inverse=True)
+    slots, starts = ragged_rows(log.ranking_offsets, used[first])
+    # a doc is found in its pool by a number of both
+    numbers = list_of_row(starts) * docs + rows[slots]
+    order = np.argsort(numbers)
+    entry = order[np.searchsorted(numbers[order], pool[index] * docs + rows[clicked])]
     marked = np.zeros(starts[-1], bool)
-    marked[entries[clicked]] = True
-    numbers = np.cumsum(marked) - 1
-    of_pool = np.searchsorted(starts, np.flatnonzero(marked), side="right") - 1
+    marked[entry] = True
+    entries = np.flatnonzero(marked)
+    of_pool = np.searchsorted(starts, entries, side="right") - 1
     pools = Pools(
         docs=docs,
         offsets=starts,
-        rows=rows[first_slots],
+        rows=rows[slots],
         clicked_offsets=np.searchsorted(of_pool, np.arange(len(starts))),
-        clicked=np.flatnonzero(marked) - starts[of_pool],
+        clicked=entries - starts[of_pool],
     )
-    return pools, numbers[entries[clicked]]
+    return pools, (np.cumsum(marked) - 1)[entry]
 
 
 def _set_hashes(rows: Longs, offsets: Longs, rankings: Longs) -> npt.NDArray[np.uint64]:
-    """Return for each ranking a number that is the same whatever the order of its docs."""
+    """Return for each ranking 64 bits that are the same whatever the order of its docs."""
     slots, _ = ragged_rows(offsets, rankings)
     mixed = (rows[slots].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(29)
-    # a sum has no order; mixed before, other docs hardly ever give the same
+    # a sum has no order; mixed before, other docs do not give the same
     lengths = offsets[rankings + 1] - offsets[rankings]
     return np.add.reduceat(mixed, np.cumsum(lengths) - lengths)
-
-
-@njit(cache=True, nogil=True)
-def _pool_kernel(offsets: Longs, rows: Longs, order: Longs, docs: int, entries: Longs):  # type: ignore[no-untyped-def]
-    """Join neighbours in `order` that show the same docs; number the docs of each pool.
-
-    Equal docs are checked, not only hashed. Returns where each pool begins, and the slot of
-    each of its docs.
-    """
-    pool_of_row, entry_of_row = np.full(docs, -1), np.empty(docs, np.int64)
-    total = 0
-    for ranking in order:
-        total += offsets[ranking + 1] - offsets[ranking]
-    starts, slots = np.zeros(len(order) + 1, np.int64), np.empty(total, np.int64)
-    pools = end = 0
-    for ranking in order:
-        first, last = offsets[ranking], offsets[ranking + 1]
-        same = pools > 0 and starts[pools] - starts[pools - 1] == last - first
-        for slot in range(first, last):
-            if not same:
-                break
-            same = pool_of_row[rows[slot]] == pools - 1
-        if not same:
-            for slot in range(first, last):
-                pool_of_row[rows[slot]], entry_of_row[rows[slot]] = pools, end
-                slots[end] = slot
-                end += 1
-            pools += 1
-            starts[pools] = end
-        for slot in range(first, last):
-            entries[slot] = entry_of_row[rows[slot]]
-    return starts[: pools + 1].copy(), slots[:end].copy()
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,16 @@
-"""A model under other assumptions: does its ranking move, and does its estimated gain?"""
+r"""A model under other assumptions: does its ranking move, and does its estimated gain?
+
+What is assumed of clicks is a line: P(click) of a doc = floor, plus slope if relevant. With the
+propensity p of a slot at position k, raised to the power s (another severity), noise mu, and trust
+t, where a user trusts position k blindly with probability t / k:
+
+$$\text{slope} = p^s (1 - 2\mu)(1 - t/k), \qquad
+  \text{floor} = p^s (\mu + (1 - \mu)\,t/k).$$
+
+These are the clicks of `PositionBasedModel` (t = 0) and `TrustBiasModel`, for a curve p. An
+unbiased estimate of a doc's relevance is then (click - floor) / slope (Vardasbi, Oosterhuis, de
+Rijke, CIKM 2020); with mu = t = 0 it is click / p, inverse propensity scoring.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,33 +22,155 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.evaluation.assumptions import (
-    DEFAULT_VALUES,
-    AffineJudge,
-    Assumption,
-    Interval,
-    alternatives,
-    slot_propensities,
-)
-from prsrank.evaluation.counterfactual import ClickStatistics
-from prsrank.evaluation.query_bootstrap import SAMPLING, Sampling
+from prsrank.errors import InputError
+from prsrank.evaluation.counterfactual import ClickStatistics, check_clicks
+from prsrank.evaluation.log_sums import QueryUnits
+from prsrank.evaluation.query_bootstrap import SAMPLING, Sampling, ratio_intervals
+from prsrank.evaluation.rank_values import find_rank_value
 from prsrank.evaluation.results import ALL
-from prsrank.evaluation.weight_diagnostics import (
-    WeightSums,
-    diagnostics_of_sums,
-    estimate_warnings,
-)
+from prsrank.evaluation.weight_diagnostics import WeightSums, estimate_warnings
 from prsrank.files import plain_json
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import covered_log, known_lists
 from prsrank.logs.held_out import hold_out
-from prsrank.metrics.significance import kendall_tau, rank_change
+from prsrank.metrics.significance import kendall_tau
 from prsrank.propensity.curve import PropensityCurve
+from prsrank.ragged import row_in_list
 from prsrank.rankers.base import Ranker, ranker_class
 from prsrank.types import Floats
 
-Train = Callable[[Assumption], npt.ArrayLike]
-"""Trains a ranker under an assumption and returns its scores of the docs judged."""
+DEFAULT_VALUES: dict[str, tuple[float, ...]] = {
+    "eta": (0.5, 0.75, 1.25, 1.5),
+    "noise": (0.05, 0.1, 0.2),
+    "trust": (0.2, 0.5),
+    "gamma": (2.0, 5.0),
+}
+KINDS = tuple(DEFAULT_VALUES)
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """How users click, and how pairs are clipped in training.
+
+    Attributes:
+        eta: power of the propensities: 1 is the curve as it is.
+        noise: probability of a wrong judgement, in [0, 0.5).
+        trust: probability that position 1 is trusted blindly, in [0, 1).
+        gamma: clip of the weighting prs; it changes the training only.
+
+    >>> slope, floor = Assumption(noise=0.1).clicks([1.0, 0.5], [1, 2])
+    >>> slope.tolist(), floor.tolist()
+    ([0.8, 0.4], [0.1, 0.05])
+    """
+
+    eta: float = 1.0
+    noise: float = 0.0
+    trust: float = 0.0
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, fits, rule in (
+            ("eta", 0 <= self.eta < np.inf, "finite and at least 0"),
+            ("noise", 0 <= self.noise < 0.5, "in [0, 0.5)"),
+            ("trust", 0 <= self.trust < 1, "in [0, 1)"),
+            ("gamma", 0 < self.gamma < np.inf, "finite and above 0"),
+        ):
+            if not fits:
+                raise InputError(f"{name} must be {rule}, not {getattr(self, name)}")
+
+    def clicks(
+        self, propensities: npt.ArrayLike, positions: npt.ArrayLike
+    ) -> tuple[Floats, Floats]:
+        """Return slope and floor of slots of these propensities and positions."""
+        p = np.asarray(propensities, np.float64) ** self.eta
+        trusting = self.trust / np.asarray(positions, np.float64)
+        return (
+            p * (1 - 2 * self.noise) * (1 - trusting),
+            p * (self.noise + (1 - self.noise) * trusting),
+        )
+
+
+def slot_propensities(log: ClickLog, curve: PropensityCurve | None) -> Floats:
+    """Return the propensity of each slot of a log, by a curve or by the log itself."""
+    if curve is not None:
+        # a curve is asked once a position, not once a slot
+        positions, index = np.unique(log.ranking_positions, return_inverse=True)
+        return np.asarray(np.asarray(curve.at(positions), np.float64)[index])
+    if log.ranking_propensities is None:
+        raise InputError("the log has no propensities: give --propensity FILE or power:ETA")
+    return log.ranking_propensities
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class AffineJudge:
+    r"""Estimates of a metric from the slots of a log, clicked or not.
+
+    The estimate is $\frac{1}{N} \sum_{\text{sessions, slots}} v(r) (c - \text{floor}) /
+    \text{slope}$, v(r) the value of the slot's rank r under the new scores among the docs shown,
+    and N the number of sessions: unbiased where the assumption holds. Without noise and trust it
+    is the "ips" estimate of `prsrank.evaluation.counterfactual`, intervals included. Where the log
+    weighs its clicks, c is the weight of the click, and the floor is one of clicks of the mean
+    weight.
+
+    Args:
+        log: held-out sessions.
+        dataset: the lists that rankers score.
+        curve: the propensities, or None for those in the log.
+        metric: "dcg@10" or another that is not self-normalised.
+        sampling: how intervals are bootstrapped.
+    """
+
+    def __init__(
+        self,
+        log: ClickLog,
+        dataset: RankingDataset,
+        curve: PropensityCurve | None,
+        *,
+        metric: str = "dcg@10",
+        **sampling: Unpack[Sampling],
+    ) -> None:
+        self._form = find_rank_value(metric)
+        if self._form.self_normalised:
+            raise InputError(f"{metric} is self-normalised: take dcg@K, dcg or arp")
+        check_clicks(len(log.clicks), log.sessions)
+        propensities = slot_propensities(log, curve)
+        self.statistics = ClickStatistics.of_log(log, dataset, propensities, every_doc=True)
+        self.metric, self.lists, self._sampling = metric, dataset, sampling
+        self._weight, self._shown = log.slot_click_weights(), log.slot_statistics()[0]
+        self._units = QueryUnits.of(log)
+        # by the same running sums as other orders: what ranks alike has no gain at all
+        pools, doc = self.statistics.pools, self.statistics.pool_doc
+        values = np.diff(np.cumsum(self._form.of_ranks(pools.longest)), prepend=0.0)
+        divisors = self._form.divisors(pools.lengths[doc])
+        self._logged = values[row_in_list(log.ranking_offsets)] / divisors
+
+    def __call__(self, scores: npt.ArrayLike, assumption: Assumption) -> tuple[Interval, Interval]:
+        """Return the value of a ranker, given its scores, and its gain over the logged ranking."""
+        statistics, log = self.statistics, self.statistics.log
+        values = self._form.of_pools(statistics.pools, scores)[statistics.pool_doc]
+        slope, floor = assumption.clicks(statistics.propensities[0], log.ranking_positions)
+        # the clicks that the slot would have without relevance
+        expected = self._shown * floor * float(self._weight.sum() / len(log.clicks))
+        relevance = np.zeros(len(slope))
+        np.divide(self._weight - expected, slope, out=relevance, where=slope > 0)
+        # the gain is a column of its own: its interval is that of a paired difference
+        columns = [values * relevance, (values - self._logged) * relevance]
+        sessions = log.ranking_query[log.session_ranking], np.ones(log.sessions)
+        table = self._units.table(
+            [*((statistics.slot_query, column) for column in columns), sessions]
+        )
+        sums = table.values[table.values[:, -1] > 0]
+        intervals = ratio_intervals(sums[:, :-1], sums[:, -1], **self._sampling)
+        value, gain = np.stack(intervals[:3], axis=1).tolist()
+        return Interval(*value), Interval(*gain)
 
 
 @dataclass(frozen=True)
@@ -51,9 +185,7 @@ class Point:
         gain_of_model: its gain over the logged ranking, judged under the assumption.
         gain_retrained: gain of a model trained and judged under the assumption; None if no
             model was trained.
-        gain_by_base: gain of that model, judged under the base assumption.
         kendall_tau: of its ranking and the model's, mean over held-out lists.
-        rank_change: by how many ranks the model's top 10 move, mean over held-out lists.
     """
 
     kind: str
@@ -62,9 +194,7 @@ class Point:
     value_of_model: Interval
     gain_of_model: Interval
     gain_retrained: Interval | None = None
-    gain_by_base: Interval | None = None
     kendall_tau: float | None = None
-    rank_change: float | None = None
 
     @property
     def logged(self) -> float:
@@ -94,17 +224,13 @@ class Sensitivity:
     def by_kind(self) -> dict[str, list[Point]]:
         """Return the points of each kind, by rising value."""
         kinds = dict.fromkeys(point.kind for point in self.points)
-        return {kind: self.of(kind) for kind in kinds}
-
-    def of(self, kind: str) -> list[Point]:
-        """Return the points of one kind, by rising value."""
-        return [point for point in self.points if point.kind == kind]
+        return {kind: [p for p in self.points if p.kind == kind] for kind in kinds}
 
     def turns(self, kind: str) -> list[float]:
         """Return where the gain of the model changes its sign, between neighbours on a line."""
         return [
             left.value + (right.value - left.value) * low / (low - high)
-            for left, right in pairwise(self.of(kind))
+            for left, right in pairwise(self.by_kind()[kind])
             for low, high in [(left.gain_of_model.value, right.gain_of_model.value)]
             if low * high < 0
         ]
@@ -116,62 +242,40 @@ class Sensitivity:
         return plain
 
 
-class StudyOptions(Sampling, total=False):
-    """What a study tries and measures.
-
-    Attributes:
-        values: the values to try, by kind; default `DEFAULT_VALUES`.
-        metric: of values and gains; default "dcg@10".
-    """
-
-    values: Mapping[str, Sequence[float]]
-    metric: str
-
-
 def study_sensitivity(
-    held_out: ClickLog,
-    dataset: RankingDataset,
-    curve: PropensityCurve | None,
+    judge: AffineJudge,
     scores: npt.ArrayLike,
     *,
-    train: Train | None = None,
+    values: Mapping[str, Sequence[float]] = DEFAULT_VALUES,
+    train: Callable[[Assumption], Floats] | None = None,
     base: Assumption | None = None,
-    **options: Unpack[StudyOptions],
-) -> Sensitivity:
+) -> tuple[Point, ...]:
     """Judge a model, and models trained otherwise, under assumptions that may be wrong.
 
     Args:
-        held_out: sessions that the model did not learn from.
-        dataset: the lists that are scored; all queries of `held_out`.
-        curve: the propensities, or None for those in the log.
-        scores: the model's score of each doc of the data set.
-        train: trains rankers; None judges the model only. Noise changes nothing of what prs
-            learns, and it is asked without.
+        judge: estimates from sessions that the model did not learn from.
+        scores: the model's score of each doc judged.
+        values: the values to try, by kind; the base is tried beside them.
+        train: trains a ranker under an assumption and returns its scores; None judges the model
+            only. Noise changes nothing of what prs learns, and it is asked without.
         base: what the model itself was trained with.
-        options: what is tried and measured, and how intervals are bootstrapped.
     """
-    values = options.pop("values", None) or DEFAULT_VALUES
-    metric = options.pop("metric", "dcg@10")
-    sampling: Sampling = {**SAMPLING, **options}  # type: ignore[typeddict-unknown-key]
-    propensities = slot_propensities(held_out, curve)
-    judge = AffineJudge(held_out, dataset, propensities, metric=metric, **sampling)
     start, model = base or Assumption(), np.asarray(scores, np.float64)
-    points = []
+    offsets, points = judge.lists.offsets, []
     for kind, chosen in values.items():
-        for value, assumption in alternatives(kind, chosen, base=start):
+        if kind not in KINDS:
+            raise InputError(f"no assumption '{kind}': one of {', '.join(KINDS)}")
+        for value in sorted({float(v) for v in chosen} | {float(getattr(start, kind))}):
+            assumption = replace(start, **{kind: value})
             point = Point(kind, value, assumption == start, *judge(model, assumption))
             if train is not None:
                 # noise leaves all ratios of slopes alone, so that prs learns the same
-                other = np.asarray(train(replace(assumption, noise=0.0)), np.float64)
-                point = replace(
-                    point,
-                    gain_retrained=judge(other, assumption).gain,
-                    gain_by_base=judge(other, start).gain,
-                    kendall_tau=_mean(kendall_tau(model, other, dataset.offsets)),
-                    rank_change=_mean(rank_change(model, other, dataset.offsets)),
-                )
+                other = train(replace(assumption, noise=0.0))
+                tau = _mean(kendall_tau(model, other, offsets))
+                _, gain = judge(other, assumption)
+                point = replace(point, gain_retrained=gain, kendall_tau=tau)
             points.append(point)
-    return Sensitivity(metric, sampling["confidence"], tuple(points))
+    return tuple(points)
 
 
 def study_log(
@@ -183,27 +287,32 @@ def study_log(
     ranker: str = "lambdamart",
     settings: Mapping[str, Any] | None = None,
     hold_out_by: tuple[str, float] = ("query", 0.2),
+    values: Mapping[str, Sequence[float]] = DEFAULT_VALUES,
     trained_on: str | None = None,
-    **options: Unpack[StudyOptions],
+    **sampling: Unpack[Sampling],
 ) -> Sensitivity:
-    """Study a model, or one trained here, under other assumptions.
+    """Hold out a part of a log, judge a model there and train others on the rest.
 
-    Sessions that show docs which the data set lacks are left out, and a warning says so.
+    Sessions that show docs without features are left out and counted in the warnings.
 
     Args:
-        log: the sessions.
+        log: the log, from which the model, if given, must not have learned the held-out part.
         dataset: the lists, with the features of the log's docs.
         curve: the propensities, or None for those in the log.
         model: the model to judge; default: the ranker, trained under the base assumption.
         ranker: name of the ranker to train.
         settings: its parameters.
         hold_out_by: "query" or "time", and the share to hold out.
+        values: the values to try, by kind.
         trained_on: name of the model if it was trained on this log, for the warning.
-        options: those of `study_sensitivity`; the seed is that of the hold-out, too.
+        sampling: how intervals are bootstrapped; the seed is that of the hold-out, too.
     """
-    covered, seed = covered_log(log, dataset), options.get("seed", 0)
+    covered = covered_log(log, dataset)
+    drawing: Sampling = {**SAMPLING, **sampling}
+    seed = drawing["seed"]
     parts = hold_out(covered, by=hold_out_by[0], share=hold_out_by[1], seed=seed)
     judged, lists = (known_lists(part, dataset) for part in (parts.held_out, parts.training))
+    judge = AffineJudge(parts.held_out, judged, curve, **sampling)
 
     def trained(sessions: ClickLog) -> Callable[[Assumption], Floats]:
         """Return what trains by prs under an assumption: its slopes are the propensities.
@@ -223,25 +332,26 @@ def study_log(
 
     train = trained(parts.training)
     scores = train(Assumption()) if model is None else model.score(judged.features)
-    study = study_sensitivity(parts.held_out, judged, curve, scores, train=train, **options)
+    points = study_sensitivity(judge, scores, values=values, train=train)
     # how far a ranking moves by chance alone: trained alike, on resampled sessions
     sessions = parts.training.sessions
     drawn = np.sort(np.random.default_rng(seed).integers(sessions, size=sessions))
     again = trained(parts.training.select(drawn))(Assumption())
     alike = kendall_tau(train(Assumption()), again, judged.offsets)
-    propensities = slot_propensities(parts.held_out, curve)
-    statistics = ClickStatistics.of_log(parts.held_out, judged, propensities)
-    weights = diagnostics_of_sums(ALL, WeightSums.of(statistics, *statistics.counts()))
-    left_out = log.sessions - covered.sessions
+    statistics = judge.statistics
     warnings = estimate_warnings(
-        weights, parts.held_out, curve, left_out=left_out, trained_on=trained_on
+        WeightSums.of(ALL, statistics, *statistics.counts()).diagnostics(),
+        parts.held_out.position_counts()[1],
+        curve,
+        left_out=log.sessions - covered.sessions,
+        trained_on=trained_on,
     )
     if parts.dropped_sessions:
         warnings += (
             f"{parts.shared_queries} queries come before and after the cut in time: "
             f"{parts.dropped_sessions} of their sessions are dropped from the training part",
         )
-    return replace(study, warnings=warnings, reference_tau=_mean(alike))
+    return Sensitivity(judge.metric, drawing["confidence"], points, _mean(alike), warnings)
 
 
 def _mean(values: Floats) -> float:

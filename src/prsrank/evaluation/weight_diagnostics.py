@@ -1,8 +1,7 @@
 r"""Whether held-out clicks can bear an estimate, and a plain warning where they cannot."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +15,6 @@ LEAST_EFFECTIVE_CLICKS = 100
 LEAST_EFFECTIVE_QUERIES = 30
 LARGEST_CLICK_SHARE = 0.05
 LARGEST_HEAVIEST_SHARE = 0.3
-LARGEST_CUT_SHARE = 0.1
 LARGEST_UNSURE_SHARE = 0.05
 
 # Bins of weights per factor e.
@@ -42,11 +40,6 @@ _RULES: tuple[tuple[Callable[[dict[str, float]], bool], str], ...] = (
         # of fewer clicks, the heaviest 1 % is one click: that is the rule above
         lambda n: n["heaviest_share"] > LARGEST_HEAVIEST_SHARE and n["clicks"] >= 100,
         "the heaviest 1 % of clicks hold {heaviest_share:.0%} of the weight: consider a clip (tau)",
-    ),
-    (
-        lambda n: n["cut_weight"] > LARGEST_CUT_SHARE,
-        "the clip takes away {cut_weight:.0%} of the weight: the estimate is biased, and docs "
-        "shown low count too little",
     ),
     (
         lambda n: n["unseen"] > 0,
@@ -103,9 +96,10 @@ class WeightSums:
     """What `WeightDiagnostics` are made of; those of pieces without a common query add up.
 
     Attributes:
+        part: which clicks.
         totals: sums by name: of sessions, of the queries that they belong to, of clicks; of their
             "weight" w, of its "squares", of the squares of a query's ("query_squares"), of weights
-            without clip ("free") and of clicks that the clip changes ("clipped"); of docs
+            as a clip leaves them ("kept") and of clicks that it changes ("clipped"); of docs
             "shown", "listed" in their lists, "ranked" in distinct rankings, and of those "unseen"
             at propensity 0.
         largest: the largest weight.
@@ -113,26 +107,30 @@ class WeightSums:
         in_bins: clicks in each bin, and their weight (2 x bins).
     """
 
+    part: str
     totals: dict[str, float]
     largest: float
     bins: Longs
     in_bins: Floats
 
     @classmethod
-    def of(cls, statistics: ClickStatistics, clicks: Longs, sessions: Longs) -> "WeightSums":
+    def of(
+        cls, part: str, statistics: ClickStatistics, clicks: Longs, sessions: Longs, tau: float = 0
+    ) -> "WeightSums":
         """Sum up a part of the clicks.
 
         Args:
-            statistics: the clicked slots.
+            part: its name.
+            statistics: the clicked slots, whose weights have no clip.
             clicks: how many of the part's clicks each slot has.
             sessions: how many of the part's sessions each query has.
+            tau: of the clip that is told of.
         """
-        log, weights, free = statistics.log, statistics.weights, statistics.free_weights
+        log, weights, clip = statistics.log, statistics.weights, replace(statistics, tau=tau)
         per_query = np.bincount(statistics.query, weights * clicks)
         clicked = clicks > 0
         # in bins, so that sums over several logs still tell the heaviest clicks
         steps = np.round(np.log(weights[clicked]) * _STEPS).astype(np.int64)
-        shown = float(np.diff(log.ranking_offsets)[log.session_ranking].sum())
         ranked = float(len(log.ranking_docs))
         totals = {
             "sessions": float(sessions.sum()),
@@ -141,19 +139,21 @@ class WeightSums:
             "weight": float(weights @ clicks),
             "squares": float(weights**2 @ clicks),
             "query_squares": float(per_query @ per_query),
-            "free": float(free @ clicks),
-            "clipped": float(clicks[weights < (1 - 1e-12) * free].sum()),
-            "shown": shown,
-            "listed": shown / statistics.shown_share,
+            "free": float(statistics.free_weights @ clicks),
+            "kept": float(clip.weights @ clicks),
+            "clipped": float(clicks[clip.clipped].sum()),
+            "shown": float(np.diff(log.ranking_offsets)[log.session_ranking].sum()),
+            "listed": float(statistics.listed[log.session_ranking].sum()),
             "unseen": float((statistics.propensities == 0).mean()) * ranked,
             "ranked": ranked,
         }
         values = np.stack([clicks, weights * clicks])[:, clicked]
-        return cls(totals, float(weights[clicked].max(initial=0.0)), *_binned(steps, values))
+        return cls(part, totals, float(weights[clicked].max(initial=0.0)), *_binned(steps, values))
 
     def __add__(self, other: "WeightSums") -> "WeightSums":
         """Return the sums over the clicks of both."""
         return WeightSums(
+            self.part,
             {name: total + other.totals[name] for name, total in self.totals.items()},
             max(self.largest, other.largest),
             *_binned(
@@ -162,6 +162,33 @@ class WeightSums:
             ),
         )
 
+    def diagnostics(self) -> WeightDiagnostics:
+        """Describe the weights."""
+        t, weight = self.totals, self.totals["weight"]
+        numbers = {
+            "effective_clicks": _share(weight**2, t["squares"]),
+            "effective_queries": _share(weight**2, t["query_squares"]),
+            "largest_weight": self.largest,
+            "largest_share": _share(self.largest, weight),
+            "heaviest_share": _share(self._heaviest(), weight),
+            "clipped_clicks": _share(t["clipped"], t["clicks"]),
+            "cut_weight": 1 - _share(t["kept"], t["free"]),
+            "shown_share": _share(t["shown"], t["listed"]),
+        }
+        sessions, queries, clicks = (round(t[name]) for name in ("sessions", "queries", "clicks"))
+        named = {**numbers, "clicks": clicks, "unseen": _share(t["unseen"], t["ranked"])}
+        warnings = tuple(text.format(**named) for broken, text in _RULES if broken(named))
+        if not clicks:
+            warnings = ("there are no clicks here: nothing can be said",)
+        return WeightDiagnostics(self.part, sessions, queries, clicks, **numbers, warnings=warnings)
+
+    def _heaviest(self) -> float:
+        """Return the summed weight of the heaviest 1 % of clicks, at least one click."""
+        clicks, weights = (row[np.argsort(-self.bins)] for row in self.in_bins)
+        wanted = max(1, round(0.01 * self.totals["clicks"]))
+        taken = np.clip(wanted - (np.cumsum(clicks) - clicks), 0, clicks)
+        return float((taken / clicks) @ weights)
+
 
 def _binned(bins: Longs, values: Floats) -> tuple[Longs, Floats]:
     """Return the distinct bins, rising, and the sums of values by them (rows x bins)."""
@@ -169,55 +196,13 @@ def _binned(bins: Longs, values: Floats) -> tuple[Longs, Floats]:
     return names, np.array([np.bincount(index, row, len(names)) for row in values], np.float64)
 
 
-def diagnostics_of_sums(part: str, sums: WeightSums) -> WeightDiagnostics:
-    """Describe the weights of which these are the sums."""
-    t, weight = sums.totals, sums.totals["weight"]
-    sessions, queries, clicks = (round(t[name]) for name in ("sessions", "queries", "clicks"))
-    numbers = {
-        "effective_clicks": _share(weight**2, t["squares"]),
-        "effective_queries": _share(weight**2, t["query_squares"]),
-        "largest_weight": sums.largest,
-        "largest_share": _share(sums.largest, weight),
-        "heaviest_share": _share(_heaviest(sums), weight),
-        "clipped_clicks": _share(t["clipped"], t["clicks"]),
-        "cut_weight": 1 - _share(weight, t["free"]),
-        "shown_share": _share(t["shown"], t["listed"]),
-    }
-    named = {**numbers, "clicks": clicks, "unseen": _share(t["unseen"], t["ranked"])}
-    warnings = tuple(text.format(**named) for broken, text in _RULES if broken(named))
-    if not clicks:
-        warnings = ("there are no clicks here: nothing can be said",)
-    return WeightDiagnostics(part, sessions, queries, clicks, **numbers, warnings=warnings)
-
-
 def _share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def _heaviest(sums: WeightSums) -> float:
-    """Return the summed weight of the heaviest 1 % of clicks, at least one click."""
-    clicks, weights = (row[np.argsort(-sums.bins)] for row in sums.in_bins)
-    wanted = max(1, round(0.01 * sums.totals["clicks"]))
-    taken = np.clip(wanted - (np.cumsum(clicks) - clicks), 0, clicks)
-    return float((taken / clicks) @ weights)
-
-
-class CountedClicks(Protocol):
-    """What the rules ask of held-out clicks: a click log, or sums over one."""
-
-    @property
-    def sessions(self) -> int:
-        """Number of sessions."""
-        ...
-
-    def position_counts(self) -> tuple[Longs, Longs]:
-        """Return how many docs were shown, and clicked, at each position."""
-        ...
-
-
 def estimate_warnings(
     diagnostics: WeightDiagnostics,
-    log: CountedClicks,
+    clicked: Longs,
     propensities: PropensitySource,
     *,
     left_out: int = 0,
@@ -236,11 +221,11 @@ def estimate_warnings(
     | weight of the heaviest click; of the heaviest 1 % of clicks | above 5 %; above 30 %    |
     | docs that could not be seen; lists not shown whole          | at all                   |
 
-    The last three rows are those of `diagnostics_of_sums`.
+    The last three rows are those of `WeightSums.diagnostics`.
 
     Args:
         diagnostics: of all clicks.
-        log: the held-out sessions that count.
+        clicked: clicks at positions 1, 2, ...
         propensities: where clicks were likely.
         left_out: number of sessions that do not count, for want of features.
         trained_on: name of a model that was trained on the same log.
@@ -251,22 +236,21 @@ def estimate_warnings(
             f"{trained_on} was trained on this log: its estimate is not held out, and too good"
         )
     if left_out:
-        share = left_out / (left_out + log.sessions)
+        share = left_out / (left_out + diagnostics.sessions)
         warnings.append(
             f"{left_out} sessions ({share:.1%}) show docs that the data set does not have: they "
             "are left out, and the estimate is of the others"
         )
     if isinstance(propensities, Propensities):
-        warnings += _curve_warnings(propensities, log)
+        warnings += _curve_warnings(propensities, clicked)
     return (*warnings, *diagnostics.warnings)
 
 
-def _curve_warnings(curve: Propensities, log: CountedClicks) -> list[str]:
+def _curve_warnings(curve: Propensities, clicks: Longs) -> list[str]:
     if curve.verdict.unknown:
         return [f"the propensities are {curve.verdict}"]
     if curve.clicks.sum() == 0:  # given, not estimated
         return []
-    clicks = log.position_counts()[1]
     clicked = np.flatnonzero(clicks)
     unsure = _unsure(curve)[clicked]
     weights = clicks[clicked] / curve.propensity[clicked]

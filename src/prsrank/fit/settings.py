@@ -28,7 +28,7 @@ _TABLES = {
     "production": "prsrank.clicks.production:PRODUCTION_RANKERS",
     "metrics": "prsrank.metrics.ranking:METRICS",
     "click_metrics": "prsrank.evaluation.rank_values:COUNTERFACTUAL_METRICS",
-    "assumptions": "prsrank.evaluation.assumptions:KINDS",
+    "assumptions": "prsrank.evaluation.sensitivity:KINDS",
     "formats": "prsrank.export.formats:FORMATS",
     "judgements": "prsrank.evaluation.judgements:JUDGEMENT_FORMATS",
 }

@@ -9,7 +9,6 @@ Where each query was measured in several runs, average it over the runs first
 (0.125, 0.08, 4)
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -182,35 +181,9 @@ def kendall_tau(scores: npt.ArrayLike, others: npt.ArrayLike, offsets: npt.Array
     >>> kendall_tau([3, 2, 1, 5, 4], [3, 1, 2, 5, 4], [0, 3, 5]).round(3).tolist()
     [0.333, 1.0]
     """
-    return np.array([_tau(*pair) for pair in _by_list(scores, others, offsets)])
-
-
-def rank_change(
-    scores: npt.ArrayLike, others: npt.ArrayLike, offsets: npt.ArrayLike, *, k: int = 10
-) -> Floats:
-    """Return by how many ranks the first ranker's top k docs move on average, for each list.
-
-    A tied doc has the mean of the ranks it may have.
-
-    >>> rank_change([3, 2, 1], [1, 2, 3], [0, 3], k=1).tolist()
-    [2.0]
-    """
-    from scipy.stats import rankdata
-
-    moved = []
-    for pair in _by_list(scores, others, offsets):
-        before, after = (rankdata(-values) for values in pair)
-        # where more than k docs tie at the top they are all the top
-        top = before <= max(k, before.min(initial=np.inf))
-        moved.append(np.abs(before - after)[top].mean() if len(before) else np.nan)
-    return np.array(moved)
-
-
-def _by_list(*columns: npt.ArrayLike) -> Iterator[tuple[Floats, Floats]]:
-    """Yield the scores of each list by both rankers."""
-    scores, others, offsets = (np.asarray(column, np.float64) for column in columns)
-    for first, last in pairwise(offsets.astype(np.int64).tolist()):
-        yield scores[first:last], others[first:last]
+    ours, theirs = np.asarray(scores, np.float64), np.asarray(others, np.float64)
+    bounds = pairwise(np.asarray(offsets, np.int64).tolist())
+    return np.array([_tau(ours[first:last], theirs[first:last]) for first, last in bounds])
 
 
 def _tau(scores: Floats, others: Floats) -> float:

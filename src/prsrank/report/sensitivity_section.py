@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from prsrank.evaluation.assumptions import Interval
-from prsrank.evaluation.sensitivity import Point, Sensitivity
+from prsrank.evaluation.sensitivity import Interval, Point, Sensitivity
 from prsrank.files import FileName, atomic_output
 from prsrank.report.charts import figure_picture
 from prsrank.report.html import write_report
@@ -30,18 +29,12 @@ def write_chart(study: Sensitivity, path: FileName) -> None:
 def report_lines(study: Sensitivity) -> Iterator[str]:
     """Yield the lines of a plain text report; "*" marks the base."""
     yield f"{study.metric}: gain over the logged ranking, with {100 * study.confidence:g} % intervals"
-    yield (
-        f"{'assumed':<14}{'this model':>28}{'retrained so':>28}{'judged by base':>15}"
-        f"{'tau':>7}{'ranks moved':>13}"
-    )
+    yield f"{'assumed':<14}{'this model':>28}{'retrained so':>28}{'tau':>7}"
     for point in study.points:
-        mark = "*" if point.is_base else ""
-        base = "" if point.gain_by_base is None else fixed_text(point.gain_by_base.value, "+.4f")
-        yield (
-            f"{f'{point.kind} {point.value:g}{mark}':<14}{_text(point.gain_of_model):>28}"
-            f"{_text(point.gain_retrained):>28}{base:>15}"
-            f"{_short(point.kendall_tau, '.3f'):>7}{_short(point.rank_change, '.2f'):>13}"
-        )
+        assumed = f"{point.kind} {point.value:g}{'*' if point.is_base else ''}"
+        tau = "" if point.kendall_tau is None else f"{point.kendall_tau:.3f}"
+        gains = f"{_text(point.gain_of_model):>28}{_text(point.gain_retrained):>28}"
+        yield f"{assumed:<14}{gains}{tau:>7}"
     if study.reference_tau is not None:
         yield (
             f"for comparison: tau {study.reference_tau:.3f} of two models trained alike, the second on "
@@ -148,7 +141,3 @@ def _text(gain: Interval | None) -> str:
     if gain is None:
         return ""
     return f"{fixed_text(gain.value, '+.4f')} ({range_text(gain.low, gain.high, '+.3f')})"
-
-
-def _short(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)
