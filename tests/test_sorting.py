@@ -65,9 +65,8 @@ n = 1200
 scores = np.random.default_rng(0).normal(size=n).round(1)
 """
 METRIC = """
-from prsrank.metrics.tie_groups import arp_kernel
-relevance, mean = (np.arange(n) % 3 == 0) * 1.0, np.empty(1)
-arp_kernel(relevance, scores, np.array([0, n]), 0, 1, mean, True)
+from prsrank.metrics.ranking import arp
+mean = arp((np.arange(n) % 3 == 0) * 1.0, scores, np.array([0, n]), form="mean_rank")
 sys.stdout.write(repr(mean[0].item()) + "\\n")
 """
 # numba numbers what it compiles: after two functions more its inner sort had one number in both

@@ -8,7 +8,7 @@ import pytest
 from numba.core.caching import IndexDataCacheFile
 
 from prsrank.cli import compile_ahead as ahead
-from prsrank.metrics.tie_groups import ndcg_kernel
+from prsrank.metrics.tie_groups import sort_kernel
 from prsrank.pairs.fold_kernels import fold_kernel
 
 
@@ -20,7 +20,7 @@ def started(monkeypatch, tmp_path):
     monkeypatch.setattr(ahead, "thread_count", lambda: 2)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     stats = SimpleNamespace(cache_path=str(tmp_path))
-    monkeypatch.setattr(ahead, "ndcg_kernel", SimpleNamespace(stats=stats))
+    monkeypatch.setattr(ahead, "sort_kernel", SimpleNamespace(stats=stats))
     return commands
 
 
@@ -31,7 +31,7 @@ def test_a_process_is_started_where_nothing_is_compiled(started):
 
 def test_none_is_started_where_kernels_are_there(started, monkeypatch):
     ahead.use_later_kernels()
-    monkeypatch.setattr(ahead, "ndcg_kernel", ndcg_kernel)
+    monkeypatch.setattr(ahead, "sort_kernel", sort_kernel)
     ahead.compile_ahead()
     assert not started
     assert fold_kernel.signatures

@@ -1,4 +1,4 @@
-"""Paired tests against SciPy, full enumeration and simulated coverage."""
+"""The paired test against SciPy and simulated coverage."""
 
 import itertools
 import math
@@ -10,16 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prsrank.errors import InputError
-from prsrank.metrics import significance
 from prsrank.metrics.significance import (
     average_runs,
     holm,
     kendall_tau,
-    paired_bootstrap,
     paired_t_test,
 )
-
-both_tests = pytest.mark.parametrize("test", [paired_t_test, paired_bootstrap])
 
 
 def values(queries, seed, shift=0.0):
@@ -29,94 +25,63 @@ def values(queries, seed, shift=0.0):
 
 
 @pytest.mark.parametrize(("queries", "shift"), [(2, 0.0), (5, 0.02), (300, 0.01)])
-@pytest.mark.parametrize("confidence", [0.8, 0.95])
-def test_t_test_equals_scipy(queries, shift, confidence):
+def test_t_test_equals_scipy(queries, shift):
     first, second = values(queries, queries, shift)
     theirs = scipy.stats.ttest_rel(first, second)
-    low, high = theirs.confidence_interval(confidence)
-    ours = paired_t_test(first, second, confidence=confidence)
+    low, high = theirs.confidence_interval(0.95)
+    ours = paired_t_test(first, second)
     assert ours.p_value == pytest.approx(theirs.pvalue)
     assert (ours.low, ours.high) == pytest.approx((low, high))
     assert ours.difference == pytest.approx(np.mean(first - second))
     assert ours.effect_size * np.sqrt(queries) == pytest.approx(theirs.statistic)
 
 
-def test_bootstrap_approaches_the_enumeration_of_all_samples():
-    differences = np.array([0.3, -0.1, 0.2, 0.25, 0.1])
-    means = np.array([np.mean(x) for x in itertools.product(differences, repeat=5)])
-    mean = differences.mean()
-    exact = np.mean(np.abs(means - mean) >= abs(mean) - 1e-12)
-    ours = paired_bootstrap(differences, np.zeros(5), samples=40_000)
-    assert ours.p_value == pytest.approx(exact, abs=5 * np.sqrt(exact / 40_000))
-    # The percentiles of a lattice of means may fall one step to either side.
-    for end, share in ((ours.low, 0.025), (ours.high, 0.975)):
-        near = np.quantile(means, [share - 0.005, share + 0.005])
-        assert near[0] - 1e-9 <= end <= near[1] + 1e-9
-
-
-def test_bootstrap_interval_equals_scipy():
-    first, second = values(200, 1, 0.02)
-    theirs = scipy.stats.bootstrap(
-        (first - second,), np.mean, n_resamples=20_000, method="percentile", rng=2
-    ).confidence_interval
-    ours = paired_bootstrap(first, second, samples=20_000)
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=5e-4)
-
-
-@both_tests
-def test_false_alarms_and_coverage_are_as_promised(test):
+def test_false_alarms_and_coverage_are_as_promised():
     rng = np.random.default_rng(0)
     runs, truth = 400, 0.05
     draws = rng.normal(truth, 0.2, size=(runs, 40))
-    options = {"samples": 500} if test is paired_bootstrap else {}
-    results = [test(d, np.zeros(40), **options) for d in draws]
+    results = [paired_t_test(d, np.zeros(40)) for d in draws]
     covered = np.mean([r.low <= truth <= r.high for r in results])
-    alarms = np.mean([test(d, np.full(40, truth), **options).p_value < 0.05 for d in draws])
+    alarms = np.mean([paired_t_test(d, np.full(40, truth)).p_value < 0.05 for d in draws])
     assert 0.90 < covered < 0.99
     assert 0.01 < alarms < 0.10
 
 
-@both_tests
-def test_identical_inputs_give_p_of_one(test):
-    result = test([0.1, 0.5, 0.9], [0.1, 0.5, 0.9])
+def test_identical_inputs_give_p_of_one():
+    result = paired_t_test([0.1, 0.5, 0.9], [0.1, 0.5, 0.9])
     assert (result.p_value, result.difference, result.effect_size) == (1.0, 0.0, 0.0)
     assert (result.low, result.high) == (0.0, 0.0)
 
 
-@both_tests
-def test_rounding_is_no_difference(test):
+def test_rounding_is_no_difference():
     first = np.random.default_rng(0).random(50)
-    assert test(first, first * (1 + 2**-52)).p_value == 1.0
+    assert paired_t_test(first, first * (1 + 2**-52)).p_value == 1.0
 
 
-@both_tests
-def test_a_constant_difference_is_significant(test):
+def test_a_constant_difference_is_significant():
     first = np.random.default_rng(0).random(50)
-    result = test(first, first + 0.1)
+    result = paired_t_test(first, first + 0.1)
     assert result.p_value <= 1 / 10_001
     assert result.effect_size == -np.inf
     assert (result.low, result.high) == pytest.approx((-0.1, -0.1))
 
 
-@both_tests
-def test_nan_queries_are_dropped_and_counted(test):
+def test_nan_queries_are_dropped_and_counted():
     first, second = values(30, 4)
     holes = first.copy(), second.copy()
     holes[0][[0, 5]], holes[1][[5, 9]] = np.nan, np.nan
     kept = np.setdiff1d(np.arange(30), [0, 5, 9])
-    result, expected = test(*holes), test(first[kept], second[kept])
+    result, expected = paired_t_test(*holes), paired_t_test(first[kept], second[kept])
     assert (result.queries, result.skipped) == (27, 3)
     assert result.p_value == expected.p_value
     assert (result.low, result.high) == (expected.low, expected.high)
 
 
-@both_tests
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10_000), queries=st.integers(2, 60))
-def test_swapping_the_rankers_changes_the_sign_only(test, seed, queries):
+def test_swapping_the_rankers_changes_the_sign_only(seed, queries):
     first, second = values(queries, seed, 0.03)
-    options = {"samples": 200} if test is paired_bootstrap else {}
-    one, other = test(first, second, **options), test(second, first, **options)
+    one, other = paired_t_test(first, second), paired_t_test(second, first)
     assert one.p_value == pytest.approx(other.p_value)
     assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
     assert one.effect_size == pytest.approx(-other.effect_size)
@@ -124,24 +89,6 @@ def test_swapping_the_rankers_changes_the_sign_only(test, seed, queries):
     assert one.low <= one.high
 
 
-def test_bootstrap_depends_on_the_seed_only(monkeypatch):
-    first, second = values(500, 2)
-    once = paired_bootstrap(first, second, samples=3000, seed=1)
-    assert paired_bootstrap(first, second, samples=3000, seed=1) == once
-    assert paired_bootstrap(first, second, samples=3000, seed=2).low != once.low
-    monkeypatch.setattr("prsrank.threads.thread_count", lambda threads=None: 1)
-    assert paired_bootstrap(first, second, samples=3000, seed=1) == once
-
-
-def test_bootstrap_draws_as_many_samples_as_asked(monkeypatch):
-    monkeypatch.setattr(significance, "_BLOCK", 64)
-    first, second = values(20, 3)
-    means = significance._resampled_means(first - second, 101, 0)
-    assert means.shape == (101,)
-    assert len(np.unique(means)) == 101
-
-
-@both_tests
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
@@ -153,21 +100,9 @@ def test_bootstrap_draws_as_many_samples_as_asked(monkeypatch):
         ([1.0, np.inf], [0.5, 1.0], "query 1 is infinite"),
     ],
 )
-def test_bad_input_is_named(test, first, second, message):
+def test_bad_input_is_named(first, second, message):
     with pytest.raises(InputError, match=message):
-        test(first, second)
-
-
-@both_tests
-@pytest.mark.parametrize("confidence", [0, 1, 95])
-def test_bad_confidence_is_named(test, confidence):
-    with pytest.raises(InputError, match="confidence"):
-        test([1, 2], [2, 1], confidence=confidence)
-
-
-def test_no_samples_is_an_error():
-    with pytest.raises(InputError, match="samples"):
-        paired_bootstrap([1, 2], [2, 1], samples=0)
+        paired_t_test(first, second)
 
 
 @settings(max_examples=30, deadline=None)

@@ -19,7 +19,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
 from prsrank.losses.lambdas import LambdaObjective
 from prsrank.metrics.ranking import metric
-from prsrank.metrics.tie_groups import ndcg_kernel
+from prsrank.metrics.tie_groups import sort_kernel
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
@@ -40,7 +40,7 @@ def compile_ahead() -> None:
     """
     alone = thread_count() < 2 or os.environ.get("OMP_NUM_THREADS") == "1"
     # one of the last that it compiles
-    if alone or list(Path(str(ndcg_kernel.stats.cache_path)).glob("*.ndcg_kernel-*.nbi")):
+    if alone or list(Path(str(sort_kernel.stats.cache_path)).glob("*.sort_kernel-*.nbi")):
         return
     save_in_turn()
     subprocess.Popen(  # noqa: S603  # this very module

@@ -17,7 +17,7 @@ from prsrank.files import write_json
 from prsrank.fit import FitResult, fit_log
 from prsrank.logs.click_log_files import write_events
 from prsrank.metrics.ranking import average, metric
-from prsrank.metrics.significance import paired_bootstrap
+from prsrank.metrics.significance import paired_t_test
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.base import Ranker
 from prsrank.rankers.lambdamart import LambdaMART
@@ -101,7 +101,7 @@ def _measured(test: RankingDataset, scored: Mapping[str, Floats]) -> dict[str, d
     first = metric("ndcg@10")(test.relevance, scored[_PRODUCTION], test.offsets)
     for name, scores in scored.items():
         values = {m: metric(m)(test.relevance, scores, test.offsets) for m in _METRICS}
-        gain = paired_bootstrap(values["ndcg@10"], first)
+        gain = paired_t_test(values["ndcg@10"], first)
         means = {m: average(value).mean for m, value in values.items()}
         table[name] = means | {
             "gain": gain.difference, "gain_low": gain.low, "gain_high": gain.high

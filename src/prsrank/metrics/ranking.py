@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from prsrank.errors import InputError, nearest_name
 from prsrank.families import Family
-from prsrank.metrics import tie_groups
-from prsrank.threads import for_each_piece
+from prsrank.metrics.tie_groups import RankedDocs
 from prsrank.types import Floats, Longs, Marks
 
 GAINS = {"exponential": True, "linear": False}
@@ -87,11 +86,18 @@ def ndcg(
     array([0.690047])
     """
     exponential = _choice(GAINS, gain, "gain")
-    values, ranked, bounds = _checked(labels, scores, offsets, "label")
+    values, flat_scores, bounds = _checked(labels, scores, offsets, "label")
     _check_labels(values, _LARGEST_LABEL[gain])
+    gains = 2.0**values - 1.0 if exponential else values
     depth = _depth(k, bounds)
-    discounts = 1.0 / np.log2(np.arange(2.0, depth + 2.0))
-    return _per_list(tie_groups.ndcg_kernel, values, ranked, bounds, depth, exponential, discounts)
+    discounts = np.append(1.0 / np.log2(np.arange(2.0, depth + 2.0)), 0.0)
+    ranked = RankedDocs(gains, flat_scores, bounds, depth=depth)
+    shares = ranked.by_group(ranked.values) / ranked.sizes
+    dcg = ranked.by_list(shares * ranked.by_group(discounts[np.minimum(ranked.ranks, depth)]))
+    best = RankedDocs(gains, gains, bounds, depth=depth)
+    best_gains = best.values * discounts[np.minimum(best.ranks, depth)]
+    ideal = np.bincount(best.lists, best_gains, len(bounds) - 1)
+    return np.minimum(_ratio(dcg, ideal), 1.0)
 
 
 def average_precision(
@@ -113,8 +119,15 @@ def average_precision(
     >>> average_precision([1, 0, 1], [0.9, 0.5, 0.1], [0, 3]).round(6)
     array([0.833333])
     """
-    inputs = _checked_relevance(relevance, scores, offsets)
-    return _per_list(tie_groups.average_precision_kernel, *inputs)
+    ranked = RankedDocs(*_checked_relevance(relevance, scores, offsets))
+    relevant, group = ranked.by_group(ranked.values), ranked.group
+    total = ranked.by_list(relevant)
+    before = np.cumsum(relevant) - relevant - (np.cumsum(total) - total)[ranked.list_of_group]
+    slope = (relevant - 1.0) / np.maximum(ranked.sizes - 1, 1)
+    within = ranked.ranks - ranked.above[group]
+    share = (before[group] + 1.0 + within * slope[group]) / (ranked.ranks + 1)
+    summed = np.bincount(ranked.lists, (relevant / ranked.sizes)[group] * share, len(total))
+    return _ratio(summed, total)
 
 
 def mrr(
@@ -141,8 +154,20 @@ def mrr(
     >>> mrr([0, 1, 0, 1], [0.9, 0.5, 0.5, 0.1], [0, 4]).round(6)
     array([0.416667])
     """
-    values, ranked, bounds = _checked_relevance(relevance, scores, offsets)
-    return _per_list(tie_groups.mrr_kernel, values, ranked, bounds, _depth(k, bounds))
+    values, flat_scores, bounds = _checked_relevance(relevance, scores, offsets)
+    ranked, depth = RankedDocs(values, flat_scores, bounds), _depth(k, bounds)
+    relevant = ranked.by_group(ranked.values)
+    hits = np.flatnonzero(relevant)
+    lists, first = np.unique(ranked.list_of_group[hits], return_index=True)
+    n, r, s = (of_group[hits[first]] for of_group in (ranked.sizes, relevant, ranked.above))
+    mean, none_yet = np.zeros(len(lists)), np.ones(len(lists))
+    for m in range(int((n - r).max(initial=-1)) + 1):
+        left = np.maximum(n - m, 1)
+        mean += np.where(s + m < depth, none_yet * r / left / (s + m + 1), 0.0)
+        none_yet *= np.maximum(n - r - m, 0) / left
+    out = np.full(len(bounds) - 1, np.nan)
+    out[lists] = mean
+    return out
 
 
 def precision(
@@ -165,9 +190,12 @@ def precision(
     >>> precision([1, 0, 1, 1], [0.9, 0.5, 0.5, 0.1], [0, 4], k=2)
     array([0.75])
     """
-    values, ranked, bounds = _checked_relevance(relevance, scores, offsets)
+    values, flat_scores, bounds = _checked_relevance(relevance, scores, offsets)
     depth = _depth(k, bounds)
-    return _per_list(tie_groups.found_kernel, values, ranked, bounds, depth) / k
+    ranked = RankedDocs(values, flat_scores, bounds, depth=depth)
+    inside = np.minimum(ranked.sizes, depth - ranked.above)
+    relevant = ranked.by_list(ranked.by_group(ranked.values) * inside / ranked.sizes)
+    return np.where(np.diff(bounds) > 0, relevant, np.nan) / k
 
 
 def arp(
@@ -197,8 +225,14 @@ def arp(
     (array([1.]), array([2.]))
     """
     mean_rank = _choice(ARP_FORMS, form, "form")
-    inputs = _checked_relevance(relevance, scores, offsets)
-    return _per_list(tie_groups.arp_kernel, *inputs, mean_rank)
+    values, flat_scores, bounds = _checked_relevance(relevance, scores, offsets)
+    ranked = RankedDocs(values, flat_scores, bounds)
+    relevant = ranked.by_group(ranked.values)
+    ranks = ranked.by_list(relevant * (2 * ranked.above + ranked.sizes - 1) / 2.0)
+    total = ranked.by_list(relevant)
+    if mean_rank:
+        return _ratio(ranks, total) + 1.0
+    return _ratio(np.where(total > 0, ranks, np.nan), np.diff(bounds))
 
 
 @dataclass(frozen=True)
@@ -272,11 +306,10 @@ def metric(name: str) -> RankingMetric:
     return METRICS[base].at(name, cutoff if at else None)
 
 
-def _per_list(
-    kernel: Callable[..., None], values: Floats, scores: Floats, offsets: Longs, *rest: object
-) -> Floats:
-    out = np.empty(len(offsets) - 1)
-    for_each_piece(lambda a, b: kernel(values, scores, offsets, a, b, out, *rest), offsets)
+def _ratio(numerator: npt.NDArray, denominator: npt.NDArray) -> Floats:
+    """Divide, list by list; NaN where the denominator is 0."""
+    out = np.full(len(denominator), np.nan)
+    np.divide(numerator, denominator, out=out, where=denominator > 0)
     return out
 
 

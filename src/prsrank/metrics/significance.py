@@ -16,11 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.threads import map_in_order
 from prsrank.types import Floats
 
-# Numbers drawn at a time by the bootstrap: bounds its memory, whatever the number of queries.
-_BLOCK = 1 << 18
 # What differs by no more than this, relative to the largest value, differs by rounding only.
 _ROUNDING = 1e-12
 
@@ -31,7 +28,7 @@ class PairedTest:
 
     Attributes:
         difference: mean over queries of first - second.
-        low: lower end of the confidence interval of the difference.
+        low: lower end of the 95 % confidence interval of the difference.
         high: upper end of it.
         p_value: two-sided; the null hypothesis is that the mean difference is 0.
         effect_size: Cohen's d of paired values: the mean difference / the standard deviation
@@ -51,9 +48,7 @@ class PairedTest:
     reason: str = ""
 
 
-def paired_t_test(
-    first: npt.ArrayLike, second: npt.ArrayLike, *, confidence: float = 0.95
-) -> PairedTest:
+def paired_t_test(first: npt.ArrayLike, second: npt.ArrayLike) -> PairedTest:
     r"""Student's paired t-test over queries.
 
     t = mean(d) / (sd(d) / sqrt(n)) with n - 1 degrees of freedom, d = first - second over the
@@ -62,7 +57,6 @@ def paired_t_test(
     Args:
         first: value of a metric for each query.
         second: the other ranker's value for each query, in the same order.
-        confidence: share of the confidence interval.
 
     Returns:
         The outcome; p is 1 if no query differs, 0 if all differ by the same amount.
@@ -70,56 +64,17 @@ def paired_t_test(
     >>> paired_t_test([0.5, 0.7], [0.5, 0.7]).p_value
     1.0
     """
-    differences, skipped = _differences(first, second, confidence)
+    differences, skipped = _differences(first, second)
+    mean, queries = float(differences.mean()), len(differences)
     if np.ptp(differences) == 0:
-        same = float(differences[0])
-        return _outcome(differences, skipped, same, same, float(same == 0))
+        effect = float(np.copysign(np.inf, mean)) if mean else 0.0
+        return PairedTest(mean, mean, mean, float(mean == 0), effect, queries, skipped)
     from scipy.stats import ttest_1samp
 
     test = ttest_1samp(differences, 0.0)
-    low, high = test.confidence_interval(confidence)
-    return _outcome(differences, skipped, float(low), float(high), float(test.pvalue))
-
-
-def paired_bootstrap(
-    first: npt.ArrayLike,
-    second: npt.ArrayLike,
-    *,
-    samples: int = 10_000,
-    seed: int = 0,
-    confidence: float = 0.95,
-) -> PairedTest:
-    r"""Paired bootstrap test over queries.
-
-    Each sample draws n of the n differences d = first - second with replacement and takes
-    their mean m. The interval holds the middle `confidence` of the m (percentiles);
-    p = (1 + #{|m - mean(d)| >= |mean(d)|}) / (1 + samples), the m being centred as the null
-    hypothesis has it.
-
-    Args:
-        first: value of a metric for each query.
-        second: the other ranker's value for each query, in the same order.
-        samples: how many samples are drawn.
-        seed: same seed, same outcome, whatever the number of threads.
-        confidence: share of the confidence interval.
-
-    Returns:
-        The outcome; p is 1 if no query differs.
-
-    >>> paired_bootstrap([0.9, 0.8, 0.7], [0.5, 0.5, 0.4], samples=999).p_value
-    0.001
-    """
-    differences, skipped = _differences(first, second, confidence)
-    if samples < 1:
-        raise InputError(f"samples must be at least 1, not {samples}")
-    means = _resampled_means(differences, samples, seed)
-    tail = (1.0 - confidence) / 2.0
-    low, high = np.quantile(means, [tail, 1.0 - tail])
-    mean = differences.mean()
-    margin = _ROUNDING * np.abs(differences).max()
-    extreme = np.count_nonzero(np.abs(means - mean) >= abs(mean) - margin)
-    p_value = float((1 + extreme) / (1 + samples))
-    return _outcome(differences, skipped, float(low), float(high), p_value)
+    low, high = test.confidence_interval(0.95)
+    effect = mean / float(differences.std(ddof=1))
+    return PairedTest(mean, float(low), float(high), float(test.pvalue), effect, queries, skipped)
 
 
 def average_runs(values: npt.ArrayLike) -> Floats:
@@ -196,16 +151,13 @@ def _tau(scores: Floats, others: Floats) -> float:
     return float((signs * other).sum() / pairs) if pairs else float("nan")
 
 
-def _differences(
-    first: npt.ArrayLike, second: npt.ArrayLike, confidence: float
-) -> tuple[Floats, int]:
+def _differences(first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[Floats, int]:
+    """Return first - second of the queries that have both, and how many have not."""
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.ndim != 1 or a.shape != b.shape:
         raise InputError(
             f"a paired test needs two flat arrays over the same queries, not {a.shape} and {b.shape}"
         )
-    if not 0.0 < confidence < 1.0:
-        raise InputError(f"confidence must be between 0 and 1, not {confidence}")
     infinite = np.isinf(a) | np.isinf(b)
     if infinite.any():
         raise InputError(f"the value of query {int(infinite.argmax())} is infinite")
@@ -225,29 +177,3 @@ def _without_rounding(first: Floats, second: Floats) -> Floats:
     if np.ptp(differences) <= rounding:
         differences[:] = differences[0]
     return differences
-
-
-def _outcome(
-    differences: Floats, skipped: int, low: float, high: float, p_value: float
-) -> PairedTest:
-    mean = float(differences.mean())
-    if np.ptp(differences) == 0:
-        effect = 0.0 if mean == 0 else float(np.copysign(np.inf, mean))
-    else:
-        effect = mean / float(differences.std(ddof=1))
-    return PairedTest(mean, low, high, p_value, effect, len(differences), skipped)
-
-
-def _resampled_means(differences: Floats, samples: int, seed: int) -> Floats:
-    queries = len(differences)
-    rows = max(1, _BLOCK // queries)
-    sizes = [min(rows, samples - done) for done in range(0, samples, rows)]
-    seeds = np.random.SeedSequence(seed).spawn(len(sizes))
-
-    def block(task: tuple[int, np.random.SeedSequence]) -> Floats:
-        size, own_seed = task
-        drawn = np.random.default_rng(own_seed).integers(queries, size=(size, queries))
-        means: Floats = differences.take(drawn).mean(axis=1)
-        return means
-
-    return np.concatenate(list(map_in_order(block, zip(sizes, seeds, strict=True))))
