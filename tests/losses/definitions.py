@@ -8,14 +8,14 @@ from prsrank.losses.hinge import HingeValue
 from prsrank.losses.ranked_objective import DISCOUNTS, tie_order
 
 
-def logistic_loss_definition(scores, pairs, *, sigma=1.0):
+def logistic_loss_definition(scores, pairs):
     """Return what `logistic_loss` returns, by its formula in plain NumPy."""
     s = np.asarray(scores, np.float64)
     loss, gradient = 0.0, np.zeros(pairs.docs)
     for v in range(pairs.winners):
         begin, end = pairs.offsets[pairs.winner_list[v] :][:2]
-        margin = sigma * (s[begin + pairs.winner_row[v]] - s[begin:end])
-        pull = sigma * pairs.row(v) * np.exp(-np.logaddexp(0, margin))
+        margin = s[begin + pairs.winner_row[v]] - s[begin:end]
+        pull = pairs.row(v) * np.exp(-np.logaddexp(0, margin))
         loss += float(pairs.row(v) @ np.logaddexp(0, -margin))
         gradient[begin + pairs.winner_row[v]] -= pull.sum()
         gradient[begin:end] += pull
@@ -23,7 +23,7 @@ def logistic_loss_definition(scores, pairs, *, sigma=1.0):
 
 
 def hinge_loss_definition(scores, pairs, *, smoothing=0.0):
-    """Return what `HingeLoss.evaluate` returns, by its formula in plain NumPy."""
+    """Return what `hinge_loss` returns, by its formula in plain NumPy."""
     s = np.asarray(scores, np.float64)
     loss, smoothed, slopes, gradient = 0.0, 0.0, 0.0, np.zeros(pairs.docs)
     for v in range(pairs.winners):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.losses.hinge import HingeLoss
+from prsrank.losses.hinge import hinge_hessian_product, hinge_loss
 from prsrank.pairs.pair_set import PairSet
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -64,14 +64,13 @@ def test_it_equals_the_definition(seed, kind, smoothing, constant, hidden):
     rng = np.random.default_rng(seed)
     pairs = pairs_of(rng, constant=constant, hidden=hidden)
     scores = scores_of(rng, pairs.docs, kind)
-    loss = HingeLoss(pairs)
-    found = loss.evaluate(scores, smoothing=smoothing)
-    assert_same(found, hinge_loss_definition(scores, pairs, smoothing=smoothing))
+    value = hinge_loss(scores, pairs, smoothing=smoothing)
+    assert_same(value, hinge_loss_definition(scores, pairs, smoothing=smoothing))
 
 
 def test_the_plain_hinge_by_hand():
     data = RankingDataset(np.zeros((3, 1)), [0, 3], labels=[1, 0, 0])
-    value = HingeLoss(PairSet.from_labels(data)).evaluate([1.0, 0.5, -0.5])
+    value = hinge_loss([1.0, 0.5, -0.5], PairSet.from_labels(data))
     # margins 0.5 and 1.5: losses 0.5 and 0
     assert value.loss == value.smoothed == 0.5
     assert value.slopes == 1
@@ -83,13 +82,13 @@ def test_gradient_and_hessian_are_derivatives(smoothing):
     rng = np.random.default_rng(1)
     pairs = pairs_of(rng, longest=20)
     s, v = rng.normal(size=(2, pairs.docs))
-    loss, h = HingeLoss(pairs), 1e-7
-    above, below = (loss.evaluate(s + t * v, smoothing=smoothing) for t in (h, -h))
-    here = loss.evaluate(s, smoothing=smoothing)
+    h = 1e-7
+    above, below = (hinge_loss(s + t * v, pairs, smoothing=smoothing) for t in (h, -h))
+    here = hinge_loss(s, pairs, smoothing=smoothing)
     slope = (above.smoothed - below.smoothed) / (2 * h)
     assert slope == pytest.approx(here.gradient @ v, rel=1e-5)
     bend = (above.gradient - below.gradient) / (2 * h)
-    product = loss.hessian_product(s, v, smoothing=smoothing)
+    product = hinge_hessian_product(s, v, pairs, smoothing=smoothing)
     np.testing.assert_allclose(product, bend, atol=1e-5)
 
 
@@ -97,7 +96,7 @@ def test_smoothing_lowers_the_loss_by_at_most_half_of_it():
     rng = np.random.default_rng(2)
     pairs = pairs_of(rng)
     for smoothing in (0.01, 0.5, 3):
-        value = HingeLoss(pairs).evaluate(rng.normal(size=pairs.docs), smoothing=smoothing)
+        value = hinge_loss(rng.normal(size=pairs.docs), pairs, smoothing=smoothing)
         assert value.smoothed <= value.loss
         assert value.loss <= value.smoothed + smoothing / 2 * pairs.weights.sum()
 
@@ -106,23 +105,23 @@ def test_threads_and_precision():
     rng = np.random.default_rng(3)
     pairs = pairs_of(rng, lists=60, longest=120)
     s, v = rng.normal(size=(2, pairs.docs))
-    one, two = (HingeLoss(pairs, threads=n) for n in (1, 2))
-    a, b = one.evaluate(s, smoothing=0.1), two.evaluate(s, smoothing=0.1)
+    a, b = (hinge_loss(s, pairs, smoothing=0.1, threads=n) for n in (1, 2))
     assert (a.loss, a.gradient.tolist()) == (b.loss, b.gradient.tolist())
-    products = [x.hessian_product(s, v, smoothing=0.1).tolist() for x in (one, two)]
+    products = [
+        hinge_hessian_product(s, v, pairs, smoothing=0.1, threads=n).tolist() for n in (1, 2)
+    ]
     assert products[0] == products[1]
-    single = HingeLoss(pairs.astype(np.float32)).evaluate(s, smoothing=0.1)
+    single = hinge_loss(s, pairs.astype(np.float32), smoothing=0.1)
     assert single.loss == pytest.approx(a.loss, rel=1e-6)
 
 
 def test_bad_input():
     pairs = pairs_of(np.random.default_rng(4))
-    loss = HingeLoss(pairs)
     with pytest.raises(InputError, match="scores for"):
-        loss.evaluate([1.0])
+        hinge_loss([1.0], pairs)
     with pytest.raises(InputError, match="not finite"):
-        loss.evaluate(np.full(pairs.docs, np.nan))
+        hinge_loss(np.full(pairs.docs, np.nan), pairs)
     with pytest.raises(InputError, match="smoothing must be"):
-        loss.evaluate(np.zeros(pairs.docs), smoothing=-1)
+        hinge_loss(np.zeros(pairs.docs), pairs, smoothing=-1)
     with pytest.raises(InputError, match="no Hessian"):
-        loss.hessian_product(np.zeros(pairs.docs), np.zeros(pairs.docs), smoothing=0)
+        hinge_hessian_product(np.zeros(pairs.docs), np.zeros(pairs.docs), pairs, smoothing=0)

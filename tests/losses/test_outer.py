@@ -87,14 +87,14 @@ def test_logistic_loss_is_that_of_the_dense_pairs(
     pairs = pairs_of(data, one_way=one_way)
     rng = np.random.default_rng(3)
     scores, vector = scale * rng.normal(size=data.docs), rng.normal(size=data.docs)
-    loss, gradient = logistic_loss(scores, pairs, sigma=0.7)
+    loss, gradient = logistic_loss(scores, pairs)
     for other in (logistic_loss, logistic_loss_definition):
-        expected, right = other(scores, pairs.dense(), sigma=0.7)
+        expected, right = other(scores, pairs.dense())
         assert loss == pytest.approx(expected, rel=1e-10)
         np.testing.assert_allclose(gradient, right, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(
-        logistic_hessian_product(scores, vector, pairs, sigma=0.7),
-        logistic_hessian_product(scores, vector, pairs.dense(), sigma=0.7),
+        logistic_hessian_product(scores, vector, pairs),
+        logistic_hessian_product(scores, vector, pairs.dense()),
         rtol=1e-9,
         atol=1e-10,
     )

@@ -34,7 +34,7 @@ from prsrank.propensity.counted_clicks import SampledClicks
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.rankers.base import Progress, Ranker
 from prsrank.rankers.lambdamart import ndcg_of
-from prsrank.rankers.linear_sums import fit_linear
+from prsrank.rankers.linear import fit_linear
 from prsrank.relevance.prior import sampled_queries
 from prsrank.types import Floats, Marks
 from prsrank.weighting import find_weighting

@@ -27,14 +27,15 @@ over sessions counts those with i clicked and none of the top b ranks. Counts of
 docs" for every set of docs, which some ranking puts on top, give back how many sessions had each
 click set (by inclusion and exclusion). So whatever serves all rankings holds as much as the sets.
 """
+# mypy: allow-untyped-defs, allow-untyped-calls
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from prsrank.errors import InputError
 from prsrank.losses.logistic import (
     FUSE,
     WIDEST_SPREAD,
@@ -42,13 +43,11 @@ from prsrank.losses.logistic import (
     exponentials_about,
     plus,
 )
-from prsrank.losses.ranked_objective import RankedObjective, Ranking, rank_list, rank_room
+from prsrank.losses.ranked_objective import RankedObjective, rank_list, rank_room
 from prsrank.pairs.click_sets import ClickSets, SetArrays
 from prsrank.threads import for_each_piece
-from prsrank.types import Bytes, Floats, Ints, Longs
+from prsrank.types import Floats, Ints, Longs
 
-CHANGES = {"map": 0, "mrr": 1}
-_MAP = CHANGES["map"]
 STEPS_PER_PAIR = 8
 """How many steps of T take as long as one pair of one click set."""
 
@@ -59,10 +58,7 @@ class ClickSetObjective(RankedObjective):
     Args:
         sets: click sets.
         metric: "map" or "mrr".
-        sigma: steepness of the logistic function.
-        truncation: only pairs with at least one doc in the top `truncation` ranks count.
-        seed: of the order of ties.
-        threads: default: the cores this process may use. No effect on the result.
+        options: as in `RankedObjective`.
 
     >>> from prsrank.data.dataset import RankingDataset
     >>> data = RankingDataset(np.eye(2), np.array([0, 2]), labels=np.array([1, 0]))
@@ -71,29 +67,19 @@ class ClickSetObjective(RankedObjective):
     ([-0.25, 0.25], [0.125, 0.125])
     """
 
-    def __init__(
-        self,
-        sets: ClickSets,
-        *,
-        metric: str = "map",
-        sigma: float = 1.0,
-        truncation: int | None = None,
-        seed: int = 0,
-        threads: int | None = None,
-    ) -> None:
-        super().__init__(sets, sigma=sigma, truncation=truncation, seed=seed, threads=threads)
-        if metric not in CHANGES:
-            raise InputError(
-                f"lambda gradients of click sets are for {' and '.join(CHANGES)}, not {metric!r}"
-            )
-        self.sets, self._metric = sets.arrays, CHANGES[metric]
+    metrics: ClassVar[Iterable[str]] = ("map", "mrr")
+    of: ClassVar[str] = "click sets"
+
+    def __init__(self, sets: ClickSets, *, metric: str = "map", **options: Any) -> None:
+        super().__init__(sets, metric=metric, **options)
+        self.sets, self._of_map = sets.arrays, metric == "map"
         # an estimate of the work of each list, so that threads get equal pieces
         starts = self.sets.list_offsets
         self._work = (starts + self.sets.set_offsets[starts]) * 64
-        self._triples = _click_triples(self.sets, metric)
+        self._triples = _click_triples(self.sets, of_map=self._of_map)
 
     def _write(self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
-        inputs = self.sets, self._triples, scores, self._metric, self.ranking
+        inputs = self.sets, self._triples, scores, self._of_map, self.ranking
         for_each_piece(
             lambda a, b: _click_set_kernel(a, b, *inputs, gradient, hessian),
             self._work,
@@ -113,7 +99,7 @@ class Triples(NamedTuple):
     values: Floats
 
 
-def _click_triples(sets: SetArrays, metric: str) -> Triples:
+def _click_triples(sets: SetArrays, *, of_map: bool) -> Triples:
     """Return T of the showings for which it saves work: none for MRR."""
     lengths = np.diff(sets.slot_offsets)
     clicks = np.diff(sets.set_offsets)
@@ -121,7 +107,7 @@ def _click_triples(sets: SetArrays, metric: str) -> Triples:
     np.add.at(pairs, sets.set_showing, clicks * (lengths[sets.set_showing] - clicks) + 0.0)
     cubes = lengths**3
     # a step of the cube is a few operations on a vector, a pair one at a time
-    chosen = (cubes < STEPS_PER_PAIR * pairs) & (metric == "map")
+    chosen = (cubes < STEPS_PER_PAIR * pairs) & of_map
     ends = np.cumsum(np.where(chosen, cubes, 0))
     starts = np.where(chosen, ends - cubes, -1)
     triples = Triples(starts, np.zeros(int(ends[-1]) if len(ends) else 0))
@@ -130,7 +116,7 @@ def _click_triples(sets: SetArrays, metric: str) -> Triples:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _fill_triples(sets: SetArrays, triples: Triples) -> None:
+def _fill_triples(sets, triples):
     for t in range(len(sets.set_counts)):
         start = triples.starts[sets.set_showing[t]]
         if start < 0:
@@ -162,17 +148,7 @@ class _List(NamedTuple):
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _click_set_kernel(
-    first: int,
-    last: int,
-    sets: SetArrays,
-    triples: Triples,
-    scores: Floats,
-    metric: int,
-    ranking: Ranking,
-    gradient: npt.NDArray,
-    hessian: npt.NDArray,
-) -> None:
+def _click_set_kernel(first, last, sets, triples, scores, of_map, ranking, gradient, hessian):
     sigma, top, longest, ties = ranking
     offsets, list_offsets = sets.offsets, sets.list_offsets
     room, clicked = rank_room(longest), np.zeros(longest, np.uint8)
@@ -191,7 +167,7 @@ def _click_set_kernel(
         for t in range(list_offsets[q], list_offsets[q + 1]):
             showing = sets.set_showing[t]
             if triples.starts[showing] < 0:
-                _add_set(t, sets, metric, here, clicked, counts, sums)
+                _add_set(t, sets, of_map, here, clicked, counts, sums)
             elif t == list_offsets[q] or sets.set_showing[t - 1] != showing:
                 _add_triples(showing, sets, triples, here)
         gradient[begin:end] = pull[: end - begin]
@@ -199,7 +175,7 @@ def _click_set_kernel(
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
-def _add_triples(showing: int, sets: SetArrays, triples: Triples, here: _List) -> None:
+def _add_triples(showing, sets, triples, here):
     """Add the pairs of all sessions of a showing, by T."""
     base, rows = sets.slot_offsets[showing], sets.rows
     shown = sets.slot_rows[base : sets.slot_offsets[showing + 1]]
@@ -227,7 +203,7 @@ def _add_triples(showing: int, sets: SetArrays, triples: Triples, here: _List) -
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
-def _summed_change(both: Floats, inverse: Floats, near: float, far: float) -> float:
+def _summed_change(both, inverse, near, far):
     total = 0.0
     for k in range(len(both)):
         above = near if inverse[k] > near else inverse[k]
@@ -237,7 +213,7 @@ def _summed_change(both: Floats, inverse: Floats, near: float, far: float) -> fl
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_set(t, sets, metric, here, clicked, counts, sums):  # type: ignore[no-untyped-def]
+def _add_set(t, sets, of_map, here, clicked, counts, sums):
     """Add the pairs of the sessions with one click set."""
     base, rows, ranks = sets.slot_offsets[sets.set_showing[t]], sets.rows, here.ranks
     shown = sets.slot_rows[base : sets.slot_offsets[sets.set_showing[t] + 1]]
@@ -255,7 +231,7 @@ def _add_set(t, sets, metric, here, clicked, counts, sums):  # type: ignore[no-u
                 continue
             if min(ranks[i], ranks[j]) >= here.top:
                 continue
-            if metric == _MAP:
+            if of_map:
                 change = _precision_change(ranks[i] + 1, ranks[j] + 1, counts, sums)
                 change /= len(slots)
             else:
@@ -270,7 +246,7 @@ def _add_set(t, sets, metric, here, clicked, counts, sums):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_pair(i: int, j: int, weight: float, here: _List) -> None:
+def _add_pair(i, j, weight, here):
     sigma, e = here.sigma, here.e
     inverse = 1 / (e[i] + e[j])
     rho, rest = e[j] * inverse, e[i] * inverse
@@ -282,15 +258,7 @@ def _add_pair(i: int, j: int, weight: float, here: _List) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _prepare(  # type: ignore[no-untyped-def]
-    shown: Ints,
-    slots: Ints,
-    ranks: Ints,
-    length: int,
-    clicked: Bytes,
-    counts: Floats,
-    sums: Floats,
-):
+def _prepare(shown, slots, ranks, length, clicked, counts, sums):
     """Mark the clicked ranks, set C and H for ranks 0 to length, return the first two ranks."""
     for slot in slots:
         clicked[ranks[shown[slot]]] = 1
@@ -309,14 +277,14 @@ def _prepare(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _precision_change(a: int, b: int, counts: Floats, sums: Floats) -> float:
+def _precision_change(a, b, counts, sums):
     if b < a:
         return float((counts[b] + 1) / b - counts[a] / a + sums[a - 1] - sums[b])
     return float(counts[a] / a - counts[b] / b + sums[b] - sums[a])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _reciprocal_change(a: int, b: int, ahead: tuple[float, float]) -> float:
+def _reciprocal_change(a, b, ahead):
     if b < ahead[0]:
         return 1 / b - 1 / ahead[0]
     if a == ahead[0]:

@@ -55,8 +55,7 @@ def prs_objective(
 
     def objective(scores: npt.NDArray, data: Any = None) -> Gradients:
         _check_call(data)
-        gradient, hessian = gradients(np.ravel(scores))
-        return gradient.copy(), hessian.copy()
+        return gradients(np.ravel(scores))
 
     return objective
 

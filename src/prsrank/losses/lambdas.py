@@ -15,6 +15,9 @@ Of `OuterPairs`, a doc's own sums are gathered over all the others, for both dir
 pair. So every pair is visited twice, but nothing is written in the loop, and it runs on whole
 vectors: several times as fast as one visit that adds to both docs.
 """
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,16 +25,15 @@ from numba import njit
 
 from prsrank.losses.logistic import FUSE, exponentials, exponentials_about, plus
 from prsrank.losses.ranked_objective import (
+    DISCOUNTS,
     RankedObjective,
-    Ranking,
-    discounts_of,
     rank_list,
     rank_room,
     whole_vectors,
 )
 from prsrank.pairs.outer_pairs import apart
-from prsrank.pairs.weighted_pairs import PairRows, PairVectors, WeightedPairs, run_over_lists
-from prsrank.types import Floats, Reals
+from prsrank.pairs.weighted_pairs import PairRows, WeightedPairs, run_over_lists
+from prsrank.types import Floats
 
 # exp(+-80) and its sums stay inside float32
 WIDEST_SPREAD = 160.0
@@ -43,12 +45,7 @@ class LambdaObjective(RankedObjective):
     Args:
         pairs: weighted pairs; float32 weights are used as they are, others are converted.
         metric: "ndcg" or "arp".
-        sigma: steepness of the logistic function.
-        truncation: only pairs with at least one doc in the top `truncation` ranks count, as
-            with LightGBM's `lambdarank_truncation_level` (whose IDCG is cut there too: give
-            the PairSet the same `truncation`). None: all pairs.
-        seed: of the order of ties.
-        threads: default: the cores this process may use. No effect on the result.
+        options: as in `RankedObjective`.
 
     >>> from prsrank.data.dataset import RankingDataset
     >>> from prsrank.pairs.pair_set import PairSet
@@ -59,19 +56,11 @@ class LambdaObjective(RankedObjective):
     ([-0.5, 0.5], [0.25, 0.25])
     """
 
-    def __init__(
-        self,
-        pairs: WeightedPairs,
-        *,
-        metric: str = "ndcg",
-        sigma: float = 1.0,
-        truncation: int | None = None,
-        seed: int = 0,
-        threads: int | None = None,
-    ) -> None:
-        super().__init__(pairs, sigma=sigma, truncation=truncation, seed=seed, threads=threads)
+    def __init__(self, pairs: WeightedPairs, *, metric: str = "ndcg", **options: Any) -> None:
+        super().__init__(pairs, metric=metric, **options)
         self.pairs = pairs.astype(np.float32)
-        self._discounts = discounts_of(metric, self.ranking.longest).astype(np.float32)
+        ranks = np.arange(1.0, self.ranking.longest + 1)
+        self._discounts = DISCOUNTS[metric](ranks).astype(np.float32)
 
     def _write(self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
         rows = isinstance(self.pairs.for_kernels, PairRows)
@@ -81,16 +70,7 @@ class LambdaObjective(RankedObjective):
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _row_kernel(
-    first: int,
-    last: int,
-    pairs: PairRows,
-    scores: Floats,
-    discounts: Reals,
-    ranking: Ranking,
-    gradient: Reals,
-    hessian: Reals,
-) -> None:
+def _row_kernel(first, last, pairs, scores, discounts, ranking, gradient, hessian):
     sigma, top, longest, ties = ranking
     offsets, winner_offsets, winner_row, weight_starts, weights = pairs
     e, d = np.empty(longest, np.float32), np.empty(longest, np.float32)
@@ -129,7 +109,7 @@ def _row_kernel(
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
-def _whole_row(row: Reals, i: int, e: Reals, d: Reals, pull: Reals, curve: Reals) -> None:
+def _whole_row(row, i, e, d, pull, curve):
     ei, di = e[i], d[i]
     own, own_curve = np.float32(0), np.float32(0)
     for j in range(len(row)):
@@ -145,7 +125,7 @@ def _whole_row(row: Reals, i: int, e: Reals, d: Reals, pull: Reals, curve: Reals
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pairs_with_top(ranks, by_rank, row, i, e, d, pull, curve):  # type: ignore[no-untyped-def]
+def _pairs_with_top(ranks, by_rank, row, i, e, d, pull, curve):
     """Add the pairs of doc i with the docs of the first ranks."""
     for rank in range(ranks):
         j = by_rank[rank]
@@ -159,16 +139,7 @@ def _pairs_with_top(ranks, by_rank, row, i, e, d, pull, curve):  # type: ignore[
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _vector_kernel(
-    first: int,
-    last: int,
-    pairs: PairVectors,
-    scores: Floats,
-    discounts: npt.NDArray,
-    ranking: Ranking,
-    gradient: npt.NDArray,
-    hessian: npt.NDArray,
-) -> None:
+def _vector_kernel(first, last, pairs, scores, discounts, ranking, gradient, hessian):
     sigma, top, longest, ties = ranking
     offsets, kind = pairs.offsets, discounts.dtype
     room, order = rank_room(longest), np.empty(longest, np.int32)
@@ -200,7 +171,7 @@ def _vector_kernel(
 
 
 @njit(cache=True, nogil=True)
-def _fill_by_rank(order, begin, pairs, e, discounts, by_rank):  # type: ignore[no-untyped-def]
+def _fill_by_rank(order, begin, pairs, e, discounts, by_rank):
     """Set u, v, e and the discount of each rank, up to whole vectors; return how many."""
     length = len(order)
     width = whole_vectors(length)
@@ -214,7 +185,7 @@ def _fill_by_rank(order, begin, pairs, e, discounts, by_rank):  # type: ignore[n
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
-def _doc_of_rank(a, stop, way, u, v, e, d):  # type: ignore[no-untyped-def]
+def _doc_of_rank(a, stop, way, u, v, e, d):
     """Return what the doc of rank a loses and bends by its pairs with ranks up to `stop`."""
     unit = u.dtype.type(1)
     ua, va, ea, da = u[a], v[a], e[a], d[a]

@@ -1,8 +1,9 @@
 """What all lambda objectives share: current ranks, ties, truncation, and the arrays they fill."""
+# mypy: allow-untyped-defs, allow-untyped-calls
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ DISCOUNTS: dict[str, Callable[[Floats], Floats]] = {
     "ndcg": lambda ranks: np.asarray(1 / np.log2(1 + ranks)),
     "arp": lambda ranks: ranks,
 }
+"""D of ranks, by the metric: when two docs swap, it changes by |D(r_i) - D(r_j)|."""
 
 
 class Ranking(NamedTuple):
@@ -52,17 +54,39 @@ class RankedObjective(ABC):
 
     Args:
         lists: what has the `offsets` and `query_ids` of the lists.
+        metric: Z, one of `metrics`.
         sigma: steepness of the logistic function.
-        truncation: only pairs with at least one doc in the top `truncation` ranks count.
+        truncation: only pairs with at least one doc in the top `truncation` ranks count, as
+            with LightGBM's `lambdarank_truncation_level` (whose IDCG is cut there too: give
+            pairs the same `truncation`). None: all pairs.
         seed: of the order of ties.
         threads: default: the cores this process may use. No effect on the result.
+
+    Attributes:
+        metrics: the metrics that it is for.
+        of: what it is of, in words.
     """
 
+    metrics: ClassVar[Iterable[str]] = tuple(DISCOUNTS)
+    of: ClassVar[str] = "pairs"
+
     def __init__(
-        self, lists: Any, *, sigma: float, truncation: int | None, seed: int, threads: int | None
+        self,
+        lists: Any,
+        *,
+        metric: str,
+        sigma: float = 1.0,
+        truncation: int | None = None,
+        seed: int = 0,
+        threads: int | None = None,
     ) -> None:
+        if metric not in self.metrics:
+            kinds = " and ".join(self.metrics)
+            raise InputError(f"lambda gradients of {self.of} are for {kinds}, not {metric!r}")
         if truncation is not None and truncation < 1:
             raise InputError(f"truncation must be at least 1, not {truncation}")
+        if not (sigma > 0 and np.isfinite(sigma)):
+            raise InputError(f"sigma must be finite and above 0, not {sigma}")
         longest = int(np.diff(lists.offsets).max(initial=0))
         self.ranking = Ranking(
             float(sigma),
@@ -71,38 +95,26 @@ class RankedObjective(ABC):
             tie_order(lists.offsets, lists.query_ids, seed),
         )
         self.threads = threads
-        docs = int(lists.offsets[-1])
-        self._gradient, self._hessian = np.zeros(docs, np.float32), np.zeros(docs, np.float32)
+        self._docs = int(lists.offsets[-1])
 
     def __call__(self, scores: npt.ArrayLike) -> Gradients:
-        """Return gradient and second derivative by the score of each doc.
-
-        The two arrays are written anew by the next call: copy what you keep.
-        """
-        self._write(self._checked(scores), self._gradient, self._hessian)
-        return self._gradient, self._hessian
+        """Return gradient and second derivative by the score of each doc."""
+        return self._derivatives(scores, np.float32)
 
     def exact(self, scores: npt.ArrayLike) -> tuple[Floats, ...]:
         """Return the same in float64."""
-        gradient, hessian = np.zeros(len(self._gradient)), np.zeros(len(self._gradient))
-        self._write(self._checked(scores), gradient, hessian)
-        return gradient, hessian
+        return self._derivatives(scores, np.float64)
 
-    def _checked(self, scores: npt.ArrayLike) -> Floats:
-        return checked_scores(scores, len(self._gradient), self.ranking.sigma)
+    def _derivatives(
+        self, scores: npt.ArrayLike, dtype: npt.DTypeLike
+    ) -> tuple[npt.NDArray, npt.NDArray]:
+        gradient, hessian = np.zeros(self._docs, dtype), np.zeros(self._docs, dtype)
+        self._write(checked_scores(scores, self._docs), gradient, hessian)
+        return gradient, hessian
 
     @abstractmethod
     def _write(self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
         """Set the gradient and the second derivative."""
-
-
-def discounts_of(metric: str, longest: int) -> Floats:
-    """Return D of ranks 1, 2, ... of a metric whose swaps change it by |D(r_i) - D(r_j)|."""
-    if metric not in DISCOUNTS:
-        raise InputError(
-            f"lambda gradients of pairs are for {' and '.join(DISCOUNTS)}, not {metric!r}"
-        )
-    return DISCOUNTS[metric](np.arange(1.0, longest + 1))
 
 
 def tie_order(offsets: Longs, query_ids: IdArray, seed: int) -> Ints:
@@ -137,7 +149,7 @@ class RankRoom(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def rank_room(longest: int) -> RankRoom:
+def rank_room(longest):
     """Return room for lists of up to so many docs."""
     return RankRoom(
         np.empty(whole_vectors(longest)), np.empty(longest, np.int32), np.empty(longest, np.int32)
@@ -145,13 +157,13 @@ def rank_room(longest: int) -> RankRoom:
 
 
 @njit(cache=True, nogil=True)
-def whole_vectors(length: int) -> int:
+def whole_vectors(length):
     """Return the least multiple of 32 that is at least `length`."""
     return (length + 31) // 32 * 32
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rank_list(scores: Floats, ties: Ints, room: RankRoom) -> None:
+def rank_list(scores, ties, room):
     """Set `room.ranks` to the 0-based rank of each row of one list."""
     length, keys, taken, ranks = len(scores), room.keys, room.taken, room.ranks
     for a in range(length):

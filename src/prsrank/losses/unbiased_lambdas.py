@@ -18,6 +18,9 @@ Sums run over the pairs of all sessions, but no session is expanded: of a showin
 against j in $N_{ij} = n_i - n_{ij}$ sessions, those that clicked i less those that clicked both,
 and $n_{ij}$ is 0 for all but few.
 """
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,16 +36,15 @@ from prsrank.losses.logistic import (
     plus,
 )
 from prsrank.losses.ranked_objective import (
+    DISCOUNTS,
     Gradients,
     RankedObjective,
-    Ranking,
-    discounts_of,
     rank_list,
     rank_room,
 )
-from prsrank.pairs.click_counts import ClickCounts, ShownCounts
+from prsrank.pairs.click_counts import ClickCounts
 from prsrank.threads import for_each_piece
-from prsrank.types import Floats, Ints, Longs
+from prsrank.types import Floats
 
 Biases = tuple[Floats, Floats]
 
@@ -60,14 +62,11 @@ class UnbiasedObjective(RankedObjective):
     Args:
         counts: the click counts.
         metric: "ndcg" or "arp".
-        sigma: steepness of the logistic function.
-        truncation: only pairs with at least one doc in the top `truncation` ranks count.
         p: regularisation: 0 is none, infinity leaves every t at 1.
         positions: this position and all below it share their t, that of their mean loss; None:
             each has its own.
         per_showing: divide the loss of a position by how often it was shown.
-        seed: of the order of ties.
-        threads: default: the cores this process may use. No effect on the result.
+        options: as in `RankedObjective`.
 
     Attributes:
         click_biases: t+ of each position (the last may stand for more).
@@ -92,15 +91,12 @@ class UnbiasedObjective(RankedObjective):
         counts: ClickCounts,
         *,
         metric: str = "ndcg",
-        sigma: float = 1.0,
-        truncation: int | None = None,
         p: float = 0.0,
         positions: int | None = None,
         per_showing: bool = True,
-        seed: int = 0,
-        threads: int | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(counts, sigma=sigma, truncation=truncation, seed=seed, threads=threads)
+        super().__init__(counts, metric=metric, **options)
         if positions is not None and positions < 1:
             raise InputError(f"positions must be at least 1, not {positions}")
         if not p >= 0:
@@ -108,7 +104,7 @@ class UnbiasedObjective(RankedObjective):
         self.counts, shown = counts, counts.shown
         self.steps: list[Biases] = []
         self._exponent = 1 / (1 + p)
-        self._discounts = discounts_of(metric, self.ranking.longest)
+        self._discounts = DISCOUNTS[metric](np.arange(1.0, self.ranking.longest + 1))
         self._deepest = int(shown.slot_positions.max(initial=1))
         bins = self._deepest if positions is None else min(positions, self._deepest)
         self._known = np.zeros((2, bins), bool)
@@ -178,20 +174,20 @@ class UnbiasedObjective(RankedObjective):
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
 def _unbiased_kernel(
-    first: int,
-    last: int,
-    scores: Floats,
-    discounts: Floats,
-    ranking: Ranking,
-    offsets: Longs,
-    shown: ShownCounts,
-    bins: Ints,
-    inverse_plus: Floats,
-    inverse_minus: Floats,
-    gradient: Floats,
-    hessian: Floats,
-    slot_losses: Floats,
-) -> None:
+    first,
+    last,
+    scores,
+    discounts,
+    ranking,
+    offsets,
+    shown,
+    bins,
+    inverse_plus,
+    inverse_minus,
+    gradient,
+    hessian,
+    slot_losses,
+):
     sigma, top, longest, ties = ranking
     plus, minus = slot_losses
     e, room = np.empty(longest), rank_room(longest)
@@ -239,19 +235,7 @@ def _unbiased_kernel(
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
-def _add_row(
-    i: int,
-    sigma: float,
-    upper: float,
-    counts: Floats,
-    s: Floats,
-    e: Floats,
-    d: Floats,
-    lower: Floats,
-    pull: Floats,
-    curve: Floats,
-    losses: Floats,
-) -> float:
+def _add_row(i, sigma, upper, counts, s, e, d, lower, pull, curve, losses):
     """Add the pairs of one clicked slot; return its sum of L / t-."""
     si, ei, di = s[i], e[i], d[i]
     own, own_curve, own_loss = 0.0, 0.0, 0.0

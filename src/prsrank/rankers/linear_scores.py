@@ -1,7 +1,7 @@
 """What the linear rankers share: standardised features, their weights, and how to score."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NotRequired, Self, TypedDict
 
 import numpy as np
@@ -73,11 +73,17 @@ class LinearScores(Ranker):
             validation: not needed: the solver knows when it is done.
             progress: told nothing.
         """
-        check_positive(**{name: getattr(self, name) for name in self._positive})
+        self.check_settings()
         if isinstance(what, OuterPairs) and not self._takes_vectors:
             what = what.dense()
         self._learn(self._standardise(lists, what))
         return self
+
+    def check_settings(self) -> None:
+        """Raise an InputError for a setting that is not a finite number above 0."""
+        for name in self._positive:
+            if not (np.isfinite(value := getattr(self, name)) and value > 0):
+                raise InputError(f"{name} must be finite and above 0, not {value}")
 
     @abstractmethod
     def _learn(self, matrix: PairMatrix) -> None:
@@ -89,10 +95,7 @@ class LinearScores(Ranker):
             raise InputError("the pairs were made of another data set: their lists differ")
         with np.errstate(invalid="ignore", over="ignore"):
             scaling = FeatureScaling.fit(dataset.features, missing=self.missing)
-        broken = ~(np.isfinite(scaling.mean) & np.isfinite(scaling.scale))
-        if broken.any():
-            name = dataset.feature_names[int(broken.argmax())]
-            raise InputError(f"feature {name} has values that are infinite")
+        check_finite(scaling, dataset.feature_names)
         matrix = PairMatrix.build(dataset, pairs, scaling, threads=self.threads)
         self.scaling_, self.feature_names_ = scaling, dataset.feature_names
         return matrix
@@ -103,8 +106,7 @@ class LinearScores(Ranker):
 
         A constant added to all scores ranks nothing, so there is no intercept.
         """
-        self.check_fitted()
-        return np.asarray(self.weights_[: len(self.scaling_.scale)] / self.scaling_.scale)
+        return self.scorer().raw_weights
 
     def score(self, features: npt.ArrayLike) -> Floats:
         """Return the score of each doc (a row of raw features)."""
@@ -160,8 +162,9 @@ class LinearScores(Ranker):
             )
 
 
-def check_positive(**parameters: float) -> None:
-    """Raise an InputError for a parameter that is not a finite number above 0."""
-    for name, value in parameters.items():
-        if not (np.isfinite(value) and value > 0):
-            raise InputError(f"{name} must be finite and above 0, not {value}")
+def check_finite(scaling: FeatureScaling, feature_names: Sequence[str]) -> None:
+    """Raise an InputError that names a feature with infinite values, if there is one."""
+    broken = ~(np.isfinite(scaling.mean) & np.isfinite(scaling.scale))
+    if broken.any():
+        name = feature_names[int(broken.argmax())]
+        raise InputError(f"feature {name} has values that are infinite")

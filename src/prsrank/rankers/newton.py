@@ -1,8 +1,8 @@
 """Newton's method for convex losses of linear scores, with conjugate gradients inside."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numba import njit
@@ -15,16 +15,25 @@ _MOST_HALVINGS = 40
 _MOST_PRODUCTS = 200
 
 
-class ScoreLoss(Protocol):
-    """A convex, twice differentiable loss of the scores of a PairMatrix's docs."""
+class ScoreLoss(ABC):
+    """A convex, twice differentiable loss of the scores X w of a PairMatrix's docs.
 
+    Args:
+        matrix: X and the pairs.
+    """
+
+    def __init__(self, matrix: PairMatrix) -> None:
+        self.pairs, self.threads = matrix.pairs, matrix.threads
+        self.scores, self.gather = matrix.scores, matrix.gather
+        self.spread = matrix.spread_of_pairs()
+
+    @abstractmethod
     def evaluate(self, scores: Floats) -> tuple[float, Floats]:
         """Return the loss and its gradient with respect to the scores."""
-        ...
 
+    @abstractmethod
     def hessian_product(self, scores: Floats, vector: Floats) -> Floats:
         """Return its Hessian with respect to the scores, times a vector."""
-        ...
 
 
 @dataclass
@@ -58,60 +67,59 @@ class NewtonSolver:
     needs no product with X.
     """
 
-    def __init__(self, matrix: PairMatrix, l2: float, *, curvature: float) -> None:
+    def __init__(self, loss: ScoreLoss, l2: float, *, curvature: float) -> None:
         """Prepare the preconditioner.
 
         Args:
-            matrix: X and the pairs.
+            loss: L and X.
             l2: strength of the regularisation.
             curvature: about the second derivative of the loss of a pair in its margin, at the
                 start; each step measures it again.
         """
-        self.matrix = matrix
-        self.l2 = l2
+        self.loss, self.l2 = loss, l2
         self._curvature = curvature
-        self._spread = matrix.spread_of_pairs()
+        self._spread = loss.spread.copy()
         # float32 sums may leave it not quite positive definite
         self._spread.flat[:: len(self._spread) + 1] += (
             1e-5 * self._spread.trace() / len(self._spread)
         )
 
-    def start(self, loss: ScoreLoss, weights: Floats) -> Point:
-        """Return the point at `weights`."""
-        return self.at(loss, weights, self.matrix.scores(weights))
+    def start(self) -> Point:
+        """Return the point at w = 0."""
+        weights = np.zeros(len(self._spread))
+        return self.at(weights, self.loss.scores(weights))
 
-    def at(self, loss: ScoreLoss, weights: Floats, scores: Floats) -> Point:
+    def at(self, weights: Floats, scores: Floats) -> Point:
         """Return the point at `weights`, whose scores are known."""
-        return self._point(weights, scores, *self._evaluate(loss, weights, scores))
+        return self._point(weights, scores, *self._evaluate(weights, scores))
 
-    def step(self, loss: ScoreLoss, point: Point, accuracy: float) -> Point | None:
+    def step(self, point: Point, accuracy: float) -> Point | None:
         """Return the next point; None if no step makes F fall, for rounding.
 
         Args:
-            loss: L.
             point: where to step from.
             accuracy: relative residual at which the conjugate gradients stop.
         """
-        direction, change = self._direction(loss, point, accuracy)
+        direction, change = self._direction(point, accuracy)
         slope = float(point.gradient @ direction)
         length = 1.0
         # Armijo's rule
         for _ in range(_MOST_HALVINGS):
             weights, scores = point.weights + length * direction, point.scores + length * change
-            value, by_doc = self._evaluate(loss, weights, scores)
+            value, by_doc = self._evaluate(weights, scores)
             if value <= point.value + _SUFFICIENT_DECREASE * length * slope:
                 return self._point(weights, scores, value, by_doc)
             length /= 2
         return None
 
-    def _evaluate(self, loss: ScoreLoss, weights: Floats, scores: Floats) -> tuple[float, Floats]:
-        value, by_doc = loss.evaluate(scores)
+    def _evaluate(self, weights: Floats, scores: Floats) -> tuple[float, Floats]:
+        value, by_doc = self.loss.evaluate(scores)
         return value + self.l2 / 2 * float(weights @ weights), by_doc
 
     def _point(self, weights: Floats, scores: Floats, value: float, by_doc: Floats) -> Point:
-        return Point(weights, scores, value, self.matrix.gather(by_doc) + self.l2 * weights)
+        return Point(weights, scores, value, self.loss.gather(by_doc) + self.l2 * weights)
 
-    def _direction(self, loss: ScoreLoss, point: Point, accuracy: float) -> tuple[Floats, Floats]:
+    def _direction(self, point: Point, accuracy: float) -> tuple[Floats, Floats]:
         """Return the Newton direction and X times it."""
         precondition = self._preconditioner()
         residual = -point.gradient
@@ -121,8 +129,8 @@ class NewtonSolver:
         # in the norm of the preconditioner, which the loop has at hand
         goal = accuracy**2 * energy
         for _ in range(_MOST_PRODUCTS):
-            along = self.matrix.scores(search)
-            product = self.matrix.gather(loss.hessian_product(point.scores, along))
+            along = self.loss.scores(search)
+            product = self.loss.gather(self.loss.hessian_product(point.scores, along))
             product += self.l2 * search
             step = energy / float(search @ product)
             solution += step * search

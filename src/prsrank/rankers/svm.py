@@ -3,14 +3,12 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Any, ClassVar, NamedTuple
 
 from prsrank.errors import DataWarning
-from prsrank.losses.hinge import HingeLoss, HingeValue
+from prsrank.losses.hinge import HingeValue, hinge_hessian_product, hinge_loss
 from prsrank.rankers.linear_scores import LinearScores
-from prsrank.rankers.newton import NewtonSolver, Point
+from prsrank.rankers.newton import NewtonSolver, Point, ScoreLoss
 from prsrank.rankers.pair_matrix import PairMatrix
 from prsrank.types import Floats
 
@@ -80,10 +78,8 @@ class SVMRanker(LinearScores):
     def _learn(self, matrix: PairMatrix) -> None:
         self.weight_sum_ = matrix.weight_sum
         loss = _SmoothedHingeLoss(matrix, self.C)
-        self._solve(NewtonSolver(matrix, 1.0, curvature=self.C / _FIRST_SMOOTHING), loss)
-
-    def _solve(self, solver: NewtonSolver, loss: "_SmoothedHingeLoss") -> None:
-        point = solver.start(loss, np.zeros(solver.matrix.rows.shape[1]))
+        solver = NewtonSolver(loss, 1.0, curvature=self.C / _FIRST_SMOOTHING)
+        point = solver.start()
         now = best = loss.bounds(point)
         self.weights_, bound, iterations = point.weights, best.dual, 0
         while best.primal - bound > self.tolerance * best.primal:
@@ -92,7 +88,7 @@ class SVMRanker(LinearScores):
             # solved well enough under this smoothing: what is left of the gap is the smoothing's
             if point.gradient_norm**2 / 2 <= _SOLVED * (now.primal - now.dual):
                 point = loss.sharpen(solver, point)
-            point = solver.step(loss, point, _ACCURACY) or loss.sharpen(solver, point)
+            point = solver.step(point, _ACCURACY) or loss.sharpen(solver, point)
             iterations += 1
             now = loss.bounds(point)
             # any dual value bounds the minimum, so the best of all steps holds
@@ -111,35 +107,36 @@ class SVMRanker(LinearScores):
             )
 
 
-@dataclass(frozen=True)
-class _Bounds:
+class _Bounds(NamedTuple):
     """The objective at a point, and the dual objective of its slopes."""
 
     primal: float
     dual: float
 
 
-class _SmoothedHingeLoss:
+class _SmoothedHingeLoss(ScoreLoss):
     """C times the weighted mean of the smoothed hinge loss over the pairs."""
 
     def __init__(self, matrix: PairMatrix, C: float) -> None:
-        self.loss = HingeLoss(matrix.pairs, threads=matrix.threads)
+        super().__init__(matrix)
         self.factor = C / matrix.weight_sum
         self.smoothing = _FIRST_SMOOTHING
         self.last: HingeValue
 
     def evaluate(self, scores: Floats) -> tuple[float, Floats]:
-        self.last = self.loss.evaluate(scores, smoothing=self.smoothing)
+        self.last = hinge_loss(scores, self.pairs, smoothing=self.smoothing, threads=self.threads)
         return self.factor * self.last.smoothed, self.factor * self.last.gradient
 
     def hessian_product(self, scores: Floats, vector: Floats) -> Floats:
-        product = self.loss.hessian_product(scores, vector, smoothing=self.smoothing)
+        product = hinge_hessian_product(
+            scores, vector, self.pairs, smoothing=self.smoothing, threads=self.threads
+        )
         return self.factor * product
 
     def sharpen(self, solver: NewtonSolver, point: Point) -> Point:
         """Smooth less; return the same point under the new loss."""
         self.smoothing *= _LESS_SMOOTHING
-        return solver.at(self, point.weights, point.scores)
+        return solver.at(point.weights, point.scores)
 
     def bounds(self, point: Point) -> _Bounds:
         """Return J at the last point evaluated, and a lower bound of its minimum.

@@ -9,8 +9,7 @@ from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
 from prsrank.logs.pieces import LocalPieces
 from prsrank.pairs.pair_set import PairSet
-from prsrank.rankers.linear import LinearRanker
-from prsrank.rankers.linear_sums import fit_linear
+from prsrank.rankers.linear import LinearRanker, fit_linear
 
 
 def pieces_of(data, cuts):
