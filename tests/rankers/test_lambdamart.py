@@ -168,7 +168,7 @@ def test_bad_input(data, test_lists, clicked):
         ranker.fit(data, PairSet.from_labels(data))
     with pytest.raises(InputError, match="made for ndcg, not map"):
         LambdaMART(metric="map").fit(data, label_pairs(ranker, data))
-    with pytest.raises(InputError, match="at least 1"):
+    with pytest.raises(InputError, match="trees must be from 1"):
         LambdaMART(trees=0).fit(data, label_pairs(ranker, data))
     ranker.fit(data, label_pairs(ranker, data))
     with pytest.raises(InputError, match="trained on 46 columns"):

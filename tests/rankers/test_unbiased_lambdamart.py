@@ -197,8 +197,13 @@ def test_metric_arp(lists, log):
 def test_clear_errors(lists, log):
     with pytest.raises(InputError, match="map"):
         unbiased(metric="map").fit(lists, log)
-    with pytest.raises(InputError, match="p must be at least 0"):
-        unbiased(p=-0.5).fit(lists, log)
+    for wrong, message in (
+        ({"p": -0.5}, "p must be from 0"),
+        ({"p": np.nan}, "p must be from 0"),
+        ({"positions": 0}, "positions must be from 1"),
+    ):
+        with pytest.raises(InputError, match=message):
+            unbiased(**wrong).fit(lists, log)
     with pytest.raises(InputError, match="learns its propensities"):
         unbiased().pairs(log, lists, np.ones(len(log.ranking_docs)))
     with pytest.raises(InputError, match="no clicks to learn from"):

@@ -26,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from prsrank.errors import InputError
 from prsrank.losses.logistic import (
     FUSE,
     WIDEST_SPREAD,
@@ -97,10 +96,6 @@ class UnbiasedObjective(RankedObjective):
         **options: Any,
     ) -> None:
         super().__init__(counts, metric=metric, **options)
-        if positions is not None and positions < 1:
-            raise InputError(f"positions must be at least 1, not {positions}")
-        if not p >= 0:
-            raise InputError(f"the regularisation p must be at least 0, not {p}")
         self.counts, shown = counts, counts.shown
         self.steps: list[Biases] = []
         self._exponent = 1 / (1 + p)

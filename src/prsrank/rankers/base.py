@@ -130,6 +130,10 @@ class Ranker(ABC):
         """
         return {name: settings[name] for name in settings if name in cls._parameter_names()}
 
+    def check_settings(self) -> None:
+        """Raise an InputError for a parameter that is out of its range."""
+        check_ranges(self.get_params(), self.name)
+
     def feature_importance(self) -> dict[str, float]:
         """Return how much each feature matters, by `importance_measure`; empty if not known."""
         return {}

@@ -216,10 +216,9 @@ class LambdaMART(Ranker):
         return {self.feature_names_[i]: float(values[i]) for i in order}
 
     def _check(self, dataset: RankingDataset, pairs: Any) -> None:
+        self.check_settings()
         if not np.array_equal(dataset.offsets, pairs.offsets):
             raise InputError("the pairs are of other lists than the data set's")
-        if self.trees < 1 or self.patience < 1:
-            raise InputError("trees and patience must be at least 1")
         made_for = getattr(pairs, "normalise", "map or mrr")
         if self.metric != made_for and not (
             self.metric in SET_METRICS and made_for == "map or mrr"

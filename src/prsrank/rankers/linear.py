@@ -63,7 +63,6 @@ class LinearRanker(LinearScores):
     """
 
     name: ClassVar[str] = "linear"
-    _positive: ClassVar[tuple[str, ...]] = ("l2", "tolerance", "max_iterations")
     search_grid: ClassVar[Sequence[Mapping[str, Any]]] = [
         {"l2": l2, "missing": "impute"}
         for l2 in (1e-2, 1e-1, 1e-3, 1.0, 1e-4, 3e-2, 3e-1, 3e-3, 3.0, 3e-4, 10.0, 1e-5)
@@ -161,7 +160,7 @@ class _LossOfPieces(ScoreLoss):
             raise InputError("the weights of pairs must be finite and at least 0")
         if self.weight == 0:
             raise InputError("there are no pairs to learn from: no list has a winner and a loser")
-        self.scores = self.gather = lambda values: np.array(values)
+        self.scores = self.gather = np.copy
         self.spread = self._mean(lambda matrix: matrix.spread_of_pairs() * matrix.weight_sum)
 
     def evaluate(self, weights: Floats) -> tuple[float, Floats]:

@@ -46,7 +46,6 @@ class LinearScores(Ranker):
     """
 
     importance_measure: ClassVar[str] = "share of the absolute weights"
-    _positive: ClassVar[tuple[str, ...]]
     _takes_vectors: ClassVar[bool] = True
     missing: str
     threads: int | None
@@ -78,12 +77,6 @@ class LinearScores(Ranker):
             what = what.dense()
         self._learn(self._standardise(lists, what))
         return self
-
-    def check_settings(self) -> None:
-        """Raise an InputError for a setting that is not a finite number above 0."""
-        for name in self._positive:
-            if not (np.isfinite(value := getattr(self, name)) and value > 0):
-                raise InputError(f"{name} must be finite and above 0, not {value}")
 
     @abstractmethod
     def _learn(self, matrix: PairMatrix) -> None:

@@ -24,7 +24,8 @@ class ScoreLoss(ABC):
 
     def __init__(self, matrix: PairMatrix) -> None:
         self.pairs, self.threads = matrix.pairs, matrix.threads
-        self.scores, self.gather = matrix.scores, matrix.gather
+        self.scores: Callable[[Floats], Floats] = matrix.scores
+        self.gather: Callable[[Floats], Floats] = matrix.gather
         self.spread = matrix.spread_of_pairs()
 
     @abstractmethod

@@ -39,10 +39,10 @@ RANGES = {
     "patience": Range(1, _MANY),
     "seed": Range(0, _MANY),
     "threads": Range(1, 4096),
-    "p": Range(0, 1e6),
+    "p": Range(0, float("inf")),
     "positions": Range(1, 1_000_000),
-    "max_positions": Range(1, 1_000_000),
-    "max_weight": Range(0, 1e30, open=True),
+    "max_positions": Range(2, 1_000_000),
+    "max_weight": Range(1, 1e30),
     "regularisation": Range(0, 1e30),
     "weight_decay": Range(0, 1e6),
     "l2": Range(0, 1e30, open=True),
@@ -73,9 +73,10 @@ def check_ranges(values: Mapping[str, Any], owner: str) -> None:
     """
     for name, value in values.items():
         numbers = value if isinstance(value, list | tuple) else [value]
-        if name in RANGES and not all(
-            number is None or RANGES[name].holds(number) for number in numbers
-        ):
+        held = [
+            number is None or RANGES[name].holds(number) for number in numbers if name in RANGES
+        ]
+        if name in RANGES and not (held and all(held)):
             raise InputError(f"{owner}: {name} must be {RANGES[name]}, not {value}")
 
 

@@ -68,7 +68,6 @@ class SVMRanker(LinearScores):
     threads: int | None = None
 
     default_weighting: ClassVar[str] = "ips_all"
-    _positive: ClassVar[tuple[str, ...]] = ("C", "tolerance", "max_iterations")
     _takes_vectors: ClassVar[bool] = False  # the hinge sums sort rows of weights
     search_grid: ClassVar[Sequence[Mapping[str, Any]]] = [
         {"C": C, "missing": "impute"} for C in (10.0, 1.0, 100.0, 3.0, 30.0, 0.3, 300.0, 0.1)

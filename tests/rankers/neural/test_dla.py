@@ -69,10 +69,8 @@ def test_one_step_on_folded_sessions_equals_autograd_over_single_sessions(top):
     shown = folded(data, log).top(top)
     net = ScoreNet(4, (6, 5), seed=2, device=CPU, dtype=torch.float64)
     x = torch.tensor(data.features, dtype=torch.float64)
-    learner = DualLearner(
-        net, x, shown, learning_rate=0.0, propensity_rate=0.0, weight_decay=0.0, max_weight=3.0,
-        batch=10**6, seed=0,
-    )  # fmt: skip
+    still = DLA(learning_rate=0.0, propensity_rate=0.0, weight_decay=0.0, max_weight=3.0)
+    learner = DualLearner(net, x, shown, still, batch=10**6)
     learner.logits = torch.tensor(np.linspace(1, -1, len(learner.logits)))
     learner.logits.grad = torch.zeros_like(learner.logits)
     learner._optimisers = []

@@ -202,7 +202,7 @@ def test_the_input_is_standardised_and_its_tails_drawn_in():
         ({"hidden": (4, 0)}, "hidden"),
         ({"epochs": 0}, "epochs"),
         ({"batch_lists": 0}, "batch"),
-        ({"learning_rate": 1e30}, "diverged"),
+        ({"learning_rate": 1000.0}, "diverged"),
     ],
 )
 def test_bad_parameters_are_one_clear_line(parameters, message):

@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.propensity.curve import learned_curve
-from prsrank.rankers.base import Progress, Validation
 from prsrank.rankers.neural.net_ranker import (
+    FeatureInput,
     LearnedNet,
     NetRanker,
-    check_net_parameters,
     default_batch,
 )
 
@@ -46,7 +45,6 @@ class DLA(NetRanker):
     which pulls g below the truth. More lists, several rankings per list and weight decay help.
 
     Args:
-        hidden: width of each hidden layer of the ranking net.
         learning_rate: of the ranking net.
         propensity_rate: of the propensity logits.
         weight_decay: of the ranking net.
@@ -54,12 +52,7 @@ class DLA(NetRanker):
             positions have few clicks, of large weight.
         max_weight: largest ratio g_1 / g_i or r_1 / r_i.
         batch_rankings: rankings per step; default: a 32nd of them, from 16 to 4,096.
-        epochs: the most epochs.
-        patience: epochs without a better validation value after which training stops.
-        device: see `NeuralRanker`.
-        seed: of initial weights and batches.
-        missing: see `NeuralRanker`.
-        log_tails: see `NeuralRanker`.
+        hidden: this and the others as in `NetRanker`.
 
     Attributes:
         propensities_: propensity of positions 1, 2, ... relative to position 1.
@@ -77,7 +70,6 @@ class DLA(NetRanker):
     ]
     chart_style: ClassVar[int | None] = 6
 
-    hidden: Sequence[int] = (256, 256, 256)
     _: KW_ONLY
     learning_rate: float = 0.005
     propensity_rate: float = 0.05
@@ -86,11 +78,6 @@ class DLA(NetRanker):
     max_weight: float = 100.0
     batch_rankings: int | None = None
     epochs: int = 50
-    patience: int | None = 10
-    device: str = "auto"
-    seed: int = 0
-    missing: str = "error"
-    log_tails: bool = True
 
     @property
     def takes(self) -> str:
@@ -106,22 +93,7 @@ class DLA(NetRanker):
         positions, clicks = log.ranking_positions.astype(np.int64), log.slot_statistics()[1]
         return ClickedRankings(rows, positions, clicks, log.ranking_offsets)
 
-    def fit(
-        self,
-        lists: RankingDataset,
-        what: "ClickLog | ClickedRankings",
-        *,
-        validation: Validation | None = None,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Train; with `validation` keep the best epoch and stop early.
-
-        Args:
-            lists: the lists.
-            what: the clicks on them, or what `pairs` made of them.
-            validation: as for every ranker.
-            progress: is told the number of epochs and the validation value after each.
-        """
+    def _learner(self, lists: RankingDataset, what: Any, net_input: FeatureInput) -> Any:
         from prsrank.rankers.neural.dual_learner import ClickedRankings, DualLearner
         from prsrank.rankers.neural.score_net import ScoreNet
         from prsrank.rankers.neural.torch_library import find_device, torch
@@ -129,40 +101,23 @@ class DLA(NetRanker):
         shown = what if isinstance(what, ClickedRankings) else self.pairs(what, lists)
         if len(shown.rows) and int(shown.rows.max()) >= lists.docs:
             raise InputError("the rankings are of other lists than the data set's")
-        check_net_parameters(self.hidden, self.epochs, self.batch_rankings)
-        self._check()
         device = find_device(self.device)
         shown = shown.top(self.max_positions)
         if not len(shown.rows):
             raise InputError("there are no clicks to learn from")
-        seen = self._input(lists)
-        net = ScoreNet(seen.columns, self.hidden, seed=self.seed, device=device)
-        learner = DualLearner(
-            net,
-            torch.from_numpy(seen(lists.features)).to(device),
-            shown,
-            learning_rate=self.learning_rate,
-            propensity_rate=self.propensity_rate,
-            weight_decay=self.weight_decay,
-            max_weight=self.max_weight,
-            batch=self.batch_rankings or default_batch(len(shown.offsets) - 1),
-            seed=self.seed,
-        )
-        state = [net.weights, learner.logits]
-        self._train(net, seen, learner.epoch, state, validation, progress)
-        self.feature_names_, self.propensities_ = lists.feature_names, learner.propensities()
-        return self
+        net = ScoreNet(net_input.columns, self.hidden, seed=self.seed, device=device)
+        features = torch.from_numpy(net_input(lists.features)).to(device)
+        batch = self.batch_rankings or default_batch(len(shown.offsets) - 1)
+        return DualLearner(net, features, shown, self, batch=batch)
+
+    def _take(self, learner: Any) -> None:
+        super()._take(learner)
+        self.propensities_ = learner.propensities()
 
     def propensities(self) -> "Propensities":
         """Return g as a curve, to draw or to save; it has no intervals."""
         self.check_fitted()
         return learned_curve(self.propensities_, None, self.name)
-
-    def _check(self) -> None:
-        if self.max_positions is not None and self.max_positions < 2:
-            raise InputError(f"max_positions must be at least 2 or None, not {self.max_positions}")
-        if not self.max_weight >= 1:
-            raise InputError(f"max_weight must be at least 1, not {self.max_weight}")
 
     def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         values, files = super()._state()

@@ -9,7 +9,7 @@ $$L_{rank} = -\sum_i C_i \frac{g_1}{g_i} \log \mathrm{softmax}(f)_i, \qquad
 with g and r the softmax probabilities of the propensity and the ranking net over the ranking.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from prsrank.rankers.neural.pair_tensors import ragged
 from prsrank.rankers.neural.score_net import ScoreNet
 from prsrank.rankers.neural.torch_library import torch
 from prsrank.types import Floats, Longs
+
+if TYPE_CHECKING:
+    from prsrank.rankers.neural.dla import DLA
 
 Tensor = torch.Tensor
 
@@ -55,12 +58,13 @@ class DualLearner:
         net: the ranking net.
         features: its input, all docs of the data set.
         shown: the rankings.
-        learning_rate: of the ranking net.
-        propensity_rate: of the propensity logits.
-        weight_decay: of the ranking net.
-        max_weight: largest ratio g_1 / g_i or r_1 / r_i.
+        settings: rates, decay, largest weight and seed.
         batch: rankings per step.
-        seed: of the batches.
+
+    Attributes:
+        net: the ranking net.
+        logits: of the propensity of each position.
+        state: the tensors that are learned.
     """
 
     def __init__(
@@ -68,16 +72,12 @@ class DualLearner:
         net: ScoreNet,
         features: Tensor,
         shown: ClickedRankings,
+        settings: "DLA",
         *,
-        learning_rate: float,
-        propensity_rate: float,
-        weight_decay: float,
-        max_weight: float,
         batch: int,
-        seed: int,
     ) -> None:
         device = net.weights.device
-        self._net, self._features = net, features
+        self.net, self._features = net, features
         self._rows, self._positions, clicks, self._offsets = (
             torch.from_numpy(np.ascontiguousarray(part)).to(device)
             for part in (shown.rows, shown.positions - 1, shown.clicks, shown.offsets)
@@ -85,20 +85,23 @@ class DualLearner:
         self._clicks = clicks.to(net.weights.dtype)
         self.logits = torch.zeros(int(shown.positions.max()), device=device)
         self.logits.grad = torch.zeros_like(self.logits)
+        self.state = [net.weights, self.logits]
         self._optimisers = [
-            torch.optim.Adagrad([net.weights], learning_rate, weight_decay=weight_decay),
-            torch.optim.Adagrad([self.logits], propensity_rate),
+            torch.optim.Adagrad(
+                [net.weights], settings.learning_rate, weight_decay=settings.weight_decay
+            ),
+            torch.optim.Adagrad([self.logits], settings.propensity_rate),
         ]
         self._rankings = len(shown.offsets) - 1
         self._batch = min(batch, self._rankings)
         # a mean over clicks, whatever the size of a batch
         self._scale = self._rankings / (float(shown.clicks.sum()) * self._batch)
-        self._largest = float(np.log(max_weight))
-        self._generator = torch.Generator(device).manual_seed(seed)
+        self._largest = float(np.log(settings.max_weight))
+        self._generator = torch.Generator(device).manual_seed(settings.seed)
 
     def epoch(self) -> float:
         """Train on every ranking once; return the mean ranking loss of a click."""
-        device = self._net.weights.device
+        device = self.net.weights.device
         order = torch.randperm(self._rankings, generator=self._generator, device=device)
         total = torch.zeros((), device=device)
         for batch in torch.split(order, self._batch):
@@ -111,14 +114,14 @@ class DualLearner:
         ranking = torch.arange(len(batch), device=slots.device).repeat_interleave(lengths)
         first = (lengths.cumsum(0) - lengths)[ranking]
         clicks, positions = self._clicks[slots] * self._scale, self._positions[slots]
-        scores, passed = self._net.forward(self._features[self._rows[slots]])
+        scores, passed = self.net.forward(self._features[self._rows[slots]])
         logits = self.logits[positions]
         # no gradient flows through the weights: each net takes the other as given
         seen = (self.logits[0] - logits).clamp(max=self._largest).exp()
         relevant = (scores[first] - scores).clamp(max=self._largest).exp()
         # each loss weighs clicks by the other net's ratio to the first slot
         loss, grad = softmax_loss(scores, clicks * seen, ranking, len(batch))
-        self._net.backward(passed, grad)
+        self.net.backward(passed, grad)
         _, grad = softmax_loss(logits, clicks * relevant, ranking, len(batch))
         self.logits.grad.zero_().index_add_(0, positions, grad)  # type: ignore[union-attr]
         for optimiser in self._optimisers:

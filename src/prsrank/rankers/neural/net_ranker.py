@@ -1,6 +1,8 @@
 """What the rankers with a scoring net share: the net's input, scores, files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
@@ -15,8 +17,6 @@ from prsrank.rankers.scorers import ScoreLayers
 from prsrank.types import Floats, Reals
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from prsrank.pairs.outer_pairs import OuterPairs
     from prsrank.pairs.pair_set import PairSet
     from prsrank.rankers.neural.score_net import ScoreNet
@@ -64,8 +64,19 @@ class LearnedNet(TypedDict):
     best_epoch: int
 
 
+@dataclass(eq=False, repr=False)
 class NetRanker(Ranker):
-    """What the rankers with a scoring net share: scores and files.
+    """What the rankers with a scoring net share: the course of training, scores and files.
+
+    Args:
+        hidden: width of each hidden layer.
+        epochs: the most epochs.
+        patience: epochs without a better validation value after which training stops.
+        device: "auto" (a CUDA GPU if there is one), "cpu", "cuda", "cuda:1", ...
+        seed: of initial weights and batches.
+        missing: "error" or "impute": what to do with missing values; see `FeatureScaling`.
+        log_tails: draw in the long tails of features, sign(z) log(1 + |z|) of the standardised
+            z. False for a net that Solr is to serve, which knows no logarithm.
 
     Attributes:
         net_: the trained net.
@@ -77,58 +88,57 @@ class NetRanker(Ranker):
 
     stops_early: ClassVar[bool] = True
     uses_torch: ClassVar[bool] = True
-    hidden: Sequence[int]
-    epochs: int
-    patience: int | None
-    device: str
-    missing: str
-    log_tails: bool
-    net_: "ScoreNet"
-    input_: FeatureInput
-    feature_names_: tuple[str, ...]
-    history_: list[dict[str, float]]
-    best_epoch_: int
+
+    hidden: Sequence[int] = (256, 256, 256)
+    _: KW_ONLY
+    epochs: int = 100
+    patience: int | None = 10
+    device: str = "auto"
+    seed: int = 0
+    missing: str = "error"
+    log_tails: bool = True
 
     def unfitted(self) -> Self:
         """Return a ranker to fit anew, with as many epochs as this one's best."""
         return super().unfitted().set_params(epochs=self.best_epoch_ + 1)
 
-    def _input(self, lists: RankingDataset) -> FeatureInput:
-        """Fit what the net is to see of the features."""
-        scaling = FeatureScaling.fit(lists.features, missing=self.missing)
-        return FeatureInput(scaling, log_tails=self.log_tails)
-
-    def _train(
+    def fit(
         self,
-        net: "ScoreNet",
-        net_input: FeatureInput,
-        epoch: Callable[[], float],
-        state: "Sequence[Tensor]",
-        validation: "Validation | tuple[RankingDataset, PairSet | OuterPairs] | None",
-        progress: Progress | None,
-    ) -> None:
-        """Run epochs until they do not help any more; keep the state of the best one.
+        lists: RankingDataset,
+        what: Any,
+        *,
+        validation: "Validation | tuple[RankingDataset, PairSet | OuterPairs] | None" = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Train; with `validation` keep the best epoch's weights and stop early.
 
         Args:
-            net: the net that is trained.
-            net_input: what it sees.
-            epoch: runs one epoch and returns its loss.
-            state: the tensors that are learned.
-            validation: see `fit`.
-            progress: see `fit`.
+            lists: the lists.
+            what: their weighted pairs; for DLA the clicks on them, or what `pairs` made of those.
+            validation: also held-out lists and their pairs, to stop by the pair loss.
+            progress: is told the number of epochs and the validation value after each.
         """
-        from prsrank.rankers.neural.early_stopping import BestEpoch, validation_measure
+        from prsrank.rankers.neural.epochs import train_epochs, validation_measure
 
-        measure, best = validation_measure(validation, net, net_input), BestEpoch(self.patience)
-        for number in range(1, self.epochs + 1):
-            loss, value = epoch(), measure()
-            if progress is not None:
-                progress(number, value)
-            if not best.add(loss, value, state):
-                break
-        best.restore(state)
-        self.net_, self.input_ = net, net_input
-        self.history_, self.best_epoch_ = best.history, best.best_epoch
+        self.check_settings()
+        scaling = FeatureScaling.fit(lists.features, missing=self.missing)
+        net_input = FeatureInput(scaling, log_tails=self.log_tails)
+        learner = self._learner(lists, what, net_input)
+        measure = validation_measure(validation, learner.net, net_input)
+        self.history_, self.best_epoch_ = train_epochs(
+            learner, measure, epochs=self.epochs, patience=self.patience, progress=progress
+        )
+        self.input_, self.feature_names_ = net_input, lists.feature_names
+        self._take(learner)
+        return self
+
+    @abstractmethod
+    def _learner(self, lists: RankingDataset, what: Any, net_input: FeatureInput) -> Any:
+        """Return what trains the net: a `Trainer` or `DualLearner`."""
+
+    def _take(self, learner: Any) -> None:
+        """Keep what was learned."""
+        self.net_: ScoreNet = learner.net
 
     def scorer(self) -> ScoreLayers:
         """Return the layers and the transformation of features."""
@@ -176,7 +186,10 @@ class NetRanker(Ranker):
         scaling = FeatureScaling.from_dict(values["scaling"])
         self.input_ = FeatureInput(scaling, log_tails=values["log_tails"])
         self.feature_names_ = tuple(values["feature_names"])
-        check_names(self.feature_names_, scaling)
+        if len(self.feature_names_) != len(scaling.mean):
+            raise InputError(
+                f"there are {len(self.feature_names_)} names for {len(scaling.mean)} features"
+            )
         sizes = (self.input_.columns, *values["hidden"], 1)
         weights = _checked_weights(files[_FILE], sizes)
         try:
@@ -186,14 +199,6 @@ class NetRanker(Ranker):
         self.net_ = ScoreNet(self.input_.columns, values["hidden"], seed=0, device=device)
         self.net_.set_weights(weights)
         self.history_, self.best_epoch_ = values["history"], values["best_epoch"]
-
-
-def check_net_parameters(hidden: Sequence[int], epochs: int, batch: int | None) -> None:
-    """Raise an InputError for sizes that make no net or no training."""
-    if not all(isinstance(width, int) and width > 0 for width in hidden) or not len(hidden):
-        raise InputError(f"hidden must be widths above 0, such as (256, 256), not {hidden!r}")
-    if epochs < 1 or (batch is not None and batch < 1):
-        raise InputError(f"epochs ({epochs}) and batch size ({batch}) must be at least 1")
 
 
 def default_batch(lists: int) -> int:
@@ -222,12 +227,6 @@ def _checked_weights(content: bytes, sizes: Sequence[int]) -> dict[str, Reals]:
         if array.dtype != np.float32 or not np.isfinite(array).all():
             raise InputError(f"{_FILE}: {name} holds values that are not finite float32")
     return arrays
-
-
-def check_names(names: Sequence[str], scaling: FeatureScaling) -> None:
-    """Raise an InputError if there is not one name for each feature."""
-    if len(names) != len(scaling.mean):
-        raise InputError(f"there are {len(names)} names for {len(scaling.mean)} features")
 
 
 def _safetensors() -> Any:

@@ -54,6 +54,10 @@ class Trainer:
         batch_lists: lists per batch.
         scale: factor of the loss of a batch's pairs.
         seed: of the batches.
+
+    Attributes:
+        net: the net.
+        state: the tensors that are learned.
     """
 
     def __init__(
@@ -66,7 +70,8 @@ class Trainer:
         scale: float,
         seed: int,
     ) -> None:
-        self._net, self._optimiser, self._source = net, optimiser, source
+        self.net, self._optimiser, self._source = net, optimiser, source
+        self.state = [net.weights]
         self._size = min(batch_lists, source.lists)
         self._scale, self._seed = scale, seed
         device = net.weights.device
@@ -102,7 +107,7 @@ class Trainer:
 
     def _batches(self, block: ListBlock) -> Tensor:
         """Return the lists of a block in random order, -1 where the last batch is not full."""
-        lists, device = block.lists, self._net.weights.device
+        lists, device = block.lists, self.net.weights.device
         order = torch.full((-(-lists // self._size) * self._size,), -1, device=device)
         order[:lists] = torch.randperm(lists, generator=self._generator, device=device)
         return order.view(-1, self._size)
@@ -111,9 +116,9 @@ class Trainer:
         rows, starts = block.rows(batch)
         room = room_for(self._rooms, "docs", len(rows), block.features[0])
         docs = torch.index_select(block.features, 0, rows, out=room)
-        scores, passed = self._net.forward(docs, rooms=self._rooms)
+        scores, passed = self.net.forward(docs, rooms=self._rooms)
         loss, grad = block.loss(scores, batch, starts)
-        self._net.backward(passed, grad.mul_(self._scale))
+        self.net.backward(passed, grad.mul_(self._scale))
         self._optimiser.step()
         self._total[0] += loss * self._scale
 
@@ -121,10 +126,10 @@ class Trainer:
         from prsrank.rankers.neural.triton_kernels import Room, list_pair_loss
 
         def compute(room: Room) -> None:
-            scores, passed = self._net.forward(room.docs)
+            scores, passed = self.net.forward(room.docs)
             longest, scale = self._source.longest, self._scale
             grad = list_pair_loss(scores, block, room, longest, scale, self._total)
-            self._net.backward(passed, grad)
+            self.net.backward(passed, grad)
             self._optimiser.step()
 
         starts, most = self._starts(block, batches)

@@ -1,14 +1,13 @@
-"""The value by which training stops, NDCG@10 on labels or the loss of held-out pairs, and when."""
+"""The epochs of training, and the value by which it stops: NDCG@10, or the loss of held-out pairs."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.rankers.base import Quality
+from prsrank.rankers.base import Progress, Quality
 from prsrank.rankers.neural.net_ranker import FeatureInput
 from prsrank.rankers.neural.score_net import ScoreNet
 from prsrank.rankers.neural.torch_library import torch
@@ -16,6 +15,8 @@ from prsrank.rankers.neural.torch_library import torch
 if TYPE_CHECKING:
     from prsrank.pairs.outer_pairs import OuterPairs
     from prsrank.pairs.pair_set import PairSet
+    from prsrank.rankers.neural.dual_learner import DualLearner
+    from prsrank.rankers.neural.trainer import Trainer
 
 Tensor = torch.Tensor
 
@@ -60,38 +61,48 @@ def _mean_loss(pairs: "PairSet | OuterPairs") -> Quality:
     return lambda scores: -logistic_loss(scores, pairs)[0] / pairs.weight_sum
 
 
-@dataclass
-class BestEpoch:
-    """Epochs so far and the best of them; early stopping.
+def train_epochs(
+    learner: "Trainer | DualLearner",
+    measure: Callable[[], float | None],
+    *,
+    epochs: int,
+    patience: int | None,
+    progress: Progress | None,
+) -> tuple[list[dict[str, float]], int]:
+    """Run epochs until they do not help any more; put the state of the best one back.
 
-    Attributes:
+    Args:
+        learner: what trains.
+        measure: gives the validation value.
+        epochs: the most epochs.
         patience: epochs without an improvement after which to stop; None never stops.
-        history: one record per epoch: loss, and the validation value if there is one.
-        best_epoch: index of the best epoch; without validation the last.
+        progress: is told the number of epochs and the value after each.
+
+    Returns:
+        One record per epoch, loss and the validation value if there is one; and the index of
+        the best epoch, without validation the last.
     """
-
-    patience: int | None
-    history: list[dict[str, float]] = field(default_factory=list)
-    best_epoch: int = -1
-    _best: float = -np.inf
-    _weights: list[Tensor] = field(default_factory=list)
-
-    def add(self, loss: float, value: float | None, weights: Sequence[Tensor]) -> bool:
-        """Note an epoch; tell whether to go on."""
+    history: list[dict[str, float]] = []
+    best_epoch, best, kept = -1, -np.inf, list[Tensor]()
+    for number in range(epochs):
+        loss, value = learner.epoch(), measure()
+        if progress is not None:
+            progress(number + 1, value)
         if not np.isfinite(loss):
             raise InputError(
-                f"training diverged: the loss of epoch {len(self.history) + 1} is {loss}; "
+                f"training diverged: the loss of epoch {number + 1} is {loss}; "
                 "a lower learning_rate may help"
             )
-        self.history.append({"loss": loss} | ({} if value is None else {"validation": value}))
-        if value is None or value > self._best:
-            self._best = -np.inf if value is None else value
-            self.best_epoch = len(self.history) - 1
-            self._weights = [] if value is None else [part.clone() for part in weights]
-        waited = len(self.history) - 1 - self.best_epoch
-        return value is None or self.patience is None or waited < self.patience
-
-    def restore(self, weights: Sequence[Tensor]) -> None:
-        """Put the weights of the best epoch back."""
-        for part, best in zip(weights, self._weights, strict=False):
-            part.copy_(best)
+        if value is None:
+            history.append({"loss": loss})
+            best_epoch = number
+            continue
+        history.append({"loss": loss, "validation": value})
+        if value > best:
+            best_epoch, best = number, value
+            kept = [part.clone() for part in learner.state]
+        if patience is not None and number - best_epoch >= patience:
+            break
+    for part, saved in zip(learner.state, kept, strict=False):
+        part.copy_(saved)
+    return history, best_epoch
