@@ -14,12 +14,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.frames import aligned, features_of, is_frame
 from prsrank.errors import InputError
 from prsrank.families import Family
-from prsrank.files import (
-    FileName,
-    atomic_output,
-    read_json,
-    write_json,
-)
+from prsrank.files import FileName, atomic_output, read_json, write_json
 from prsrank.files.schema import check
 from prsrank.rankers.cards import (
     CARD,
@@ -192,18 +187,17 @@ class Ranker(ABC):
         from prsrank.pairs.pair_set import PairSet
         from prsrank.pairs.posterior import posterior_pairs
 
-        chosen, options = weighting or self.default_weighting, self.pair_options
-        made: dict[str, Any] = {"posterior": posterior_pairs, "doubly robust": doubly_robust_pairs}
-        against = find_weighting(chosen).against
-        if against in made:
-            return made[against](
-                log, dataset, propensities, prior=self.prior, parameters=parameters, **options
-            )
-        if self.takes == "click sets":
-            return ClickSets.from_log(log, dataset, propensities, chosen, parameters=parameters)
-        return PairSet.from_log(
-            log, dataset, propensities, chosen, parameters=parameters, **options
+        chosen = find_weighting(weighting or self.default_weighting)
+        options: dict[str, Any] = {"parameters": parameters}
+        if self.takes == "click sets" and not chosen.of_relevance:
+            return ClickSets.from_log(log, dataset, propensities, chosen, **options)
+        options |= self.pair_options
+        if not chosen.of_relevance:
+            return PairSet.from_log(log, dataset, propensities, chosen, **options)
+        of_relevance: Any = (
+            posterior_pairs if chosen.against == "posterior" else doubly_robust_pairs
         )
+        return of_relevance(log, dataset, propensities, prior=self.prior, **options)
 
     def _folded(self, log: "ClickLog", dataset: RankingDataset) -> Any:
         """Fold a log into what a ranker that takes the log learns from."""
@@ -373,19 +367,15 @@ def make_ranker(
     kind = ranker_class(name)
     chosen = find_weighting(weighting or kind.default_weighting)
     names = kind._parameter_names()
-    for name_of_value in values:
-        if name_of_value not in names and name_of_value not in chosen.parameters:
+    rest = {key: value for key, value in values.items() if key not in names}
+    for key in rest:
+        if key not in chosen.parameters:
             raise InputError(
-                f"there is no parameter '{name_of_value}'; {name} has: {', '.join(names)}; "
+                f"there is no parameter '{key}'; {name} has: {', '.join(names)}; "
                 f"{chosen.name} has: {', '.join(chosen.parameters) or 'none'}"
             )
     settings = kind.accepted(**{"seed": seed, **values})
     check_parameters(kind, settings)
-    rest = {
-        name_of_value: value
-        for name_of_value, value in values.items()
-        if name_of_value not in names
-    }
     check(rest, dict[str, float], chosen.name)
     check_ranges(rest, chosen.name)
     return kind(**settings), chosen.name, rest
