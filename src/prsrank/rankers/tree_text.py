@@ -7,72 +7,64 @@ say, and every tree a tree.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from prsrank.errors import InputError
-from prsrank.types import Floats, Longs
+from prsrank.types import Longs
 
 _COUNT = r"\d{1,9}"
 _INDEX = r"-?\d{1,9}"
 _NUMBER = r"-?\d{1,400}(?:\.\d{1,400})?(?:e[+-]?\d{1,3})?"
+# a split on missing values alone has the threshold inf
+_THRESHOLD = rf"{_NUMBER}|-?inf"
 _MEASURE = rf"{_NUMBER}|-?inf|-?nan"
+_TYPES = {_COUNT: np.int64, _INDEX: np.int64, _NUMBER: np.float64, _THRESHOLD: np.float64}
 _OBJECTIVE = r"(?:custom|regression|lambdarank|rank_xendcg)(?: \w+:[\w.]+)*"
 _INFO = rf"none|\[{_NUMBER}:{_NUMBER}\]|{_INDEX}(?::{_INDEX})*"
 
-
-class _Field(NamedTuple):
-    """A line `key=values`: what a value looks like, and how many there are of what."""
-
-    value: str
-    length: str
-    required: bool = True
-
-
+# The lines `key=values`: what a value looks like, and how many there are of what.
 _HEADER = {
-    "version": _Field("v[34]", "one"),
-    "num_class": _Field("1", "one"),
-    "num_tree_per_iteration": _Field("1", "one"),
-    "label_index": _Field(_COUNT, "one"),
-    "max_feature_idx": _Field(_COUNT, "one"),
-    "objective": _Field(_OBJECTIVE, "text", required=False),
-    "feature_names": _Field(r"\S+", "features"),
-    "monotone_constraints": _Field("-1|0|1", "features", required=False),
-    "feature_infos": _Field(_INFO, "features"),
-    "tree_sizes": _Field(_COUNT, "trees"),
+    "version": ("v[34]", "one"),
+    "num_class": ("1", "one"),
+    "num_tree_per_iteration": ("1", "one"),
+    "label_index": (_COUNT, "one"),
+    "max_feature_idx": (_COUNT, "one"),
+    "objective": (_OBJECTIVE, "text"),
+    "feature_names": (r"\S+", "features"),
+    "monotone_constraints": ("-1|0|1", "features"),
+    "feature_infos": (_INFO, "features"),
+    "tree_sizes": (_COUNT, "trees"),
 }
 _TREE = {
-    "num_leaves": _Field(_COUNT, "one"),
-    "num_cat": _Field(_COUNT, "one"),
-    "split_feature": _Field(_COUNT, "splits"),
-    "split_gain": _Field(_MEASURE, "splits"),
-    # a split on missing values alone has the threshold inf
-    "threshold": _Field(rf"{_NUMBER}|-?inf", "splits"),
-    "decision_type": _Field(_COUNT, "splits"),
-    "left_child": _Field(_INDEX, "splits"),
-    "right_child": _Field(_INDEX, "splits"),
-    "leaf_value": _Field(_NUMBER, "leaves"),
-    "leaf_weight": _Field(_MEASURE, "leaves or none"),
-    "leaf_count": _Field(_INDEX, "leaves or none"),
-    "internal_value": _Field(_MEASURE, "splits"),
-    "internal_weight": _Field(_MEASURE, "splits"),
-    "internal_count": _Field(_INDEX, "splits"),
-    "cat_boundaries": _Field(_COUNT, "bounds", required=False),
-    "cat_threshold": _Field(r"\d{1,10}", "words", required=False),
-    "is_linear": _Field("[01]", "one"),
-    "leaf_const": _Field(_NUMBER, "leaves", required=False),
-    "num_features": _Field(_COUNT, "leaves", required=False),
-    "leaf_features": _Field(_COUNT, "terms", required=False),
-    "leaf_coeff": _Field(_NUMBER, "terms", required=False),
-    "shrinkage": _Field(_NUMBER, "one"),
-}
-_PATTERNS = {
-    field.value: re.compile(rf" *(?:(?:{field.value})(?: +(?:{field.value}))*)? *", re.ASCII)
-    for field in (*_HEADER.values(), *_TREE.values())
+    "num_leaves": (_COUNT, "one"),
+    "num_cat": (_COUNT, "one"),
+    "split_feature": (_COUNT, "splits"),
+    "split_gain": (_MEASURE, "splits"),
+    "threshold": (_THRESHOLD, "splits"),
+    "decision_type": (_COUNT, "splits"),
+    "left_child": (_INDEX, "splits"),
+    "right_child": (_INDEX, "splits"),
+    "leaf_value": (_NUMBER, "leaves"),
+    "leaf_weight": (_MEASURE, "leaves or none"),
+    "leaf_count": (_INDEX, "leaves or none"),
+    "internal_value": (_MEASURE, "splits"),
+    "internal_weight": (_MEASURE, "splits"),
+    "internal_count": (_INDEX, "splits"),
+    "cat_boundaries": (_COUNT, "bounds"),
+    "cat_threshold": (r"\d{1,10}", "words"),
+    "is_linear": ("[01]", "one"),
+    "leaf_const": (_NUMBER, "leaves"),
+    "num_features": (_COUNT, "leaves"),
+    "leaf_features": (_COUNT, "terms"),
+    "leaf_coeff": (_NUMBER, "terms"),
+    "shrinkage": (_NUMBER, "one"),
 }
 _CATEGORICAL = ("cat_boundaries", "cat_threshold")
 _LINEAR = ("leaf_const", "num_features", "leaf_features", "leaf_coeff")
+_OPTIONAL = ("objective", "monotone_constraints", *_CATEGORICAL, *_LINEAR)
+_END = b"end of trees\n"
 _AFTER = re.compile(
     r"\n*(?:feature_importances:\n(?:\S+=\d+\n)*)?"
     r"\n*(?:parameters:\n(?:\[\w+: [^\]\n]*\]\n)*\n*end of parameters\n)?"
@@ -83,7 +75,8 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 _CATEGORICAL_SPLIT = 1
 _DECISIONS = 12  # two bits, and three ways to treat what is missing
 
-Entries = Mapping[str, Sequence[str]]
+Fields = Mapping[str, tuple[str, str]]
+Entries = Mapping[str, Any]  # arrays of numbers, or lists of other words
 
 
 def check_model_text(text: str) -> int:
@@ -119,9 +112,6 @@ def check_model_text(text: str) -> int:
     return features
 
 
-_END = b"end of trees\n"
-
-
 def _blocks(text: bytes, sizes: Sequence[int]) -> Iterator[list[str]]:
     """Yield the lines of each tree, cut by the sizes as LightGBM cuts them."""
     at = 0
@@ -139,33 +129,36 @@ def _blocks(text: bytes, sizes: Sequence[int]) -> Iterator[list[str]]:
         raise InputError("the trees of the LightGBM model do not end where tree_sizes says")
 
 
-def _entries(lines: Sequence[str], fields: Mapping[str, _Field], where: str) -> Entries:
+def _entries(lines: Sequence[str], fields: Fields, where: str) -> Entries:
     """Return the values of each line by its key: all known, none twice, none missing."""
-    entries: dict[str, Sequence[str]] = {}
+    entries: dict[str, Any] = {}
     for line in lines:
-        key, equals, values = line.partition("=")
+        key, equals, text = line.partition("=")
         if not equals or key not in fields or key in entries:
             raise InputError(f"{where} of the LightGBM model has an unknown line '{line[:40]}'")
-        if _PATTERNS[fields[key].value].fullmatch(values) is None:
-            raise InputError(f"{where} of the LightGBM model: {key} cannot be '{values[:40]}'")
-        entries[key] = values.split()
-    missing = [key for key, field in fields.items() if field.required and key not in entries]
+        value = fields[key][0]
+        if re.fullmatch(rf" *(?:(?:{value})(?: +(?:{value}))*)? *", text, re.ASCII) is None:
+            raise InputError(f"{where} of the LightGBM model: {key} cannot be '{text[:40]}'")
+        entries[key] = text.split()
+        if value in _TYPES:
+            entries[key] = np.array(entries[key], _TYPES[value])
+            if np.isinf(entries[key]).sum() != text.count("inf"):
+                raise InputError(f"{where} of the LightGBM model: {key} is not finite")
+    missing = [key for key in fields if key not in entries and key not in _OPTIONAL]
     if missing:
         raise InputError(f"{where} of the LightGBM model has no line '{missing[0]}='")
     return entries
 
 
 def _check_lengths(
-    entries: Entries, fields: Mapping[str, _Field], lengths: Mapping[str, int], where: str
+    entries: Entries, fields: Fields, lengths: Mapping[str, int], where: str
 ) -> None:
     for key, values in entries.items():
-        length_name, _, none = fields[key].length.partition(" or ")
-        if length_name == "text" or (none and not values):
-            continue
-        if len(values) != lengths[length_name]:
+        of, _, none = fields[key][1].partition(" or ")
+        if of != "text" and len(values) != lengths[of] and (len(values) or not none):
             raise InputError(
                 f"{where} of the LightGBM model: {key} has {len(values)} values where "
-                f"{lengths[length_name]} belong"
+                f"{lengths[of]} belong"
             )
 
 
@@ -180,38 +173,28 @@ def _check_tree(lines: Sequence[str], number: int, features: int) -> None:
             raise InputError(f"{where} of the LightGBM model: {', '.join(keys)} do not belong")
     if leaves < 1:
         raise InputError(f"{where} of the LightGBM model has no leaf")
-    bounds = _whole(entries.get("cat_boundaries", ["0"]))
+    bounds = entries.get("cat_boundaries", np.zeros(1, np.int64))
     lengths = {"one": 1, "leaves": leaves, "splits": leaves - 1, "bounds": sets + 1}
     lengths["words"] = int(bounds[-1]) if len(bounds) else 0
-    lengths["terms"] = int(_whole(entries.get("num_features", [])).sum())
+    lengths["terms"] = int(np.sum(entries.get("num_features", 0)))
     _check_lengths(entries, _TREE, lengths, where)
-    problem = (
-        _wrong_number(entries)
-        or _wrong_split(entries, features, bounds)
-        or _no_tree(_whole(entries["left_child"]), _whole(entries["right_child"]))
+    problem = _wrong_split(entries, features, bounds) or _no_tree(
+        entries["left_child"], entries["right_child"]
     )
     if problem:
         raise InputError(f"{where} of the LightGBM model: {problem}")
 
 
-def _wrong_number(entries: Entries) -> str:
-    for key in ("threshold", "leaf_value", "leaf_const", "leaf_coeff", "shrinkage"):
-        written = [value for value in entries.get(key, []) if not value.endswith("inf")]
-        if not np.isfinite(_real(written)).all():
-            return f"{key} is not finite"
-    return ""
-
-
 def _wrong_split(entries: Entries, features: int, bounds: Longs) -> str:
     for key in ("split_feature", "leaf_features"):
-        if (_whole(entries.get(key, [])) >= features).any():
+        if np.any(entries.get(key, 0) >= features):
             return f"{key} names a feature beyond the {features} that there are"
-    decisions = _whole(entries["decision_type"])
+    decisions = entries["decision_type"]
     if (decisions >= _DECISIONS).any():
         return f"decision_type {decisions.max()} is unknown"
     if bounds[0] != 0 or (np.diff(bounds) < 0).any():
         return "cat_boundaries do not rise from 0"
-    chosen = _real(entries["threshold"])[decisions & _CATEGORICAL_SPLIT != 0]
+    chosen = entries["threshold"][decisions & _CATEGORICAL_SPLIT != 0]
     # the threshold of such a split is the number of its set of categories
     if not np.isin(chosen, np.arange(len(bounds) - 1)).all():
         return "a categorical split names a set that there is not"
@@ -229,11 +212,3 @@ def _no_tree(left: Longs, right: Longs) -> str:
     if ((children >= 0) & (children <= parents)).any():
         return "a split has a child that comes before it"
     return ""
-
-
-def _whole(values: Sequence[str]) -> Longs:
-    return np.array(values, np.int64)
-
-
-def _real(values: Sequence[str]) -> Floats:
-    return np.array(values, np.float64)
