@@ -20,7 +20,7 @@ import numpy as np
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
-from prsrank.experiment.shared_inputs import Parts, open_folds, read_parts
+from prsrank.experiment.inputs import Parts, open_folds, read_parts
 from prsrank.pairs.doc_clicks import DocClicks
 from prsrank.pairs.doubly_robust import doubly_robust_pairs
 from prsrank.pairs.outer_pairs import OuterPairs

@@ -245,7 +245,7 @@ grid = { column = [45, 3] }
         *("reproduce", spec, "--data", DATA, "--out", out, "--set", "folds=1", "--set", "runs=2"),
         *("--processes", 0),
     )
-    page = (out / "report.md").read_text()
+    page = (out / "report.html").read_text()
     assert "TOY" in page
     assert "NDCG@10" in page
 

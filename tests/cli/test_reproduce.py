@@ -50,7 +50,7 @@ def test_a_folder_with_results_needs_resume(prsrank, out):
             ("fig3", "--data", "synthetic:mq2007:40", "--set", "relevant_from=NaN"),
             "must be a finite number",
         ),
-        (("fig3", "--data", "synthetic:mq2007:40", "--set", "tune_on=test"), "labels or on clicks"),
+        (("fig3", "--data", "synthetic:mq2007:40", "--set", "tune_on=test"), "tune_on must be"),
         (("fig3", "--data", "synthetic:mq2007:40", "--set", "runs=0"), "runs must be from 1 to"),
         (("fig3", "--data", "synthetic:mq2007:40", "--set", "run=3"), "did you mean 'runs'"),
     ],

@@ -63,7 +63,7 @@ def test_an_identity_holds_all_that_matters():
         planner(spec).job(replace(cell, panel="lambdamart"), None),
         planner(spec).job(cell, {"settings": {"l2": 7.0}, "parameters": {"tau": 0.5}}),
         planner(replace(spec, metrics=("map",))).job(cell, None),
-        planner(replace(spec, clicks={**spec.clicks, "mu": 0.2})).job(cell, None),
+        planner(replace(spec, clicks=replace(spec.clicks, mu=0.2))).job(cell, None),
         replace(planner(spec), code="2").job(cell, None),
         Planner(spec, Source("data", ("g1", "f2"), (("a",), ("b",)), (3, 3), "data"), "1").job(
             cell, None
@@ -108,7 +108,7 @@ def test_a_grid_above_the_budget_is_cut_the_same_way_each_time(spec_values):
     spec_values["tuning"] = {"budget": 4}
     spec = parse_spec(spec_values)
     tried = [configurations(spec, spec.panels[0], method) for method in spec.methods[1:]]
-    assert [len(one) for one in tried] == [4, 4, 4]
+    assert [len(settings) for settings in tried] == [4, 4, 4]
     assert tried == [configurations(spec, spec.panels[0], method) for method in spec.methods[1:]]
 
 

@@ -1,13 +1,15 @@
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from prsrank.experiment.inputs import Inputs, read_source
 from prsrank.experiment.jobs import Cell, Planner
 from prsrank.experiment.measures import compute
+from prsrank.experiment.methods import make_ranker, trained, training_pairs
 from prsrank.experiment.reproduction import small
-from prsrank.experiment.shared_inputs import SharedInputs, read_source
 from prsrank.experiment.spec_files import load_spec
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "evaluation"))
@@ -17,23 +19,21 @@ from estimates import evaluate_counterfactual
 def planned(name, data, cell):
     spec = small(load_spec(name))
     job = Planner(spec, read_source(data, 1), "1").job(cell, None)
-    inputs = SharedInputs()
-    inputs.enter(job.group)
-    return job, inputs, inputs.parts(data, 1)
+    inputs = Inputs(job)
+    return job, inputs, inputs.parts
 
 
 def test_the_mean_over_queries_is_the_wmrr_of_the_clicks():
     from prsrank.evaluation.counterfactual import CounterfactualMetric
-    from prsrank.experiment.methods import trained
 
     data = "synthetic:personal:100"
     job, inputs, parts = planned("table2", data, Cell("linear", "prs", "", 1, 0))
-    values, _ = compute(inputs, job)
-    held_out = inputs.held_out(parts, job.identity, "test")
+    values, _ = compute(job)
+    held_out = inputs.held_out("test")
     assert (held_out.log.session_clicks == 1).all()
-    curve = inputs.curve(parts, job.identity, job.identity["test_propensity"])
+    curve = inputs.curve(job.identity["test_propensity"])
     setting = {"settings": job.identity["settings"], "parameters": job.identity["parameters"]}
-    ranker, _ = trained(inputs, parts, job.identity, setting)
+    ranker = trained(inputs, setting)
     scores = ranker.score(parts.test.features)
     metric = CounterfactualMetric(held_out.log, held_out.lists, curve, metric="wmrr")
     assert values["wmrr"].mean() == pytest.approx(metric(scores))
@@ -79,15 +79,15 @@ def test_the_measured_coverage_is_that_of_the_enumeration(method):
 def test_labels_are_trained_on_the_whole_training_part_and_need_no_clicks():
     data = "synthetic:mq2007:40"
     job, inputs, parts = planned("fig3", data, Cell("linear", "labels", 1000, 1, 1))
-    values, details = compute(inputs, job)
+    values, _ = compute(job)
     assert job.identity["clicks"] is None
+    _, pairs = training_pairs(inputs, make_ranker(inputs, {}), {})
+    weights = pairs.diagnostics()
     bounds = zip(parts.train.offsets[:-1], parts.train.offsets[1:], strict=True)
     winners = [int((parts.train.relevance[a:b] > 0).sum()) for a, b in bounds]
     both = [0 < n < size for n, size in zip(winners, parts.train.list_lengths, strict=True)]
-    assert details["weights"]["lists"] == sum(both)
-    assert details["weights"]["winners"] == sum(
-        n for n, used in zip(winners, both, strict=True) if used
-    )
+    assert weights.lists == sum(both)
+    assert weights.winners == sum(n for n, used in zip(winners, both, strict=True) if used)
     assert len(values["ndcg@10"]) == parts.test.lists
 
 
@@ -97,7 +97,7 @@ def test_the_least_relevant_label_reaches_data_and_jobs():
     assert source.fingerprints != read_source(data, 1).fingerprints
     planner = Planner(small(load_spec("fig3")), source, "1")
     job = planner.job(Cell("linear", "labels", 1000, 1, 0), None)
-    parts = SharedInputs().parts(job.data, 1, job.relevant_from)
+    parts = Inputs(job).parts
     np.testing.assert_array_equal(parts.test.relevance > 0, parts.test.labels >= 2)
 
 
@@ -105,8 +105,8 @@ def test_shares_are_of_all_docs_shown_and_come_query_by_query():
     data = "synthetic:mq2007:40"
     name = "non-clicks", "relevant unobserved"
     job, inputs, parts = planned("fig1", data, Cell(*name, 1.0, 1, 0))
-    values, _ = compute(inputs, job)
-    shown = inputs.held_out(parts, job.identity, "test")
+    values, _ = compute(job)
+    shown = inputs.held_out("test")
     seen = inputs.keep("observations", 0, lambda: pytest.fail("observations were not kept"))
     expected = (seen.relevant & ~seen.observed)[~seen.clicked].mean()
     assert values["share"].mean() == pytest.approx(expected)
@@ -122,7 +122,7 @@ def test_shares_are_of_all_docs_shown_and_come_query_by_query():
 def test_the_estimated_curve_reaches_every_list():
     data = "synthetic:mq2007:40"
     job, inputs, parts = planned("table1", data, Cell("", "prs", "", 1, 0))
-    curve = inputs.curve(parts, job.identity, job.identity["propensity"])
+    curve = inputs.curve(job.identity["propensity"])
     longest = max(part.list_lengths.max() for part in (parts.train, parts.validation, parts.test))
     p = curve.at(np.arange(1, longest + 1))
     assert p[0] == 1
@@ -134,14 +134,12 @@ def test_propensities_are_estimated_before_sessions_are_left_out():
     data = "synthetic:personal:2000"
     spec = load_spec("table2")
     source = read_source(data, 1)
-    identity = Planner(spec, source, "1").job(Cell("linear", "prs", "", 1, 0), None).identity
-    inputs = SharedInputs()
-    curve = inputs.curve(inputs.parts(data, 1), identity, identity["propensity"])
+    job = Planner(spec, source, "1").job(Cell("linear", "prs", "", 1, 0), None)
+    curve = Inputs(job).curve(job.identity["propensity"])
     assert curve.at(np.arange(1, 4)) == pytest.approx([1, 1 / 2, 1 / 3], abs=0.02)
 
 
 def test_posterior_and_doubly_robust_pairs_are_those_of_the_library():
-    from prsrank.experiment.methods import trained
     from prsrank.pairs.doubly_robust import doubly_robust_pairs
     from prsrank.pairs.posterior import posterior_pairs
     from prsrank.propensity.curve import PowerLaw
@@ -152,10 +150,11 @@ def test_posterior_and_doubly_robust_pairs_are_those_of_the_library():
         ("doubly_robust", doubly_robust_pairs, {"tau": 0.3}),
     ):
         cell = Cell("linear", method, 6, 1, 0)
-        job, inputs, parts = planned("beyond-density", data, cell)
+        job, inputs, _ = planned("beyond-density", data, cell)
         setting = {"settings": job.identity["settings"], "parameters": chosen}
-        ranker, pairs = trained(inputs, parts, job.identity, setting)
-        logged = inputs.logged(parts, job.identity)
+        ranker = make_ranker(inputs, setting["settings"])
+        _, pairs = training_pairs(inputs, ranker, chosen)
+        logged = inputs.logged()
         options = {"prior": ranker.prior, **ranker.pair_options}
         expected = make(logged.log, logged.lists, PowerLaw(1.0), parameters=chosen, **options)
         np.testing.assert_allclose(pairs.winning, expected.winning, rtol=1e-12)
@@ -164,13 +163,12 @@ def test_posterior_and_doubly_robust_pairs_are_those_of_the_library():
 
 def test_clicks_come_from_the_model_that_a_panel_names():
     data, cell = "synthetic:mq2007:40", Cell("linear cascade", "naive", 6, 1, 0)
-    job, inputs, parts = planned("beyond-model", data, cell)
+    job, *_ = planned("beyond-model", data, cell)
     assert job.identity["clicks"]["model"] == "cascade"
     many = {}
     for model in ("cascade", "position-based"):
-        inputs.enter(model)
         clicks = job.identity["clicks"] | {"model": model}
-        log = inputs.logged(parts, {**job.identity, "clicks": clicks}).log
+        log = Inputs(replace(job, identity={**job.identity, "clicks": clicks})).logged().log
         many[model] = (log.session_clicks > 2).mean()
     # a satisfied user stops: fewer sessions of several clicks
     assert many["cascade"] < many["position-based"]

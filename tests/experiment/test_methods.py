@@ -1,5 +1,6 @@
 """What experiments train on, stop on and tune by; jobs of one log share no more than they may."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,10 +8,17 @@ import pytest
 
 from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.experiment import methods
+from prsrank.experiment.inputs import Inputs, read_source, simulated
 from prsrank.experiment.jobs import Cell, Planner
-from prsrank.experiment.methods import click_quality, label_quality, make_ranker, trained, tuned
+from prsrank.experiment.methods import (
+    click_quality,
+    label_quality,
+    make_ranker,
+    trained,
+    training_pairs,
+    tuned,
+)
 from prsrank.experiment.reproduction import small
-from prsrank.experiment.shared_inputs import SharedInputs, read_source, run_seed, simulated
 from prsrank.experiment.spec_files import load_spec
 from prsrank.metrics.ranking import average, metric
 from prsrank.propensity.curve import PowerLaw
@@ -23,29 +31,31 @@ def world():
     """The parts of a fold, and the identity of a job of LambdaMART on its clicks."""
     spec = small(load_spec("fig3"))
     job = Planner(spec, read_source(DATA, 1), "1").job(Cell("lambdamart", "prs", 1000, 1, 0), None)
-    inputs = SharedInputs()
-    inputs.enter(job.group)
+    inputs = Inputs(job)
     return SimpleNamespace(
-        inputs=inputs, parts=inputs.parts(DATA, 1), identity=job.identity, settings={"trees": 3}
+        job=job, inputs=inputs, parts=inputs.parts, identity=job.identity, settings={"trees": 3}
     )
+
+
+def changed(world, **changes):
+    """The inputs of the same job with another identity."""
+    return Inputs(replace(world.job, identity=world.identity | changes))
 
 
 class Noting:
     """A ranker that notes what it is given."""
 
     def fit(self, lists, pairs, *, validation=None):
-        self.given = lists, pairs, validation
+        self.arguments = lists, pairs, validation
         return self
 
 
 def stopped(world, monkeypatch, **changes):
     monkeypatch.setattr(methods, "make_ranker", lambda *_: Noting())
-    monkeypatch.setattr(methods, "_pairs", lambda *_: ("lists", "pairs"))
-    identity = world.identity | changes
-    setting = {"settings": {}, "parameters": {}}
-    ranker, pairs = trained(world.inputs, world.parts, identity, setting)
-    assert (ranker.given[:2], pairs) == (("lists", "pairs"), "pairs")
-    return ranker.given[2]
+    monkeypatch.setattr(methods, "training_pairs", lambda *_: ("lists", "pairs"))
+    ranker = trained(changed(world, **changes), {"settings": {}, "parameters": {}})
+    assert ranker.arguments[:2] == ("lists", "pairs")
+    return ranker.arguments[2]
 
 
 def test_rankers_stop_on_labels_of_the_validation_part(world, monkeypatch):
@@ -57,7 +67,7 @@ def test_rankers_stop_on_clicks_of_the_validation_part(world, monkeypatch):
     lists, quality = stopped(world, monkeypatch, stop_on="clicks")
     assert lists is world.parts.validation
     scores = lists.features[:, 0].astype(np.float64)
-    held_out = world.inputs.held_out(world.parts, world.identity, "validation")
+    held_out = world.inputs.held_out("validation")
     assert held_out.lists is world.parts.validation
     known = CounterfactualMetric(held_out.log, lists, PowerLaw(1.0), metric="dcg@10")
     assert quality(scores) == pytest.approx(known(scores))
@@ -68,9 +78,9 @@ def test_who_tempers_a_curve_is_judged_by_the_tempered_one(world, monkeypatch):
     monkeypatch.setattr(methods, "temper", lambda *_, **__: judged)
     lists = world.parts.validation
     scores = lists.features[:, 0].astype(np.float64)
-    held_out = world.inputs.held_out(world.parts, world.identity, "validation")
+    held_out = world.inputs.held_out("validation")
     for parameters, eta in (({"temper": 1.0}, 0.5), ({"temper": 0.0}, 1.0), ({}, 1.0)):
-        quality = click_quality(world.inputs, world.parts, world.identity, parameters)
+        quality = click_quality(world.inputs, parameters)
         known = CounterfactualMetric(held_out.log, lists, PowerLaw(eta), metric="dcg@10")
         assert quality(scores) == pytest.approx(known(scores))
 
@@ -78,12 +88,12 @@ def test_who_tempers_a_curve_is_judged_by_the_tempered_one(world, monkeypatch):
 @pytest.mark.parametrize("split", ["validation", "test"])
 def test_held_out_clicks_have_their_own_seed_and_as_many_clicks_a_list(world, split):
     parts, identity = world.parts, world.identity
-    logged = world.inputs.held_out(parts, identity, split)
+    logged = world.inputs.held_out(split)
     lists = getattr(parts, split)
     clicks = max(round(identity["clicks"]["clicks"] * lists.lists / parts.train.lists), 50)
-    scores = world.inputs.production(parts, identity).score(lists.features)
+    scores = world.inputs.production.score(lists.features)
     settings = {**identity["clicks"], "clicks": clicks}
-    known = simulated(lists, scores, settings, seed=run_seed(identity, split))
+    known = simulated(lists, scores, settings, seed=world.inputs.seed(split))
     assert logged.log.equals(known)
     assert clicks < identity["clicks"]["clicks"]
 
@@ -103,32 +113,31 @@ def test_the_setting_that_is_best_on_the_validation_part_is_chosen(world, on, mo
     columns = world.parts.validation.features.shape[1]
     tried = [{"column": c, "parameters": {}} for c in range(0, columns, 5)]
 
-    def ranker_of(inputs, parts, identity, setting):
-        return SimpleNamespace(score=lambda x: x[:, setting["column"]].astype(float)), None
+    def ranker_of(_, setting):
+        return SimpleNamespace(score=lambda x: x[:, setting["column"]].astype(float))
 
     monkeypatch.setattr(methods, "trained", ranker_of)
-    identity = world.identity | {"tried": tried, "tune_on": on, "metric": "ndcg@10"}
-    found = tuned(world.inputs, world.parts, identity)
+    search = tuned(changed(world, tried=tried, tune_on=on, metric="ndcg@10"))
     quality = label_quality(world.parts, "ndcg@10")
     if on == "clicks":
-        quality = click_quality(world.inputs, world.parts, world.identity, {})
+        quality = click_quality(world.inputs, {})
     features = world.parts.validation.features
-    values = [quality(features[:, one["column"]].astype(float)) for one in tried]
-    assert found["values"] == pytest.approx(values)
-    assert found["chosen"] == tried[int(np.argmax(values))]
+    values = [quality(features[:, setting["column"]].astype(float)) for setting in tried]
+    assert search["values"] == pytest.approx(values)
+    assert search["chosen"] == tried[int(np.argmax(values))]
     assert np.argmax(values) != np.argmin(values)
 
 
 def test_settings_of_a_job_win_over_the_runner_s(world):
-    assert make_ranker(world.identity, {}).seed == run_seed(world.identity, "ranker")
-    ranker = make_ranker(world.identity, {"seed": 77, "leaves": 5})
+    assert make_ranker(world.inputs, {}).seed == world.inputs.seed("ranker")
+    ranker = make_ranker(world.inputs, {"seed": 77, "leaves": 5})
     assert (ranker.seed, ranker.leaves, ranker.threads) == (77, 5, 1)
 
 
 def pairs_of(world, weighting, parameters=None, settings=None, **changes):
-    identity = world.identity | {"weighting": weighting, "stop_on": ""} | changes
-    setting = {"settings": world.settings | (settings or {}), "parameters": parameters or {}}
-    return trained(world.inputs, world.parts, identity, setting)[1]
+    inputs = changed(world, **{"weighting": weighting, **changes})
+    ranker = make_ranker(inputs, world.settings | (settings or {}))
+    return training_pairs(inputs, ranker, parameters or {})[1]
 
 
 @pytest.mark.parametrize("weighting", ["prs", "labels", "posterior"])

@@ -31,7 +31,6 @@ def test_every_experiment_is_in_the_report(everything):
         assert section["title"] in page
     assert json.loads((folder / "report.json").read_text())["title"] == report["title"]
     assert list((folder / "tables").glob("*.csv"))
-    assert (folder / "report.md").read_text().startswith(f"# {report['title']}")
     assert list((folder / "figures").glob("fig3*.svg"))
 
 
@@ -54,21 +53,21 @@ def test_every_value_is_there_and_in_its_range(everything, name):
     folder, _ = everything
     spec = small(load_spec(name))
     results = results_of(spec, folder)
-    assert results.panels() == [panel.name for panel in spec.panels]
+    assert list(results.panels()) == [panel.name for panel in spec.panels]
     assert {key[3] for key in results.arrays} == set(spec.metrics)
     for panel in spec.panels:
-        assert results.methods(panel.name) == [m.name for m in spec.methods_of(panel.name)]
+        assert list(results.methods(panel.name)) == [m.name for m in spec.methods_of(panel.name)]
         for method in spec.methods_of(panel.name):
             for point in spec.axis.points:
                 for metric in spec.metrics:
                     values = results.arrays[panel.name, method.name, point, metric]
-                    known = values[~np.isnan(values)]
+                    present = values[~np.isnan(values)]
                     assert len(values) == 2
-                    assert known.size
-                    assert np.isfinite(known).all()
-                    assert (known >= 0).all()
+                    assert present.size
+                    assert np.isfinite(present).all()
+                    assert (present >= 0).all()
                     if metric in SHARES:
-                        assert (known <= 1).all()
+                        assert (present <= 1).all()
                     if metric.startswith("wmrr"):
                         assert (np.nanmean(values, axis=1) <= 1 + 1e-12).all()
 
@@ -133,8 +132,6 @@ def test_changes_win_over_the_spec():
     assert spec.tuning.on == "clicks"
     with pytest.raises(InputError, match="has no axis"):
         Changes(points=(1.0,)).applied(load_spec("table1"))
-    with pytest.raises(InputError, match="labels or on clicks"):
-        Changes(tune_on="test").applied(load_spec("fig4"))
 
 
 def test_points_are_numbers():

@@ -1,116 +1,88 @@
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 import duckdb
 import numpy as np
 import pytest
 
-from prsrank.experiment.jobs import Cell, Job, Source
+from prsrank.experiment.jobs import Planner, Source
 from prsrank.experiment.journal import Finished
-from prsrank.experiment.results import COLUMNS, PlannedJobs, Results, write_table, write_timings
+from prsrank.experiment.results import COLUMNS, Results, write_frame
 from prsrank.experiment.spec_files import parse_spec
 
-
-@pytest.fixture
-def experiments(spec_values):
-    """Two planned experiments on one data set."""
-    source = Source("d", ("f", "g"), (("q1", "q<2>", "q3"), ("q4", "q5")), (3, 3), "d")
-
-    def planned(name, panels, methods, metrics, points):
-        axis = {"name": "eta", "points": points} if points != [""] else {"name": "none"}
-        spec = parse_spec(spec_values | {"test": [], "axis": axis})
-        spec = replace(spec, id=name, metrics=tuple(metrics))
-        cells = [
-            Cell(panel, method, point, fold, run)
-            for panel in panels
-            for method in methods
-            for point in points
-            for fold in (1, 2)
-            for run in (0, 1)
-        ]
-        jobs = {cell: Job({"name": name, **vars(cell)}, "d") for cell in cells}
-        return PlannedJobs(spec, source, jobs, {"linear prs": {"l2": 0.1}})
-
-    return [
-        planned("x", ["linear"], ["naive", "prs"], ["map", "arp"], [1, 2]),
-        planned("shares", [""], ["part"], ["share"], [""]),
-    ]
+QUERIES = (("q1", "q<2>", "q3"), ("q4", "q5"))
 
 
 @pytest.fixture
-def finished(experiments):
+def planner(spec_values):
+    spec = parse_spec(spec_values | {"methods": [{"name": "naive"}, {"name": "prs"}]})
+    return Planner(spec, Source("d", ("f", "g"), QUERIES, (3, 3), "d"), "1")
+
+
+@pytest.fixture
+def jobs(planner):
+    return {cell: planner.job(cell, None) for cell in planner.cells()}
+
+
+@pytest.fixture
+def finished(jobs):
     rng = np.random.default_rng(0)
     entries = {}
-    for planned in experiments:
-        for cell, job in planned.jobs.items():
-            queries = len(planned.source.queries[cell.fold - 1])
-            values = {name: rng.random(queries) for name in planned.spec.metrics}
-            values[planned.spec.metrics[0]][0] = np.nan
-            details = {"clicks_per_query": 6.0 * cell.fold}
-            entries[job.id] = Finished(job.id, "ranking", values, details, 1.0, 0.5)
+    for cell, job in jobs.items():
+        values = {name: rng.random(len(QUERIES[cell.fold - 1])) for name in ("ndcg@10", "map")}
+        values["map"][0] = np.nan
+        details = {"clicks_per_query": 6.0 * cell.fold}
+        if (cell.fold, cell.run) == (1, 0):
+            details["propensities"] = [1.0, 0.5]
+        entries[job.id] = Finished(job.id, "ranking", values, details, 1.0, 0.5)
     return entries
 
 
-def rows_of(folder, experiment):
-    path = folder / "results.parquet"
-    relation = duckdb.sql(f"SELECT * FROM '{path}' WHERE experiment = '{experiment}'")  # noqa: S608
-    assert tuple(relation.columns) == COLUMNS
-    return relation.fetchall()
+@pytest.fixture
+def results(planner, jobs, finished):
+    return Results.of_jobs(planner, dict.fromkeys(jobs), jobs, finished)
 
 
-def test_folds_stand_side_by_side_and_runs_below_one_another(experiments, finished):
-    planned = experiments[0]
-    results = Results.of_jobs(planned, finished)
-    values = results.arrays["linear", "prs", 2, "arp"]
+def test_folds_stand_side_by_side_and_runs_below_one_another(results, jobs, finished):
+    values = results.arrays["linear", "prs", 400, "map"]
     assert values.shape == (2, 5)
     for run in (0, 1):
-        jobs = [planned.jobs[Cell("linear", "prs", 2, fold, run)].id for fold in (1, 2)]
-        expected = [finished[job].values["arp"] for job in jobs]
+        at = [job.id for cell, job in jobs.items() if (cell.method, cell.point, cell.run) == ("prs", 400, run)]  # fmt: skip
+        expected = [finished[job].values["map"] for job in at]
         np.testing.assert_array_equal(values[run], np.concatenate(expected))
-    assert results.panels() == ["linear"]
-    assert results.methods("linear") == ["naive", "prs"]
-    assert list(results.axis_points) == [1, 2]
-    assert results.details["clicks_per_query"] == {"eta 1": 9.0, "eta 2": 9.0}
+    assert results.panels() == {"linear": "linear"}
+    assert list(results.methods("linear")) == ["naive", "prs"]
+    assert results.clicks_per_query == {100: 9.0, 400: 9.0}
+    assert results.curves == {(1.0, 0.5): "linear naive at 100"}
 
 
-def test_the_tidy_table_holds_every_value(experiments, finished, tmp_path):
-    write_table(experiments, finished, tmp_path)
-    rows = rows_of(tmp_path, "x")
+def test_the_frame_holds_every_value(results, jobs, finished, tmp_path):
+    shares = replace(results, spec=replace(results.spec, id="other"))
+    write_frame([results, shares], tmp_path)
+    path = tmp_path / "results.parquet"
+    relation = duckdb.sql(f"SELECT * FROM '{path}' WHERE experiment = 'tiny'")  # noqa: S608
+    assert tuple(relation.columns) == COLUMNS
     expected = [
         (
-            "x",
-            panel,
-            method,
-            str(point),
-            fold,
-            run,
-            metric,
-            query,
+            *(cell.panel, cell.method, str(cell.point), cell.fold, cell.run, metric, query),
             None if value != value else value,
         )
-        for cell, job in experiments[0].jobs.items()
-        for panel, method, point, fold, run in [astuple(cell)]
-        for metric in ("map", "arp")
+        for cell, job in jobs.items()
+        for metric in ("ndcg@10", "map")
         for query, value in zip(
-            experiments[0].source.queries[fold - 1],
-            finished[job.id].values[metric].tolist(),
-            strict=True,
+            QUERIES[cell.fold - 1], finished[job.id].values[metric].tolist(), strict=True
         )
     ]
-    np.testing.assert_equal(rows, expected)
-    shares = rows_of(tmp_path, "shares")
-    assert {row[7] for row in shares} == {"q1", "q<2>", "q3", "q4", "q5"}
-    assert len(shares) == 2 * 5
+    rows = sorted(row[1:] for row in relation.fetchall() if row[-1] is not None)
+    assert rows == sorted(row for row in expected if row[-1] is not None)
+    count, missing = duckdb.sql(f"SELECT count(*), count(*) - count(value) FROM '{path}'").fetchone()  # noqa: S608  # fmt: skip
+    assert (count, missing) == (2 * len(expected), 2 * sum(row[-1] is None for row in expected))
 
 
-def test_the_tidy_table_does_not_depend_on_the_order_of_finishing(experiments, finished, tmp_path):
-    write_table(experiments, finished, tmp_path / "one")
-    write_table(experiments, dict(reversed(finished.items())), tmp_path / "other")
-    one, other = (tmp_path / name / "results.parquet" for name in ("one", "other"))
-    assert one.read_bytes() == other.read_bytes()
-
-
-def test_timings_are_kept_apart(experiments, finished, tmp_path):
-    write_timings(experiments, finished, tmp_path)
-    lines = (tmp_path / "timings.csv").read_text().splitlines()
-    assert lines[0] == "experiment,panel,method,point,fold,run,seconds,cpu_seconds,job"
-    assert len(lines) == 1 + 16 + 4
+def test_the_frame_does_not_depend_on_the_order_of_finishing(
+    planner, jobs, finished, results, tmp_path
+):
+    reverse = dict(reversed(finished.items()))
+    write_frame([results], tmp_path / "a")
+    write_frame([Results.of_jobs(planner, dict.fromkeys(jobs), jobs, reverse)], tmp_path / "b")
+    first, second = (tmp_path / name / "results.parquet" for name in "ab")
+    assert first.read_bytes() == second.read_bytes()

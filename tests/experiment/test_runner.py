@@ -15,7 +15,7 @@ from prsrank.errors import InputError
 from prsrank.experiment import runner
 from prsrank.experiment.jobs import Cell, Planner
 from prsrank.experiment.journal import Finished, decoded, encoded, open_journal
-from prsrank.experiment.results import TABLE
+from prsrank.experiment.results import FRAME
 from prsrank.experiment.runner import run_experiments
 from prsrank.experiment.spec_files import load_spec, parse_spec
 from prsrank.experiment.workers import compute_units
@@ -25,10 +25,10 @@ DATA = "synthetic:mq2007:40"
 PROGRAM = """
 import sys, tomllib
 from pathlib import Path
-from prsrank.experiment.spec_files import read_spec
+from prsrank.experiment.spec_files import load_spec
 from prsrank.experiment.runner import run_experiments
 if __name__ == "__main__":
-    spec = read_spec(Path(sys.argv[1]))
+    spec = load_spec(sys.argv[1])
     run_experiments([spec], sys.argv[2], Path(sys.argv[3]), resume=True, processes=2)
 """
 
@@ -88,7 +88,7 @@ def test_values_are_what_the_pipeline_gives_step_by_step(finished_run):
     from prsrank.clicks.production import logging_part, production_scores
     from prsrank.clicks.simulate import simulate_clicks
     from prsrank.data.collections import open_collection
-    from prsrank.experiment.shared_inputs import read_source, run_seed
+    from prsrank.experiment.inputs import Inputs, read_source
     from prsrank.metrics.ranking import ndcg
     from prsrank.propensity.curve import PowerLaw
     from prsrank.rankers.linear import LinearRanker
@@ -97,17 +97,16 @@ def test_values_are_what_the_pipeline_gives_step_by_step(finished_run):
     collection = open_collection(DATA)
     train, test = (collection.load(split, fold=2) for split in ("train", "test"))
     source = read_source(DATA, 2)
-    chosen = run.results["fig3"].chosen["linear prs"]["l2"]
-    l2 = chosen[1] if isinstance(chosen, list) else chosen
+    l2 = run.results["fig3"].chosen["linear prs"][1]["l2"]
     job = Planner(spec, source, "1").job(Cell("linear", "prs", 4000, 2, 1), None)
-    production = production_scores(train, share=0.01, seed=run_seed(job.identity, "production"))
+    production = production_scores(train, share=0.01, seed=Inputs(job).seed("production"))
     lists, scores = logging_part(train, [production])
     log = simulate_clicks(
         lists,
         scores,
         PositionBasedModel(eta=1, mu=0.1),
         clicks=4000,
-        seed=run_seed(job.identity, "clicks"),
+        seed=Inputs(job).seed("clicks"),
     )
     ranker = LinearRanker(l2=l2, missing="impute")
     ranker.fit(lists, ranker.pairs(log, lists, PowerLaw(1.0), "prs"))
@@ -136,17 +135,17 @@ def test_tuning_takes_the_best_on_the_validation_part(finished_run):
 def test_parallel_equals_serial_bit_for_bit(finished_run, tmp_path):
     spec, folder, _ = finished_run
     run_experiments([spec], DATA, tmp_path, processes=2)
-    assert (tmp_path / TABLE).read_bytes() == (folder / TABLE).read_bytes()
+    assert (tmp_path / FRAME).read_bytes() == (folder / FRAME).read_bytes()
 
 
 def test_a_run_into_a_folder_with_results_needs_resume(finished_run):
     spec, folder, first = finished_run
     with pytest.raises(InputError, match="--resume"):
         run_experiments([spec], DATA, folder, processes=0)
-    before = (folder / TABLE).read_bytes()
+    before = (folder / FRAME).read_bytes()
     again = run_experiments([spec], DATA, folder, processes=0, resume=True)
     assert (again.computed, again.reused) == (0, first.computed)
-    assert (folder / TABLE).read_bytes() == before
+    assert (folder / FRAME).read_bytes() == before
 
 
 def test_a_changed_spec_computes_only_what_changed(spec_values, tmp_path):
@@ -169,12 +168,12 @@ def test_a_changed_spec_computes_only_what_changed(spec_values, tmp_path):
 
 
 def test_the_same_job_in_two_experiments_is_computed_once(spec_values, tmp_path):
-    one = parse_spec(spec_values)
+    spec = parse_spec(spec_values)
     values = copy.deepcopy(spec_values) | {
         "id": "other",
         "axis": {"name": "mu", "points": [0.1, 0.2]},
     }
-    both = run_experiments([one, parse_spec(values)], DATA, tmp_path, processes=0)
+    both = run_experiments([spec, parse_spec(values)], DATA, tmp_path, processes=0)
     alone = 6 + 4 + 16 + 2
     assert both.computed == alone + 2 * 2 * 2  # only mu = 0.2 is new
     np.testing.assert_array_equal(
@@ -199,10 +198,11 @@ def test_tuning_on_clicks_needs_no_validation_labels(spec_values, tmp_path, monk
 def test_without_pytorch_its_methods_are_left_out_with_a_note(monkeypatch):
     monkeypatch.setattr(runner.importlib.util, "find_spec", lambda name: None)
     table1 = runner.possible(load_spec("table1"))
-    assert [m.name for m in table1.methods] == ["svm", "unbiased_lambdamart", "prs"]
+    left = [method.name for method in table1.methods_of("")]
+    assert left == ["svm", "unbiased_lambdamart", "prs"]
     assert "prsrank[dnn]" in table1.notes[-1]
     table2 = runner.possible(load_spec("table2"))
-    assert [p.name for p in table2.panels] == ["linear", "lambdamart"]
+    assert [p.name for p in table2.panels if table2.methods_of(p.name)] == ["linear", "lambdamart"]
     assert runner.possible(load_spec("fig3")) == load_spec("fig3")
 
 
@@ -210,12 +210,11 @@ def test_results_are_read_again_from_the_folder(finished_run):
     spec, folder, run = finished_run
     again = run_experiments([spec], DATA, folder, processes=0, resume=True)
     read = again.results[spec.id]
-    assert (read.chosen, read.details) == (
-        run.results[spec.id].chosen,
-        run.results[spec.id].details,
-    )
-    assert list(read.axis_points) == [1000, 4000]
-    assert read.methods("linear") == ["production", "naive", "prs", "labels"]
+    for part in ("chosen", "clicks_per_query", "curves"):
+        assert getattr(read, part) == getattr(run.results[spec.id], part)
+    assert list(read.curves.values()) == ["linear prs at 1,000"]
+    assert list(read.clicks_per_query) == [1000, 4000]
+    assert list(read.methods("linear")) == ["production", "naive", "prs", "labels"]
     for key, values in run.results["fig3"].arrays.items():
         np.testing.assert_array_equal(read.arrays[key], values)
 
@@ -260,7 +259,7 @@ def test_two_runs_cannot_share_a_folder_and_a_lock_ends_with_its_process(tmp_pat
 
 
 def test_an_error_of_a_job_reaches_the_parent(finished_run):
-    from prsrank.experiment.shared_inputs import read_source
+    from prsrank.experiment.inputs import read_source
 
     spec, *_ = finished_run
     job = Planner(spec, read_source(DATA, 2), "1").job(Cell("linear", "prs", 4000, 1, 0), None)
@@ -336,10 +335,8 @@ def _kill_test(tmp_path, kills):
     (tmp_path / "program.py").write_text(PROGRAM)
     out, killed = _killed_run(tmp_path, spec, kills)
     assert killed >= min(kills, 3)
-    from prsrank.experiment.spec_files import read_spec
-
-    run_experiments([read_spec(spec)], DATA, tmp_path / "whole", processes=0)
-    assert (out / TABLE).read_bytes() == (tmp_path / "whole" / TABLE).read_bytes()
+    run_experiments([load_spec(str(spec))], DATA, tmp_path / "whole", processes=0)
+    assert (out / FRAME).read_bytes() == (tmp_path / "whole" / FRAME).read_bytes()
     lines = _lines(out / "jobs.jsonl")
     assert lines == _lines(tmp_path / "whole" / "jobs.jsonl")  # nothing was computed twice
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from prsrank.errors import InputError
-from prsrank.experiment.spec_files import load_spec, load_specs, parse_spec, read_spec, spec_names
+from prsrank.experiment.spec_files import load_spec, load_specs, parse_spec, spec_names
 
 BEYOND = [f"beyond-{what}" for what in ("bias", "density", "model", "noise", "wrong-curve")]
 PAPER = ["fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "gamma", "table1", "table2", "bounds"]
@@ -49,11 +49,14 @@ WRONG = {
         "no ranker 'lambdamarrt': did you mean 'lambdamart'",
     ),
     "axis": (lambda v: v["axis"].update(name="click"), "no axis 'click': did you mean 'clicks'"),
-    "scale": (lambda v: v["axis"].update(scale="lin"), "did you mean 'linear'"),
+    "scale": (
+        lambda v: v["axis"].update(scale="lin"),
+        "must be one of 'linear', 'log', 'ordinal', not 'lin'",
+    ),
     "axis key": (lambda v: v["axis"].update(pionts=[1]), "did you mean 'points'"),
     "clicks": (lambda v: v["clicks"].update(etta=1.0), "did you mean 'eta'"),
     "eta": (lambda v: v["clicks"].update(eta=-1.0), "eta must be"),
-    "kind": (lambda v: v.update(kind="rankings"), "did you mean 'ranking'"),
+    "kind": (lambda v: v.update(kind="rankings"), "kind must be one of 'ranking'"),
     "grid": (
         lambda v: v["rankers"]["linear"]["grid"].update(l3=[1]),
         "no parameter of linear 'l3': did you mean 'l2'",
@@ -70,7 +73,7 @@ WRONG = {
         "no panel 'linaer': did you mean 'linear'",
     ),
     "propensity": (lambda v: v.update(propensity={"source": "random"}), "'randomised'"),
-    "tuning": (lambda v: v.update(tuning={"on": "label"}), "did you mean 'labels'"),
+    "tuning": (lambda v: v.update(tuning={"on": "label"}), "must be one of 'labels', 'clicks'"),
     "test method": (lambda v: v.update(test=[{"better": "pr", "than": ["naive"]}]), "'prs'"),
     "test key": (lambda v: v.update(test=[{"betterr": "prs", "than": ["naive"]}]), "'better'"),
     "paper": (
@@ -109,10 +112,10 @@ def test_a_spec_of_one_s_own_is_read_from_a_file(tmp_path):
     assert load_spec(str(own)).id == "own"
     own.write_text("id = ")
     with pytest.raises(InputError, match=r"own.toml: is not valid TOML"):
-        read_spec(own)
+        load_spec(str(own))
     own.write_text(source.read_text() + "\n[more]\n")
     with pytest.raises(InputError, match=r"own.toml: .*no key 'more'"):
-        read_spec(own)
+        load_spec(str(own))
 
 
 def test_other_points_drop_the_comparisons_that_are_gone():

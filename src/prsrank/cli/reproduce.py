@@ -79,9 +79,7 @@ def _changes(assignments: list[str] | None, smoke: bool) -> reproduction.Changes
     """Return what is to be otherwise than the spec says."""
     values = dict(parse_values(assignments, "--set"))
     if "points" in values:
-        points = values["points"]
-        text = ",".join(map(str, points)) if isinstance(points, list) else str(points)
-        values["points"] = reproduction.parse_points(text)
+        values["points"] = reproduction.parse_points(str(values["points"]).strip("[]"))
     check(values, reproduction.Changes, "--set")
     for name, (least, most) in _BOUNDS.items():
         if values.get(name) is not None and not least <= values[name] <= most:

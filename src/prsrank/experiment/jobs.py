@@ -33,8 +33,6 @@ _ESTIMATE_VERSION = 3
 _POSTERIOR_VERSION = 2
 """Raised when the same clicks would give other posterior pairs than before."""
 
-_SETTINGS_OF_CLICKS = ("clicks", "model", "eta", "mu", "one_click")
-
 
 @dataclass(frozen=True, eq=False)
 class Job:
@@ -57,9 +55,9 @@ class Job:
 
     @cached_property
     def group(self) -> str:
-        """What jobs that share a click log have in common."""
-        keys = ("data", "fold", "production", "clicks")
-        return canonical({key: self.identity.get(key) for key in keys})
+        """What jobs that share a click log have in common; it begins with the fold."""
+        keys = ("fold", "data", "seed", "production", "clicks")
+        return canonical([self.identity.get(key) for key in keys])
 
 
 @dataclass(frozen=True)
@@ -134,14 +132,9 @@ class Planner:
         point = "" if self.spec.tuning.at == "default" else cell.point
         identity = self._trained(replace(cell, run=0, point=point), tried[0])
         del identity["settings"], identity["parameters"]
-        return self._job(
-            cell,
-            identity,
-            kind="tuning",
-            tried=tried,
-            tune_on="labels" if method.weighting == "labels" else self.spec.tuning.on,
-            metric=self.spec.metrics[0],
-        )
+        tune_on = "labels" if method.weighting == "labels" else self.spec.tuning.on
+        more = {"kind": "tuning", "tried": tried, "tune_on": tune_on}
+        return self._job(cell, identity | more | {"metric": self.spec.metrics[0]})
 
     def job(self, cell: Cell, chosen: Setting | None) -> Job:
         """Return the job of a cell.
@@ -150,37 +143,34 @@ class Planner:
             cell: where the result belongs.
             chosen: the chosen settings and parameters; None where there was nothing to choose.
         """
-        settings = self._settings(cell)
-        if self.spec.kind in ("observations", "bounds"):
-            identity = self._untrained(cell, settings)
+        settings, kind = self._settings(cell), self.spec.kind
+        made = {"production": settings["production"], "clicks": settings["clicks"]}
+        if kind == "observations":
+            identity = {**made, "panel": cell.panel, "method": cell.method, "part": "test"}
+        elif kind == "bounds":
+            clicks = {"eta": settings["clicks"]["eta"], "sessions": self.spec.clicks.sessions}
+            _, method = self._named(cell)
+            parameters = {**method.parameters, **settings["parameters"]}
+            rule = {"weighting": method.weighting, "parameters": parameters}
+            identity = {**made, "clicks": clicks, **rule}
         elif cell.method == "production":
-            identity = {
-                "ranker": "production",
-                "production": settings["production"],
-                "clicks": None,
-            }
+            identity = {**made, "clicks": None, "ranker": "production"}
         else:
             identity = self._trained(cell, chosen)
-        if self.spec.kind == "clicks":
-            identity |= {
-                "production": settings["production"],
-                "test_clicks": settings["clicks"],
-                "test_propensity": settings["propensity"],
-            }
-        return self._job(cell, identity, kind=self.spec.kind, metrics=sorted(self.spec.metrics))
+        if kind == "clicks":
+            test = {"test_clicks": settings["clicks"], "test_propensity": settings["propensity"]}
+            identity |= {"production": settings["production"], **test}
+        return self._job(cell, identity | {"kind": kind, "metrics": sorted(self.spec.metrics)})
 
-    def _job(self, cell: Cell, identity: dict[str, Any], **more: Any) -> Job:
-        common = {
-            "code": self.code,
-            "data": self.source.fingerprints[cell.fold - 1],
-            "fold": cell.fold,
-            "seed": self.spec.seed,
-        }
-        return Job({**common, **identity, **more}, self.source.name, self.source.relevant_from)
+    def _job(self, cell: Cell, identity: dict[str, Any]) -> Job:
+        data = {"data": self.source.fingerprints[cell.fold - 1], "fold": cell.fold}
+        common = {"code": self.code, **data, "seed": self.spec.seed}
+        return Job({**common, **identity}, self.source.name, self.source.relevant_from)
 
     def _named(self, cell: Cell) -> tuple[Panel, Method]:
+        panel = next(panel for panel in self.spec.panels if panel.name == cell.panel)
         methods = self.spec.methods_of(cell.panel)
-        return self.spec.panel(cell.panel), next(m for m in methods if m.name == cell.method)
+        return panel, next(method for method in methods if method.name == cell.method)
 
     def _trained(self, cell: Cell, chosen: Setting | None) -> dict[str, Any]:
         panel, method = self._named(cell)
@@ -207,45 +197,42 @@ class Planner:
             identity["propensity"] = settings["propensity"]
         return identity
 
-    def _untrained(self, cell: Cell, settings: dict[str, Any]) -> dict[str, Any]:
-        """Return the identity of a job that trains nothing."""
-        production, clicks = settings["production"], settings["clicks"]
-        if self.spec.kind == "observations":
-            shown = {"panel": cell.panel, "method": cell.method, "part": "test"}
-            return {"production": production, "clicks": clicks, **shown}
-        _, method = self._named(cell)
-        return {
-            "production": production,
-            "clicks": {"eta": clicks["eta"], "sessions": self.spec.clicks["sessions"]},
-            "weighting": method.weighting,
-            "parameters": {**method.parameters, **settings["parameters"]},
-        }
-
     def _settings(self, cell: Cell) -> dict[str, Any]:
         """Return the settings of a cell by group: those of its panel, at its point of the axis."""
+        panel = next(panel for panel in self.spec.panels if panel.name == cell.panel)
         groups: dict[str, dict[str, Any]] = {
-            "clicks": {**self.spec.clicks, **self.spec.panel(cell.panel).clicks},
-            "propensity": {**self.spec.propensity},
+            "clicks": {**vars(self.spec.clicks_in(panel))},
+            "propensity": {**vars(self.spec.propensity)},
             "parameters": {},
         }
         group, key = AXES[self.spec.axis.name]
         if group and cell.point != "":
             groups[group][key] = cell.point
         clicks, propensity = groups["clicks"], groups["propensity"]
-        clicks |= {key: float(clicks[key]) for key in ("eta", "mu", "production_share")}
-        clicks["clicks"] = int(clicks["clicks"])
+        count, eta = int(clicks["clicks"]), float(clicks["eta"])
         if clicks["clicks_per_query"] is not None:
-            wanted = float(clicks["clicks_per_query"]) * self.source.lists[cell.fold - 1]
-            clicks["clicks"] = max(round(wanted), 1)
-        source, eta = propensity["source"], propensity["eta"]
-        curve = {"source": source, "eta": float(clicks["eta"] if eta is None else eta)}
-        if source == "randomised":
-            count = propensity["clicks"]
-            curve = {"source": source, "clicks": count, "version": _ESTIMATE_VERSION}
-        made_by = {key: clicks[key] for key in ("production_share", "production_ranker")}
+            per_query = float(clicks["clicks_per_query"])
+            count = max(round(per_query * self.source.lists[cell.fold - 1]), 1)
+        assumed = eta if propensity["eta"] is None else float(propensity["eta"])
+        curve = {"source": "known", "eta": assumed}
+        if propensity["source"] == "randomised":
+            of_log = {"clicks": propensity["clicks"], "version": _ESTIMATE_VERSION}
+            curve = {"source": "randomised", **of_log}
+        share = float(clicks["production_share"])
         return {
-            "production": {"run": cell.run, **made_by},
-            "clicks": {key: clicks[key] for key in _SETTINGS_OF_CLICKS},
+            # the kind of production ranker is one for all, and part of every seed
+            "production": {
+                "run": cell.run,
+                "production_share": share,
+                "production_ranker": "linear",
+            },
+            "clicks": {
+                "clicks": count,
+                "model": clicks["model"],
+                "eta": eta,
+                "mu": float(clicks["mu"]),
+                "one_click": clicks["one_click"],
+            },
             "propensity": curve,
             "parameters": {name: float(value) for name, value in groups["parameters"].items()},
         }
@@ -263,18 +250,14 @@ def configurations(spec: Spec, panel: Panel, method: Method) -> list[Setting]:
     """
     name = method.ranker or panel.ranker
     ranker = spec.rankers.get(name, RankerSettings())
-    grid: Mapping[str, Any] = {**ranker.grid, **method.grid}
+    grid = {**ranker.grid, **method.grid}
     of_weighting = WEIGHTINGS[method.weighting].parameters if method.weighting else {}
     tried = []
     for values in product(*grid.values()):
         settings = dict(zip(grid, values, strict=True))
-        parameters = {key: settings.pop(key) for key in grid if key in of_weighting}
-        tried.append(
-            {
-                "settings": {**ranker.settings, **settings},
-                "parameters": {**method.parameters, **parameters},
-            }
-        )
+        own = {key: settings.pop(key) for key in grid if key in of_weighting}
+        parameters = {**method.parameters, **own}
+        tried.append({"settings": {**ranker.settings, **settings}, "parameters": parameters})
     if len(tried) <= spec.tuning.budget:
         return tried
     rng = np.random.default_rng(seed_of(spec.seed, method.weighting, name))
@@ -285,7 +268,7 @@ def configurations(spec: Spec, panel: Panel, method: Method) -> list[Setting]:
 def varied(chosen: Setting, tried: list[Setting]) -> dict[str, Any]:
     """Return only the values of a setting that were there to choose.
 
-    >>> tried = [{"settings": {"l2": 1, "t": 9}, "parameters": {}}, {"settings": {"l2": 2, "t": 9}, "parameters": {}}]
+    >>> tried = [{"settings": {"l2": l2, "t": 9}, "parameters": {}} for l2 in (1, 2)]
     >>> varied(tried[1], tried)
     {'l2': 2}
     """

@@ -65,13 +65,9 @@ class Journal:
 
     def add(self, entry: Finished, identity: Mapping[str, Any]) -> None:
         """Append a finished job; it is on disk when this returns."""
-        fields = {
-            **vars(entry),
-            "values": {name: encoded(values) for name, values in entry.values.items()},
-            "seconds": round(entry.seconds, 4),
-            "cpu_seconds": round(entry.cpu_seconds, 4),
-            "identity": identity,
-        }
+        values = {name: encoded(values) for name, values in entry.values.items()}
+        times = {name: round(getattr(entry, name), 4) for name in ("seconds", "cpu_seconds")}
+        fields = {**vars(entry), "values": values, **times, "identity": identity}
         self._file.write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())

@@ -1,22 +1,24 @@
 """From the name of an experiment to its report: what `prsrank reproduce` does."""
 
+import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from prsrank.errors import InputError
+from prsrank.experiment.claims import CONFIRMED, CONTRADICTED, NOT_CONFIRMED
 from prsrank.experiment.runner import Progress, Run, run_experiments
 from prsrank.experiment.spec import Point, RankerSettings, Spec
 from prsrank.experiment.spec_files import load_specs
-from prsrank.experiment.summary import report_of, summarise
-from prsrank.experiment.tables import markdown, write_tables
+from prsrank.experiment.summary import summarise
 from prsrank.files import atomic_output, write_json
 from prsrank.rankers.base import ranker_class
 from prsrank.rankers.cards import library_versions
 from prsrank.report.charts import write_figures
 from prsrank.report.html import write_report
+from prsrank.report.parts import Part, page
 
 REPORT = "report.html"
 TRIAL = "A trial in tiny sizes: the numbers and verdicts mean nothing."
@@ -36,7 +38,7 @@ class Changes:
         runs: runs.
         points: points of the axis.
         seed: base of all seeds.
-        tune_on: "labels" or "clicks".
+        tune_on: "labels" or "clicks"; "" leaves that as well.
         smoke: tiny sizes, to see that all works; the numbers mean nothing.
         relevant_from: the least label of the data set that counts as relevant.
     """
@@ -45,21 +47,19 @@ class Changes:
     runs: int | None = None
     points: tuple[Point, ...] | None = None
     seed: int | None = None
-    tune_on: str | None = None
+    tune_on: Literal["", "labels", "clicks"] = ""
     smoke: bool = False
     relevant_from: float | None = None
 
     def applied(self, spec: Spec) -> Spec:
         """Return the experiment with the changes."""
         if self.points is not None:
-            if spec.axis.name == "none":
+            if not spec.has_axis:
                 raise InputError(f"{spec.id} has no axis: it takes no points")
             spec = spec.with_points(self.points)
         if self.smoke:
             spec = small(spec)
-        if self.tune_on is not None:
-            if self.tune_on not in ("labels", "clicks"):
-                raise InputError(f"tuning is on labels or on clicks, not on '{self.tune_on}'")
+        if self.tune_on:
             spec = replace(spec, tuning=replace(spec.tuning, on=self.tune_on))
         own = {name: getattr(self, name) for name in ("folds", "runs", "seed")}
         return replace(spec, **{name: value for name, value in own.items() if value is not None})
@@ -74,12 +74,10 @@ def small(spec: Spec) -> Spec:
         spec.with_points(tuple(point for point in points if point in (first, points[-1]))),
         folds=1,
         runs=2,
-        clicks={
-            **clicks,
-            "clicks": min(clicks["clicks"], _SMOKE_CLICKS),
-            "sessions": min(clicks["sessions"], 50),
-        },
-        propensity={**propensity, "clicks": min(propensity["clicks"], _SMOKE_CLICKS)},
+        clicks=replace(
+            clicks, clicks=min(clicks.clicks, _SMOKE_CLICKS), sessions=min(clicks.sessions, 50)
+        ),
+        propensity=replace(propensity, clicks=min(propensity.clicks, _SMOKE_CLICKS)),
         rankers={name: _small_ranker(name, ranker) for name, ranker in spec.rankers.items()},
         methods=tuple(replace(method, grid=_few(method.grid)) for method in spec.methods),
         tuning=replace(spec.tuning, budget=_SMOKE_VALUES),
@@ -103,15 +101,14 @@ def parse_points(text: str) -> tuple[Point, ...]:
     >>> parse_points("1000,2000"), parse_points("0.5, 1.0")
     ((1000, 2000), (0.5, 1.0))
     """
-    points: list[Point] = []
-    for part in text.split(","):
-        try:
-            points.append(int(part) if part.strip().isdecimal() else float(part))
-        except ValueError:
-            raise InputError(f"points must be numbers separated by commas, not '{text}'") from None
+    parts = text.split(",")
+    try:
+        points = tuple(int(p) if p.strip().isdecimal() else float(p) for p in parts)
+    except ValueError:
+        raise InputError(f"points must be numbers separated by commas, not '{text}'") from None
     if len(set(points)) < len(points):
         raise InputError(f"a point is given twice in '{text}'")
-    return tuple(points)
+    return points
 
 
 def reproduce(
@@ -124,7 +121,7 @@ def reproduce(
     processes: int | None = None,
     progress: Progress | None = None,
     command: str = "",
-) -> dict[str, Any]:
+) -> Part:
     """Run an experiment, or all, and write results, tables, figures and the report.
 
     Args:
@@ -138,7 +135,7 @@ def reproduce(
         command: the command line, for the report.
 
     Returns:
-        The report, as `prsrank.experiment.summary.report_of` makes it.
+        The report.
     """
     specs = load_specs(name)
     changes, progress = changes or Changes(), progress or (lambda *_: None)
@@ -155,25 +152,77 @@ def reproduce(
         relevant_from=changes.relevant_from,
     )
     progress("writing the report", 0, 1)
-    sections = [summarise(spec, run.results[spec.id]) for spec in run.specs]
-    title = next((s.title for s in run.sources.values() if s.name == data), data)
-    lead = [TRIAL] if changes.smoke else []
-    report = report_of(sections, data=title, about=_about(run, specs, command), lead=lead)
+    sections = [summarise(results) for results in run.results.values()]
+    title = run.titles.get(data, data)
+    about: list[list[Any]] = [
+        ["data", title],
+        ["command", command],
+        ["seed", specs[0].seed],
+        *_about(run),
+    ]
+    report = report_of(sections, title, about, [TRIAL] if changes.smoke else [])
     write_json(out / "report.json", report)
     write_tables(report, out / "tables")
     write_figures(report, out / "figures")
     write_report(report, out / REPORT)
-    with atomic_output(out / "report.md") as draft:
-        draft.write_text(markdown(report), encoding="utf-8")
     progress("writing the report", 1, 1)
     return report
 
 
-def _about(run: Run, specs: Sequence[Spec], command: str) -> list[list[str]]:
+def report_of(
+    sections: Sequence[Part], data: str, about: Sequence[Sequence[Any]], lead: Sequence[str] = ()
+) -> Part:
+    """Return the whole report.
+
+    Args:
+        sections: one for each experiment.
+        data: name of the data set.
+        about: rows of name and value: versions, seed, wall time, command.
+        lead: opening paragraphs, before the count of verdicts.
+    """
+    verdicts = [
+        {
+            "section": part["id"],
+            "title": part["title"],
+            "claim": part["claim"] or part["title"],
+            **part["verdict"],
+        }
+        for part in sections
+        if part["verdict"] is not None
+    ]
+    labels = [verdict["label"] for verdict in verdicts]
+    kinds = (CONFIRMED, NOT_CONFIRMED, CONTRADICTED)
+    counts = ", ".join(f"{labels.count(label)} {label}" for label in kinds)
+    claims = f"{len(labels)} claim{'s' if len(labels) > 1 else ''}"
+    return page(
+        "The PRS paper's experiments",
+        f"on {data}",
+        sections,
+        lead=[*lead, *([f"Of {claims}: {counts}."] if labels else [])],
+        verdicts=verdicts,
+        about=about,
+    )
+
+
+def write_tables(report: Mapping[str, Any], folder: Path) -> None:
+    """Write each table of a report as a CSV file, whole or not at all.
+
+    A table of results is written as its statistics, one row for each cell; other tables as
+    they are shown.
+    """
+    for part in (part for section in report["sections"] for part in section["tables"]):
+        content = part.get("data", part)
+        with (
+            atomic_output(folder / f"{part['id']}.csv") as draft,
+            draft.open("w", encoding="utf-8", newline="") as file,
+        ):
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerows([content["columns"], *content["rows"]])
+
+
+def _about(run: Run) -> list[list[str]]:
     reused = f" and {run.reused:,} found finished" if run.reused else ""
     return [
-        ["command", command],
-        ["seed", ", ".join(sorted({str(spec.seed) for spec in specs}))],
         ["jobs", f"{run.computed:,} computed{reused}"],
         ["wall time of this run", f"{run.seconds:,.0f} s"],
         ["processor time of all jobs", f"{run.cpu_seconds:,.0f} s"],

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict
+from typing import Any, Literal
+
+from prsrank.evaluation.rank_values import COUNTERFACTUAL_METRICS
+from prsrank.metrics.ranking import METRICS
 
 Point = float | str
 Values = Mapping[str, Any]
+Grid = Mapping[str, list[Any]]
 
 AXES = {
     "none": ("", ""),
@@ -18,53 +22,6 @@ AXES = {
     "gamma": ("parameters", "gamma"),
 }
 """What an axis may change: name -> (group of settings, key)."""
-
-
-class ClickSettings(TypedDict, total=False):
-    """Settings of the clicks.
-
-    `clicks_per_query`, if given, sets the number of clicks by the training lists of the fold;
-    `model` is a name of `CLICK_MODELS`, of which eta and mu are set where it has them;
-    `one_click` keeps sessions of exactly one click; `sessions` is the number of sessions that
-    are simulated on each list where an experiment is about single lists (bounds).
-    """
-
-    clicks: int
-    clicks_per_query: float | None
-    model: str
-    eta: float
-    mu: float
-    one_click: bool
-    production_share: float
-    production_ranker: str
-    sessions: int
-
-
-class PropensitySettings(TypedDict, total=False):
-    """Where the propensities come from.
-
-    `source` "known" is (1/k)^eta, by default that of the clicks; "randomised" is estimated from
-    a further log of `clicks` clicks, its rankings shuffled.
-    """
-
-    source: str
-    eta: float | None
-    clicks: int
-
-
-CLICKS = ClickSettings(
-    clicks=128_000,
-    clicks_per_query=None,
-    model="position-based",
-    eta=1.0,
-    mu=0.1,
-    one_click=False,
-    production_share=0.01,
-    production_ranker="linear",
-    sessions=1000,
-)
-PROPENSITY = PropensitySettings(source="known", eta=None, clicks=12_800)
-SOURCES = ("known", "randomised")
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "ranking": (),
@@ -82,7 +39,73 @@ test part, shares of "observations", or "bounds"; and the metrics of each (none:
 SHARES = tuple(f"{a} {b}" for a in ("relevant", "irrelevant") for b in ("observed", "unobserved"))
 """The methods of kind "observations"; its panels are "clicks" and "non-clicks"."""
 
-VERBS = ("better", "above", "below")
+_TITLES = {"wmrr top": "WMRR, clicked at top", "wmrr others": "WMRR, clicked at others"}
+
+
+def metric_title(metric: str) -> str:
+    """Return a metric's name as a reader knows it.
+
+    >>> metric_title("ndcg@10"), metric_title("average_precision"), metric_title("share")
+    ('NDCG@10', 'MAP', 'share')
+    """
+    base, at, cutoff = metric.partition("@")
+    if base in METRICS and METRICS[base].title:
+        return f"{METRICS[base].title}{at}{cutoff}"
+    has_family = base in METRICS or base in COUNTERFACTUAL_METRICS
+    return _TITLES.get(metric, metric.upper() if has_family else metric)
+
+
+def direction(metric: str) -> int:
+    """Return 1 if more of a metric is better, -1 if less is, and 0 where nobody has said.
+
+    >>> direction("ndcg@10"), direction("wmrr top"), direction("arp"), direction("bound")
+    (1, 1, -1, 0)
+    """
+    base = metric.partition("@")[0].partition(" ")[0]
+    family = METRICS.get(base) or COUNTERFACTUAL_METRICS.get(base)
+    return 0 if family is None else 1 if family.higher_is_better else -1
+
+
+@dataclass(frozen=True)
+class ClickSettings:
+    """Settings of the clicks.
+
+    Attributes:
+        clicks: how many there are.
+        clicks_per_query: sets their number by the training lists of the fold.
+        model: a name of `CLICK_MODELS`, of which eta and mu are set where it has them.
+        eta: strength of the position bias.
+        mu: share of noise.
+        one_click: whether only sessions of exactly one click are kept.
+        production_share: share of the training lists that the production ranker learns from.
+        sessions: number of sessions simulated on each list where an experiment is about single
+            lists (bounds).
+    """
+
+    clicks: int = 128_000
+    clicks_per_query: float | None = None
+    model: str = "position-based"
+    eta: float = 1.0
+    mu: float = 0.1
+    one_click: bool = False
+    production_share: float = 0.01
+    sessions: int = 1000
+
+
+@dataclass(frozen=True)
+class PropensitySettings:
+    """Where the propensities come from.
+
+    Attributes:
+        source: "known" is (1/k)^eta; "randomised" is estimated from a further log whose rankings
+            are shuffled.
+        eta: of "known"; by default that of the clicks.
+        clicks: of the further log.
+    """
+
+    source: Literal["known", "randomised"] = "known"
+    eta: float | None = None
+    clicks: int = 12_800
 
 
 @dataclass(frozen=True)
@@ -93,13 +116,13 @@ class Axis:
         name: what changes from point to point, a key of `AXES`; "none" if nothing does: then
             the one point is "".
         title: how the figure names it.
-        scale: "linear", "log" or "ordinal".
+        scale: of the figure.
         points: the values.
     """
 
     name: str = "none"
     title: str = ""
-    scale: str = "linear"
+    scale: Literal["linear", "log", "ordinal"] = "linear"
     points: tuple[Point, ...] = ("",)
 
 
@@ -117,7 +140,7 @@ class Panel:
     name: str = ""
     title: str = ""
     ranker: str = ""
-    clicks: ClickSettings = field(default_factory=ClickSettings)
+    clicks: Values = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -141,7 +164,7 @@ class Method:
     weighting: str = ""
     ranker: str = ""
     parameters: Values = field(default_factory=dict)
-    grid: Mapping[str, list[Any]] = field(default_factory=dict)
+    grid: Grid = field(default_factory=dict)
     panels: tuple[str, ...] = ()
 
 
@@ -150,7 +173,7 @@ class RankerSettings:
     """Fixed parameters of a ranker and the grid that is tried for each method."""
 
     settings: Values = field(default_factory=dict)
-    grid: Mapping[str, list[Any]] = field(default_factory=dict)
+    grid: Grid = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -158,14 +181,14 @@ class Tuning:
     """How hyper-parameters are chosen, on the validation part.
 
     Attributes:
-        on: "labels", or "clicks" held out on the validation part.
+        on: its labels, or clicks held out on it.
         budget: the most settings that are tried for one method.
         at: "default": once, at the experiment's own settings of clicks; "point": at each point.
     """
 
-    on: str = "labels"
+    on: Literal["labels", "clicks"] = "labels"
     budget: int = 25
-    at: str = "default"
+    at: Literal["default", "point"] = "default"
 
 
 @dataclass(frozen=True)
@@ -183,14 +206,13 @@ class Claim:
         panels: panels compared; by default every one that has winner and rival.
         points: points compared; by default all but `at` and `relative_to`.
         at: the winner's point, where it is another than the rival's.
-        than_panel: the rival's panel, where it is another than the winner's.
         relative_to: a point: compared is value(point) - value(relative_to), so that who loses
             less wins.
         margin: the winner may be worse by this much: "not worse", "at most", "at least".
 
     >>> claim = Claim(below="prs", than=("ips", 0.5), metric=("bound",))
-    >>> claim.verb, claim.winner, sorted(claim.methods)
-    ('below', 'prs', ['ips', 'prs'])
+    >>> claim.winner, sorted(claim.methods)
+    ('prs', ['ips', 'prs'])
     """
 
     better: str = ""
@@ -202,13 +224,7 @@ class Claim:
     points: tuple[Point, ...] = ()
     at: Point | None = None
     relative_to: Point | None = None
-    than_panel: str = ""
     margin: float = 0.0
-
-    @property
-    def verb(self) -> str:
-        """The verb that names the winner."""
-        return next(verb for verb in VERBS if getattr(self, verb))
 
     @property
     def winner(self) -> str:
@@ -283,15 +299,15 @@ class Spec:
     methods: tuple[Method, ...]
     metrics: tuple[str, ...]
     panels: tuple[Panel, ...] = (Panel(),)
-    kind: str = "ranking"
+    kind: Literal["ranking", "clicks", "observations", "bounds"] = "ranking"
     test: tuple[Claim, ...] = ()
     folds: int = 5
     runs: int = 5
     seed: int = 0
     data: str = ""
     data_note: str = ""
-    clicks: ClickSettings = field(default_factory=ClickSettings)
-    propensity: PropensitySettings = field(default_factory=PropensitySettings)
+    clicks: ClickSettings = ClickSettings()
+    propensity: PropensitySettings = PropensitySettings()
     rankers: Mapping[str, RankerSettings] = field(default_factory=dict)
     tuning: Tuning = Tuning()
     paper: tuple[PaperValue, ...] = ()
@@ -299,17 +315,22 @@ class Spec:
     relative_to: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def has_axis(self) -> bool:
+        """Whether anything changes from point to point."""
+        return self.axis.name != "none"
+
     def methods_of(self, panel: str) -> list[Method]:
         """Return the methods of a panel, in order."""
         return [method for method in self.methods if panel in method.panels]
 
-    def panel(self, name: str) -> Panel:
-        """Return the panel of a name."""
-        return next(panel for panel in self.panels if panel.name == name)
+    def clicks_in(self, panel: Panel) -> ClickSettings:
+        """Return the settings of a panel's clicks."""
+        return replace(self.clicks, **panel.clicks)
 
     def with_points(self, points: tuple[Point, ...]) -> "Spec":
         """Return the experiment at other points; comparisons at points left out are dropped."""
-        if self.axis.name == "none":
+        if not self.has_axis:
             return self
         test = tuple(left for claim in self.test if (left := claim.within(points)))
         return replace(self, axis=replace(self.axis, points=points), test=test)

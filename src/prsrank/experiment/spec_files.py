@@ -8,24 +8,19 @@ from typing import Any, get_args, get_origin
 
 from prsrank.clicks.models import CLICK_MODELS
 from prsrank.clicks.position_based import PositionBasedModel
-from prsrank.clicks.production import PRODUCTION_RANKERS
 from prsrank.errors import InputError, nearest_name
 from prsrank.experiment.spec import (
     AXES,
-    CLICKS,
     KINDS,
-    PROPENSITY,
     SHARES,
-    SOURCES,
-    VERBS,
-    Axis,
     Claim,
+    ClickSettings,
     Method,
     Panel,
     RankerSettings,
     Spec,
+    direction,
 )
-from prsrank.experiment.words import direction
 from prsrank.files import existing_file, read_toml
 from prsrank.files.schema import check, keys_of
 from prsrank.metrics.ranking import metric
@@ -44,26 +39,17 @@ def spec_names() -> list[str]:
 def load_spec(name: str) -> Spec:
     """Read an experiment by its name, or from a TOML file of one's own.
 
+    Raises:
+        InputError: naming the file, and the nearest valid name where one is not known.
+
     >>> load_spec("fig3").metrics[0]
     'ndcg@10'
     """
     if name.endswith(".toml"):
-        return read_spec(existing_file(name))
-    _check_name(name, spec_names(), "experiment")
-    return read_spec(_folder() / f"{name}.toml")
-
-
-def load_specs(name: str) -> list[Spec]:
-    """Read one experiment, or all of the paper: "all"."""
-    return [load_spec(each) for each in (_ORDER if name == "all" else (name,))]
-
-
-def read_spec(path: Path) -> Spec:
-    """Read a spec from a TOML file.
-
-    Raises:
-        InputError: naming the file, and the nearest valid name where one is not known.
-    """
+        path = existing_file(name)
+    else:
+        _check_names([name], spec_names(), "experiment")
+        path = _folder() / f"{name}.toml"
     values = read_toml(path)
     try:
         return parse_spec(values)
@@ -71,57 +57,31 @@ def read_spec(path: Path) -> Spec:
         raise InputError(f"{path}: {error}") from error
 
 
+def load_specs(name: str) -> list[Spec]:
+    """Read one experiment, or all of the paper: "all"."""
+    return [load_spec(each) for each in (_ORDER if name == "all" else (name,))]
+
+
 def parse_spec(values: Mapping[str, Any]) -> Spec:
     """Make a spec of what a TOML file holds; an InputError for anything that is not known."""
     check(values, Spec, "the experiment")
     spec: Spec = _made(Spec, values)
+    if not spec.metrics:
+        raise InputError("metrics must be a list of names")
     panels = tuple(panel.name for panel in spec.panels)
-    axis = spec.axis
     spec = replace(
         spec,
-        axis=replace(axis, title=axis.title or axis.name),
-        clicks={**CLICKS, **spec.clicks},
-        propensity={**PROPENSITY, **spec.propensity},
+        axis=replace(spec.axis, title=spec.axis.title or spec.axis.name),
         methods=tuple(_completed(method, panels, spec.kind) for method in spec.methods),
         test=tuple(replace(claim, metric=claim.metric or spec.metrics[:1]) for claim in spec.test),
     )
-    _check_names(spec)
+    _check_all_names(spec)
     _check_numbers(spec)
     for panel in spec.panels:
-        methods = spec.methods_of(panel.name)
-        if len({method.name for method in methods}) < len(methods):
-            raise InputError(f"panel '{panel.name}' has a method twice")
-        for method in methods:
-            if spec.kind in ("ranking", "clicks") and method.name != "production":
-                _check_grid(spec, panel, method)
+        _check_panel(spec, panel)
     for claim in spec.test:
-        check_claim(claim, spec)
+        _check_claim(claim, spec)
     return spec
-
-
-def check_claim(claim: Claim, spec: Spec) -> None:
-    """Check one entry of an experiment's `test` against the experiment's own names."""
-    verbs = [verb for verb in VERBS if getattr(claim, verb)]
-    if len(verbs) != 1:
-        raise InputError(f"test: give one of {', '.join(VERBS)}, not {len(verbs)} of them")
-    if not claim.than and claim.at is None:
-        raise InputError(f"test: {verbs[0]} = '{claim.winner}' needs than = [methods or numbers]")
-    if claim.margin < 0:
-        raise InputError(f"test: margin must be a number of 0 or more, not {claim.margin!r}")
-    _check_all(sorted(claim.methods), (method.name for method in spec.methods), "method")
-    _check_all(claim.metric, spec.metrics, "metric")
-    panels = [panel.name for panel in spec.panels]
-    _check_all([*claim.panels, *filter(None, [claim.than_panel])], panels, "panel")
-    for point in (*claim.points, *claim.fixed_points):
-        if point not in spec.axis.points:
-            points = ", ".join(map(str, spec.axis.points))
-            raise InputError(f"test: no point {point} on the axis; there are {points}")
-    for name in claim.metric:
-        if claim.better and not direction(name):
-            raise InputError(
-                f"test: whether more or less of '{name}' is better is not known: "
-                "write above or below"
-            )
 
 
 def _made(kind: Any, value: Any) -> Any:
@@ -146,63 +106,60 @@ def _completed(method: Method, panels: tuple[str, ...], kind: str) -> Method:
     return replace(method, weighting=weighting, panels=method.panels or panels)
 
 
-def _check_names(spec: Spec) -> None:
-    panels, methods, metrics = spec.panels, spec.methods, KINDS.get(spec.kind, ())
-    panel_names = [panel.name for panel in panels]
-    method_names = [method.name for method in methods]
-    clicks: list[dict[str, Any]] = [dict(spec.clicks), *(dict(panel.clicks) for panel in panels)]
-    kinds: tuple[tuple[str, Iterable[str], Iterable[str]], ...] = (
-        ("kind", KINDS, [spec.kind]),
+def _check_all_names(spec: Spec) -> None:
+    panels = [panel.name for panel in spec.panels]
+    methods = [method.name for method in spec.methods]
+    of_metrics = KINDS[spec.kind]
+    for panel in spec.panels:
+        check(panel.clicks, ClickSettings, f"the clicks of panel '{panel.name}'")
+    named: tuple[tuple[str, Iterable[str], Iterable[str]], ...] = (
         ("axis", AXES, [spec.axis.name]),
-        ("scale", ("linear", "log", "ordinal"), [spec.axis.scale]),
-        ("source of propensities", SOURCES, [spec.propensity["source"]]),
-        ("tuning.on", ("labels", "clicks"), [spec.tuning.on]),
-        ("tuning.at", ("default", "point"), [spec.tuning.at]),
-        ("click model", CLICK_MODELS, [c["model"] for c in clicks if "model" in c]),
-        (
-            "production ranker",
-            PRODUCTION_RANKERS,
-            [c["production_ranker"] for c in clicks if "production_ranker" in c],
-        ),
-        ("ranker", RANKERS, [*(part.ranker for part in panels), *spec.rankers]),
-        ("ranker", RANKERS, [method.ranker for method in methods]),
-        ("weighting", WEIGHTINGS, [method.weighting for method in methods]),
-        ("panel", panel_names, [name for method in methods for name in method.panels]),
-        ("method", SHARES, method_names if spec.kind == "observations" else []),
-        ("metric", metrics, spec.metrics if metrics else []),
-        ("method", method_names, [number.method for number in spec.paper]),
+        ("click model", CLICK_MODELS, [spec.clicks_in(panel).model for panel in spec.panels]),
+        ("ranker", RANKERS, [*(part.ranker for part in spec.panels), *spec.rankers]),
+        ("ranker", RANKERS, [method.ranker for method in spec.methods]),
+        ("weighting", WEIGHTINGS, [method.weighting for method in spec.methods]),
+        ("panel", panels, [name for method in spec.methods for name in method.panels]),
+        ("method", SHARES, methods if spec.kind == "observations" else []),
+        ("metric", of_metrics, spec.metrics if of_metrics else []),
+        ("method", methods, [number.method for number in spec.paper]),
         ("metric", spec.metrics, [number.metric for number in spec.paper]),
-        ("panel", panel_names, spec.relative_to[:1]),
-        ("method", method_names, spec.relative_to[1:]),
+        ("panel", panels, spec.relative_to[:1]),
+        ("method", methods, spec.relative_to[1:]),
     )
-    for kind, valid, names in kinds:
-        _check_all(filter(None, names), valid, kind)
-    for name in () if metrics else spec.metrics:
+    for kind, valid, names in named:
+        _check_names(names, valid, kind)
+    for name in () if of_metrics else spec.metrics:
         metric(name)
 
 
 def _check_numbers(spec: Spec) -> None:
-    if not spec.metrics:
-        raise InputError("metrics must be a list of names")
+    axis = spec.axis
     if len(spec.relative_to) not in (0, 2):
         raise InputError(f"relative_to must be a panel and a method, not {spec.relative_to!r}")
-    least = {"folds": 1, "runs": 1, "seed": 0}
-    numbers = {name: (getattr(spec, name), low) for name, low in least.items()}
-    for name, (value, low) in {**numbers, "tuning.budget": (spec.tuning.budget, 1)}.items():
-        if value < low:
-            raise InputError(f"{name} must be a whole number of at least {low}, not {value}")
-    for clicks in (spec.clicks, *(panel.clicks for panel in spec.panels)):
-        PositionBasedModel(eta=clicks.get("eta", 1.0), mu=clicks.get("mu", 0.1))
-    _check_points(spec.axis)
-
-
-def _check_points(axis: Axis) -> None:
-    if axis.name == "none" and axis.points != ("",):
+    for name, value, least in (
+        *(("folds", spec.folds, 1), ("runs", spec.runs, 1), ("seed", spec.seed, 0)),
+        ("tuning.budget", spec.tuning.budget, 1),
+    ):
+        if value < least:
+            raise InputError(f"{name} must be a whole number of at least {least}, not {value}")
+    for panel in spec.panels:
+        clicks = spec.clicks_in(panel)
+        PositionBasedModel(eta=clicks.eta, mu=clicks.mu)
+    if not spec.has_axis and axis.points != ("",):
         raise InputError("an axis 'none' has no points")
-    if axis.name != "none" and any(isinstance(point, str) for point in axis.points):
+    if spec.has_axis and any(isinstance(point, str) for point in axis.points):
         raise InputError("axis: points must be numbers")
     if not axis.points or len(set(axis.points)) < len(axis.points):
         raise InputError("axis: points must be a list of different values")
+
+
+def _check_panel(spec: Spec, panel: Panel) -> None:
+    methods = spec.methods_of(panel.name)
+    if len({method.name for method in methods}) < len(methods):
+        raise InputError(f"panel '{panel.name}' has a method twice")
+    for method in methods if spec.kind in ("ranking", "clicks") else ():
+        if method.name != "production":
+            _check_grid(spec, panel, method)
 
 
 def _check_grid(spec: Spec, panel: Panel, method: Method) -> None:
@@ -210,28 +167,46 @@ def _check_grid(spec: Spec, panel: Panel, method: Method) -> None:
     if not ranker:
         raise InputError(f"method '{method.name}' has no ranker, nor has panel '{panel.name}'")
     taken = ranker_class(ranker)().get_params()
-    chosen = spec.rankers.get(ranker, RankerSettings())
-    _check_all([*chosen.settings, *chosen.grid], taken, f"parameter of {ranker}")
+    fixed = spec.rankers.get(ranker, RankerSettings())
     weights = WEIGHTINGS[method.weighting].parameters if method.weighting else ()
-    _check_all(method.parameters, weights, f"parameter of {method.weighting or method.name}")
-    _check_all(method.grid, [*weights, *taken], f"parameter of {method.name}")
-    for name, values in {**chosen.grid, **method.grid}.items():
+    _check_names([*fixed.settings, *fixed.grid], taken, f"parameter of {ranker}")
+    _check_names(method.parameters, weights, f"parameter of {method.weighting or method.name}")
+    _check_names(method.grid, [*weights, *taken], f"parameter of {method.name}")
+    for name, values in {**fixed.grid, **method.grid}.items():
         if not values:
             raise InputError(f"grid: {name} must be a list of values, not {values!r}")
     if spec.axis.name == "gamma" and method.weighting and "gamma" not in weights:
         raise InputError(f"the axis is gamma, which weighting '{method.weighting}' does not have")
 
 
-def _check_all(names: Iterable[str], valid: Iterable[str], kind: str) -> None:
+def _check_claim(claim: Claim, spec: Spec) -> None:
+    verbs = [verb for verb in ("better", "above", "below") if getattr(claim, verb)]
+    if len(verbs) != 1:
+        raise InputError(f"test: give one of better, above, below, not {len(verbs)} of them")
+    if not claim.than and claim.at is None:
+        raise InputError(f"test: {verbs[0]} = '{claim.winner}' needs than = [methods or numbers]")
+    if claim.margin < 0:
+        raise InputError(f"test: margin must be a number of 0 or more, not {claim.margin!r}")
+    _check_names(sorted(claim.methods), (method.name for method in spec.methods), "method")
+    _check_names(claim.metric, spec.metrics, "metric")
+    _check_names(claim.panels, (panel.name for panel in spec.panels), "panel")
+    for point in (*claim.points, *claim.fixed_points):
+        if point not in spec.axis.points:
+            points = ", ".join(map(str, spec.axis.points))
+            raise InputError(f"test: no point {point} on the axis; there are {points}")
+    for name in claim.metric:
+        if claim.better and not direction(name):
+            raise InputError(
+                f"test: whether more or less of '{name}' is better is not known: "
+                "write above or below"
+            )
+
+
+def _check_names(names: Iterable[str], valid: Iterable[str], kind: str) -> None:
     every = list(valid)
     for name in names:
-        _check_name(name, every, kind)
-
-
-def _check_name(name: str, valid: Iterable[str], kind: str) -> None:
-    names = list(valid)
-    if name not in names:
-        raise InputError(f"no {kind} '{name}'{nearest_name(name, names)}")
+        if name and name not in every:
+            raise InputError(f"no {kind} '{name}'{nearest_name(name, every)}")
 
 
 def _folder() -> Any:

@@ -22,6 +22,9 @@ from prsrank.metrics.significance import PairedTest, average_runs, paired_t_test
 from prsrank.types import Floats, Marks
 
 CONFIDENCE = 0.95
+SIGNIFICANT = 0.05
+
+per_query = average_runs
 
 
 @dataclass(frozen=True)
@@ -55,20 +58,11 @@ def run_mean(values: npt.ArrayLike) -> RunMean:
     return RunMean(mean, sd, len(per_run))
 
 
-def per_query(values: npt.ArrayLike) -> Floats:
-    """Return one value per query, its mean over the runs.
-
-    >>> per_query([[0.25, 0.5], [0.75, 0.5]]).tolist()
-    [0.5, 0.5]
-    """
-    return average_runs(values)
-
-
 def compare_queries(first: Floats, second: Floats, *, margin: float = 0.0) -> PairedTest:
     """Compare two methods over the same queries by Student's paired t-test.
 
     Args:
-        first: one value per query, see `per_query`.
+        first: one value per query, averaged over the runs.
         second: the same of the other method, the queries in the same order.
         margin: the null hypothesis is that `first` is below `second` by just this much; 0 for no
             difference, below 0 for "above". Difference, interval and effect size are of
@@ -81,7 +75,7 @@ def compare_queries(first: Floats, second: Floats, *, margin: float = 0.0) -> Pa
     >>> compare_queries(np.array([0.5]), np.array([0.25])).reason
     '1 of 1 queries can be compared; a test needs 2'
     """
-    both = _both_known(first, second)
+    both = _both_present(first, second)
     count, queries = int(both.sum()), len(first)
     if count < 2:
         mean = float((first - second)[both].mean()) if count else math.nan
@@ -117,7 +111,7 @@ def relative_change(first: npt.ArrayLike, second: npt.ArrayLike) -> RelativeChan
     10.0
     """
     a, b = per_query(first), per_query(second)
-    both = _both_known(a, b)
+    both = _both_present(a, b)
     a, b = a[both], b[both]
     if len(a) == 0 or b.mean() == 0:
         return RelativeChange()
@@ -133,7 +127,34 @@ def relative_change(first: npt.ArrayLike, second: npt.ArrayLike) -> RelativeChan
     return RelativeChange(percent, percent - reach, percent + reach)
 
 
-def _both_known(first: Floats, second: Floats) -> Marks:
+def p_text(value: float) -> str:
+    """Return a p value in text.
+
+    >>> p_text(0.0312), p_text(1e-9)
+    ('0.031', '< 0.0001')
+    """
+    return "< 0.0001" if value < 0.0001 else f"{value:.2g}"
+
+
+def decimal_text(value: float, sign: str = "") -> str:
+    """Return a number with four decimals, fewer the larger it is.
+
+    >>> decimal_text(0.5), decimal_text(123.456, "+"), decimal_text(12345.6)
+    ('0.5000', '+123.46', '12,346')
+    """
+    digits = 4 if abs(value) < 10 else 2 if abs(value) < 1000 else 0
+    return f"{value:{sign},.{digits}f}"
+
+
+def interval_text(test: PairedTest) -> str:
+    """Return a difference with its 95 % interval, where it has one."""
+    text = decimal_text(test.difference, "+")
+    if math.isnan(test.low):
+        return text
+    return f"{text} (95 % {decimal_text(test.low, '+')} to {decimal_text(test.high, '+')})"
+
+
+def _both_present(first: Floats, second: Floats) -> Marks:
     if first.shape != second.shape:
         raise InputError(
             f"methods were measured on different queries: {len(first)} and {len(second)}"

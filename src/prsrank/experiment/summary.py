@@ -1,164 +1,332 @@
-"""From results to the report: sections of figures, tables, verdicts and settings, all plain.
+"""From results to a section of the report: figures, tables, verdict and settings, all plain.
 
-Every sentence here is made from figures; names pass through as they are (escaping them is the
+Every text here is made from figures; names pass through as they are (escaping them is the
 page's job).
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from prsrank.experiment.evidence import evidence
-from prsrank.experiment.figures import curves_figure, metric_figure, reading
-from prsrank.experiment.results import Results
-from prsrank.experiment.shown_results import ShownResults
-from prsrank.experiment.spec import Spec
-from prsrank.experiment.tables import claim_table, result_tables
-from prsrank.experiment.verdicts import CONFIRMED, CONTRADICTED, NOT_CONFIRMED, judge
-from prsrank.experiment.words import decimal_text
-from prsrank.notebook.vega_lite import point_text
-from prsrank.report.parts import Part, page, section
+from prsrank.experiment.claims import Verdict, judge
+from prsrank.experiment.results import Key, Results
+from prsrank.experiment.spec import Point, direction, metric_title
+from prsrank.experiment.statistics import (
+    SIGNIFICANT,
+    RelativeChange,
+    RunMean,
+    compare_queries,
+    decimal_text,
+    interval_text,
+    p_text,
+    per_query,
+    relative_change,
+    run_mean,
+)
+from prsrank.metrics.significance import PairedTest, holm
+from prsrank.notebook.vega_lite import plain_number, point_text
+from prsrank.report.charts import file_names
+from prsrank.report.parts import Part, figure, section, series, table
 
-MOST_FEATURES = 10
-TUNED_AT = {"default": "the default setting, once; reused at all points", "point": "each point"}
+WORSE, BETTER = "▼", "▲"
 
-_TITLES = {
-    "weights": "Weight diagnostics",
-    "importance": f"Feature importance, the {MOST_FEATURES} largest",
-    "trees": "Trees, mean over jobs",
-    "clicks_per_query": "Clicks per training query",
-}
+STATISTICS = (
+    *("experiment", "panel", "method", "point", "metric", "mean", "sd", "runs"),
+    *("percent", "percent_low", "percent_high", "reference", "difference", "low", "high"),
+    *("p", "p_holm", "d", "queries"),
+)
+"""Columns of a table's `data`, one row for each cell: what the CSV file holds."""
 
 
-def summarise(spec: Spec, results: Results) -> Part:
-    """Return the section of one experiment.
+@dataclass(frozen=True)
+class Statistic:
+    """A value of a report.
 
-    Args:
-        spec: the experiment.
-        results: its finished jobs.
-
-    Returns:
-        A plain dict: verdict, text, figures, tables, details and notes.
+    Attributes:
+        key: panel, method, point and metric.
+        mean: over runs.
+        change: against the method that the spec gives values relative to, if it does.
+        reference: title of the claim's first winner, with its point where that is another.
+        paired: value - reference; None where that says nothing.
+        corrected: its p value after Holm over the table.
     """
-    shown = ShownResults(spec, results)
-    figures = [metric_figure(shown, metric) for metric in spec.metrics]
-    if curves := results.details.get("propensities"):
-        figures.append(curves_figure(spec.id, curves))
-    tables, said = result_tables(shown), None
-    verdict = judge(spec, results)
+
+    key: Key
+    mean: RunMean
+    change: RelativeChange | None = None
+    reference: str = ""
+    paired: PairedTest | None = None
+    corrected: float = math.nan
+
+    @property
+    def interval(self) -> tuple[float, float, float]:
+        """What a figure shows with its ends: the change, or mean and deviation."""
+        if self.change is not None:
+            return self.change.percent, self.change.low, self.change.high
+        return self.mean.mean, self.mean.mean - self.mean.sd, self.mean.mean + self.mean.sd
+
+    def row(self, experiment: str) -> list[Any]:
+        """Return the values of `STATISTICS`."""
+        change, test = self.change or RelativeChange(), self.paired
+        percent = (change.percent, change.low, change.high)
+        row = [experiment, *self.key, *asdict(self.mean).values(), *percent]
+        if test is None:
+            return [*map(plain_number, row), *[None] * 8]
+        tested = (test.difference, test.low, test.high, test.p_value)
+        row += [self.reference, *tested, self.corrected, test.effect_size, test.queries]
+        return [*map(plain_number, row)]
+
+    def cell(self) -> Any:
+        """Return mean (deviation), or change (interval), with a mark where it differs."""
+        value, low, high = self.interval
+        if math.isnan(value):
+            return None
+        if self.change is not None:
+            text = f"{value:+.2f} %"
+            text += "" if math.isnan(low) else f" ({low:+.2f} to {high:+.2f})"
+        else:
+            text, spread = decimal_text(value), self.mean.sd
+            text += "" if math.isnan(spread) else f" ({decimal_text(spread)})"
+        test = self.paired
+        if test is None:
+            return text
+        if test.reason:
+            return {"value": text, "mark": "", "note": f"no test: {test.reason}"}
+        note = (
+            f"{interval_text(test)} against {self.reference}, corrected p {p_text(self.corrected)}"
+        )
+        is_worse = test.difference * direction(self.key[3]) < 0
+        mark = (WORSE if is_worse else BETTER) if self.corrected <= SIGNIFICANT else ""
+        return {"value": text, "mark": mark, "note": f"{note}, d {test.effect_size:.2f}"}
+
+
+def statistics(results: Results, metrics: Iterable[str]) -> dict[Key, Statistic]:
+    """Return the statistics of every value of a table, p values corrected over all of them."""
+    values = [
+        _statistic(results, (panel, method, point, metric))
+        for panel in results.panels()
+        for method in results.methods(panel)
+        for point in results.spec.axis.points
+        for metric in metrics
+    ]
+    corrected = holm([math.nan if v.paired is None else v.paired.p_value for v in values])
+    return {
+        value.key: replace(value, corrected=p)
+        for value, p in zip(values, corrected.tolist(), strict=True)
+    }
+
+
+def _statistic(results: Results, key: Key) -> Statistic:
+    spec, values = results.spec, results.measured(*key)
+    panel, method, point, metric = key
+    if values is None:
+        return Statistic(key, RunMean())
+    change = None
+    if spec.relative_to:
+        of_panel, of_method = spec.relative_to
+        base = results.measured(of_panel, of_method, point, metric)
+        change = RelativeChange() if base is None else relative_change(values, base)
+    shown = Statistic(key, run_mean(values), change)
+    if not spec.test or not direction(metric):
+        return shown
+    winner, at = spec.test[0].winner, spec.test[0].at
+    other = results.measured(panel, winner, point if at is None else at, metric)
+    if other is None or (method, point) == (winner, point if at is None else at):
+        return shown
+    reference = results.titles()[winner]
+    reference += "" if at is None or at == point else f" at {point_text(at)}"
+    paired = compare_queries(per_query(values), per_query(other))
+    return replace(shown, reference=reference, paired=paired)
+
+
+def summarise(results: Results) -> Part:
+    """Return the section of one experiment: a plain dict."""
+    spec, verdict, said = results.spec, judge(results), None
+    groups = [(metric,) for metric in spec.metrics] if spec.has_axis else [spec.metrics]
+    tables, figures = [], []
+    for metrics in groups:
+        values = statistics(results, metrics)
+        tables.append(_table(results, metrics, values))
+        figures += [_figure(results, metric, values) for metric in metrics]
+    if results.curves:
+        figures.append(_curves_figure(results))
     if verdict is not None:
-        tables.append(claim_table(shown, verdict.comparisons))
-        words = evidence(verdict.comparisons, shown.titles)
-        said = {"label": verdict.label, "evidence": words}
+        tables.append(_claim_table(results, verdict))
+        said = {"label": verdict.label, "evidence": verdict.evidence(results.titles())}
     return section(
         spec.id,
         spec.title,
         claim=spec.claim or None,
         verdict=said,
-        text=reading(shown),
         figures=figures,
         tables=tables,
-        details=_details(spec, results),
+        details=_details(results),
         notes=[note for note in (spec.data_note, spec.paper_note, *spec.notes) if note],
     )
 
 
-def report_of(
-    sections: Sequence[Part],
-    *,
-    data: str,
-    about: Iterable[Sequence[Any]],
-    lead: Sequence[str] = (),
-) -> Part:
-    """Return the whole report.
+def _table(results: Results, metrics: Sequence[str], values: Mapping[Key, Statistic]) -> Part:
+    """Return a table of a metric over the points, or one of all metrics without an axis.
 
-    Args:
-        sections: one for each experiment, see `summarise`.
-        data: name of the data set.
-        about: rows of name and value: versions, seed, wall time, command.
-        lead: opening paragraphs, before the count of verdicts.
+    A mark says that a method is significantly worse or better than the reference, the method
+    that the claim is about, at the same point.
     """
-    verdicts = [
-        {
-            "section": part["id"],
-            "title": part["title"],
-            "claim": part["claim"] or part["title"],
-            **part["verdict"],
-        }
-        for part in sections
-        if part["verdict"] is not None
-    ]
-    labels = [verdict["label"] for verdict in verdicts]
-    kinds = (CONFIRMED, NOT_CONFIRMED, CONTRADICTED)
-    counts = ", ".join(f"{labels.count(label)} {label}" for label in kinds)
-    claims = f"{len(labels)} claim{'s' if len(labels) > 1 else ''}"
-    return page(
-        "The PRS paper's experiments",
-        f"on {data}",
-        sections,
-        lead=[*lead, *([f"Of {claims}: {counts}."] if labels else [])],
-        verdicts=verdicts,
-        about=[["data", data], *([name, value] for name, value in about)],
+    spec, panels = results.spec, results.panels()
+    paper = {(v.panel, v.method, v.metric): v.value for v in spec.paper if not spec.has_axis}
+    with_paper = {metric for *_, metric in paper}
+    several = len(panels) > 1
+    columns = [_panel_header(results), "method"] if several else ["method"]
+    shown: list[tuple[Point, str]] = [(p, m) for p in spec.axis.points for m in metrics]
+    for point, metric in shown:
+        columns.append(point_text(point) if spec.has_axis else metric_title(metric))
+        columns += [f"paper: {metric_title(metric)}"] if metric in with_paper else []
+    rows = []
+    for panel, panel_title in panels.items():
+        for method, title in results.methods(panel).items():
+            row: list[Any] = [panel_title, title] if several else [title]
+            for point, metric in shown:
+                row.append(values[panel, method, point, metric].cell())
+                if metric in with_paper:
+                    row.append(paper.get((panel, method, metric)))
+            rows.append(row)
+    name, title = "results", spec.title
+    if spec.has_axis:
+        name, title = metrics[0], f"{metric_title(metrics[0])} by {spec.axis.title}"
+    caption = "Change in per cent (95 % interval)" if spec.relative_to else "Mean (sd over runs)"
+    tests = [v for v in values.values() if v.paired is not None and not v.paired.reason]
+    if tests:
+        caption += (
+            f". {WORSE} significantly worse than {tests[0].reference}, {BETTER} significantly "
+            f"better: paired t-test, p < {SIGNIFICANT:g} after Holm over the {len(tests)} "
+            "comparisons of the table"
+        )
+    data = {"columns": list(STATISTICS), "rows": [v.row(spec.id) for v in values.values()]}
+    part = table(identifier(spec.id, name, "table"), title, columns, rows, caption=f"{caption}.")
+    return part | {"data": data}
+
+
+def _claim_table(results: Results, verdict: Verdict) -> Part:
+    """Return every comparison that a verdict rests on."""
+    titles, panels, rows = results.titles(), results.panels(), []
+    for assertion in verdict.assertions:
+        for made in assertion.comparisons:
+            numbers: list[Any] = [None] * 4
+            if made.paired is not None:
+                test = made.paired
+                interval = None if test.reason else interval_text(test)
+                numbers = [test.difference, interval, test.effect_size, made.corrected]
+            where = [assertion.text(titles), panels.get(made.panel, made.panel)]
+            outcome = made.outcome if not made.paired else made.paired.reason or made.outcome
+            rows.append([*where, point_text(made.point), *map(plain_number, numbers), outcome])
+    spec = results.spec
+    where = ["claim", _panel_header(results), spec.axis.title if spec.has_axis else "point"]
+    return table(
+        identifier(spec.id, "claim"),
+        "The claim, comparison by comparison",
+        [*where, "difference", "with its interval", "d", "p (Holm)", "outcome"],
+        rows,
+        caption="Paired t-tests over queries, each query averaged over the runs; p values "
+        "corrected after Holm for all of them.",
     )
 
 
-def _details(spec: Spec, results: Results) -> list[Part]:
-    """Return blocks of rows: settings, chosen hyper-parameters, and what jobs say of their own."""
-    blocks = {"Settings": _settings(spec)}
-    blocks["Chosen hyper-parameters"] = _rows(results.chosen)
-    run, details = {}, dict(results.details)
-    for name, shown in (("weights", _spaced), ("importance", _largest)):
-        details[name] = {key: shown(values) for key, values in details.get(name, {}).items()}
-    for name, value in details.items():
-        if isinstance(value, Mapping) and name != "propensities":
-            blocks[_TITLES.get(name, name)] = _rows(value)
-        elif name != "propensities":
-            run[name.replace("_", " ")] = value
-    blocks["Run"] = _rows(run)
-    return [{"title": title, "rows": rows} for title, rows in blocks.items() if rows]
+def _panel_header(results: Results) -> str:
+    return "ranker" if any(panel.ranker for panel in results.spec.panels) else "part"
 
 
-def _rows(values: Mapping[str, Any]) -> list[list[str]]:
-    return [[str(name), value_line(value)] for name, value in values.items() if value is not None]
+def _figure(results: Results, metric: str, values: Mapping[Key, Statistic]) -> Part:
+    """Draw a metric: a panel for each ranker, lines over the axis or an interval a method."""
+    spec, name = results.spec, metric_title(metric)
+
+    def drawn(panel: str, method: str, title: str) -> Part:
+        rows = []
+        for point in spec.axis.points:
+            value, low, high = values[panel, method, point, metric].interval
+            if not math.isnan(value):
+                at = point if spec.has_axis else title
+                rows.append((at, value) if math.isnan(low) else (at, value, low, high))
+        return series(title, [row[: min(map(len, rows))] for row in rows])
+
+    spread = "one standard deviation over them"
+    caption = f"Mean over {spec.runs} runs, with {spread}" if spec.runs > 1 else "One run"
+    if spec.relative_to:
+        base = " ".join(filter(None, reversed(spec.relative_to)))
+        caption = f"Change against {base} in per cent, with 95 % intervals over queries"
+    return figure(
+        identifier(spec.id, metric),
+        f"{spec.title}: {name}" if len(spec.metrics) > 1 else spec.title,
+        (
+            spec.axis.title if spec.has_axis else "method",
+            f"{name}, change in %" if spec.relative_to else name,
+        ),
+        {
+            title: [drawn(panel, *names) for names in results.methods(panel).items()]
+            for panel, title in results.panels().items()
+        },
+        kind="lines" if spec.has_axis else "intervals",
+        scale=spec.axis.scale if spec.has_axis else "ordinal",
+        zero=metric == "share",
+        caption=caption
+        + {1: ". More is better.", -1: ". Less is better.", 0: "."}[direction(metric)],
+        alt=f"Chart of {name} by {spec.axis.title}: {', '.join(results.titles().values())}.",
+    )
+
+
+def _curves_figure(results: Results) -> Part:
+    lines = [series(name, enumerate(curve, 1)) for curve, name in results.curves.items()]
+    return figure(
+        identifier(results.spec.id, "propensities"),
+        "Propensities used in training",
+        ("position", "propensity"),
+        lines,
+        caption="Probability that a position is seen, relative to the first; a curve that several "
+        "methods have stands once, by the first of them.",
+        alt=f"Line chart of propensity over position: {', '.join(results.curves.values())}.",
+    )
+
+
+def identifier(*names: str) -> str:
+    """Join names to one that files and pages can bear.
+
+    >>> identifier("fig3", "ndcg@10")
+    'fig3-ndcg-10'
+    """
+    return "-".join(file_names(["-".join(names).lower()]))
+
+
+def _details(results: Results) -> list[Part]:
+    """Return blocks of rows: settings, chosen hyper-parameters, and clicks per query."""
+    spec = results.spec
+    names = ("data", "clicks", "propensity", "rankers", "tuning", "folds", "runs", "seed")
+    settings = {name: getattr(spec, name) for name in names if getattr(spec, name) != ""}
+    settings |= {f"clicks in {p.title or p.name}": p.clicks for p in spec.panels if p.clicks}
+    chosen = {name: list(dict.fromkeys(map(value_line, v))) for name, v in results.chosen.items()}
+    clicks = {point_text(p) or "all": v for p, v in results.clicks_per_query.items()}
+    blocks = {
+        "Settings": settings,
+        "Chosen hyper-parameters": chosen,
+        "Clicks per training query": clicks,
+    }
+    return [
+        {"title": title, "rows": [[name, value_line(value)] for name, value in rows.items()]}
+        for title, rows in blocks.items()
+        if rows
+    ]
 
 
 def value_line(value: Any) -> str:
-    """Return any plain value in one line.
+    """Return any plain value or dataclass in one line.
 
     >>> value_line({"l2": 0.01, "tau": [0.0, 0.1]}), value_line(128000)
     ('l2 0.01, tau 0; 0.1', '128,000')
     """
+    value = value if isinstance(value, type) or not hasattr(value, "__dict__") else vars(value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {value_line(part)}" for name, part in value.items())
+        known = {name: part for name, part in value.items() if part not in (None, {})}
+        return ", ".join(f"{name} {value_line(part)}" for name, part in known.items())
     if isinstance(value, list | tuple):
         return "; ".join(map(value_line, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if not isinstance(value, int | float):
-        return str(value)
-    return decimal_text(value) if abs(value) >= 1000 else point_text(value)
-
-
-def _settings(spec: Spec) -> list[list[str]]:
-    settings: dict[str, Any] = {"data": spec.data or None}
-    settings |= {f"clicks: {name}": value for name, value in spec.clicks.items()}
-    settings |= {f"propensity: {name}": value for name, value in spec.propensity.items()}
-    for panel in spec.panels:
-        settings[f"clicks in {panel.title or panel.name}"] = panel.clicks or None
-    for name, ranker in spec.rankers.items():
-        tried = f"tried {value_line(ranker.grid)}" if ranker.grid else ""
-        settings[f"ranker: {name}"] = ", ".join(filter(None, (value_line(ranker.settings), tried)))
-    if spec.rankers:
-        settings["tuned on"] = f"{spec.tuning.on} of the validation part, never on the test part"
-        settings["tuned at"] = TUNED_AT[spec.tuning.at]
-        settings["settings tried"] = f"at most {spec.tuning.budget} for each method"
-    settings |= {"folds": spec.folds, "runs": spec.runs, "seed": str(spec.seed)}
-    return _rows(settings)
-
-
-def _spaced(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.replace("_", " "): value for name, value in values.items()}
-
-
-def _largest(features: Mapping[str, float]) -> str:
-    ordered = sorted(features.items(), key=lambda item: -abs(item[1]))[:MOST_FEATURES]
-    return "; ".join(f"{feature}: {decimal_text(value)}" for feature, value in ordered)
+    return point_text(value) if isinstance(value, int | float) else str(value)

@@ -16,13 +16,9 @@ from prsrank.experiment.jobs import Job
 from prsrank.experiment.journal import Finished
 from prsrank.experiment.measures import compute
 from prsrank.experiment.methods import uses_torch
-from prsrank.experiment.shared_inputs import SharedInputs
 
 Unit = Sequence[Job]
 """Jobs that share a log: computed one after the other in one process, which keeps the log."""
-
-_INPUTS = SharedInputs()
-"""What the jobs of a worker process share."""
 
 
 def compute_units(units: Sequence[Unit], processes: int) -> Iterator[tuple[Job, Finished]]:
@@ -37,8 +33,7 @@ def compute_units(units: Sequence[Unit], processes: int) -> Iterator[tuple[Job, 
         Exception: one that a job raised, as it is, and BrokenProcessPool if a process died.
     """
     if processes == 0:
-        inputs = SharedInputs()
-        yield from ((job, _finished(job, inputs)) for unit in units for job in unit)
+        yield from ((job, _finished(job)) for unit in units for job in unit)
         return
     context = get_context("spawn")
     lifeline, ours = context.Pipe(duplex=False)
@@ -47,34 +42,26 @@ def compute_units(units: Sequence[Unit], processes: int) -> Iterator[tuple[Job, 
         ProcessPoolExecutor(1, context, initializer=_start, initargs=(lifeline,))
         for _ in range(min(processes, len(units)))
     ]
+    left, running = deque(units), dict[Future[Finished], tuple[ProcessPoolExecutor, Job, Unit]]()
+
+    def submit(pool: ProcessPoolExecutor, unit: Unit) -> None:
+        unit = unit or (left.popleft() if left else ())
+        if unit:
+            running[pool.submit(_finished, unit[0])] = pool, unit[0], unit[1:]
+
     try:
-        yield from _in_pools(pools, deque(units))
+        for pool in pools:
+            submit(pool, ())
+        while running:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                pool, job, rest = running.pop(future)
+                finished = future.result()
+                submit(pool, rest)
+                yield job, finished
     finally:
         ours.close()
         for pool in pools:
             pool.shutdown(cancel_futures=True)
-
-
-def _in_pools(
-    pools: Sequence[ProcessPoolExecutor], units: deque[Unit]
-) -> Iterator[tuple[Job, Finished]]:
-    running: dict[Future[Finished], tuple[Job, ProcessPoolExecutor, deque[Job]]] = {}
-
-    def submit(pool: ProcessPoolExecutor, unit: deque[Job]) -> None:
-        if not unit and units:
-            unit.extend(units.popleft())
-        if unit:
-            job = unit.popleft()
-            running[pool.submit(_finished, job)] = job, pool, unit
-
-    for pool in pools:
-        submit(pool, deque())
-    while running:
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
-            job, pool, unit = running.pop(future)
-            finished = future.result()
-            submit(pool, unit)
-            yield job, finished
 
 
 def _start(lifeline: connection.Connection) -> None:
@@ -88,8 +75,7 @@ def _start(lifeline: connection.Connection) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def _finished(job: Job, inputs: SharedInputs = _INPUTS) -> Finished:
-    inputs.enter(job.group)
+def _finished(job: Job) -> Finished:
     if uses_torch(job.identity.get("ranker", "")):
         from prsrank.rankers.neural.torch_library import torch
 
@@ -97,6 +83,6 @@ def _finished(job: Job, inputs: SharedInputs = _INPUTS) -> Finished:
     wall, cpu = time.perf_counter(), time.process_time()
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
-        values, details = compute(inputs, job)
+        values, details = compute(job)
     spent = time.perf_counter() - wall, time.process_time() - cpu
     return Finished(job.id, job.identity["kind"], values, details, *spent)

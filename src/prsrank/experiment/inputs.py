@@ -1,4 +1,4 @@
-"""What jobs share in a process: parts of the data, production rankers, logs, propensities."""
+"""What a job needs: the parts of its fold, the production ranker, logs and propensities."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.collections import Collection, open_collection, rotation
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.ids import packed_ids, texts_of
-from prsrank.experiment.jobs import Identity, Source, canonical, seed_of
+from prsrank.experiment.jobs import Job, Source, canonical, seed_of
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import PowerLaw, Propensities, covering
 from prsrank.propensity.randomised import RandomisedEstimator
@@ -22,8 +22,6 @@ from prsrank.types import Floats
 
 Kept = TypeVar("Kept")
 
-_FOLDS_KEPT = 2
-_PRODUCTIONS_KEPT = 16
 _LEAST_CLICKS = 50
 
 
@@ -51,105 +49,86 @@ class Logged:
     log: ClickLog
 
 
-class SharedInputs:
-    """Makes what jobs need, and keeps it while jobs of the same log follow one another."""
+class Inputs:
+    """Makes what a job needs, and keeps it while jobs of the same log follow one another.
 
-    def __init__(self) -> None:
-        self.parts = lru_cache(_FOLDS_KEPT)(_read_fold)
-        self._productions = lru_cache(_PRODUCTIONS_KEPT)(_production)
-        self._group = ""
-        self._kept: dict[str, Any] = {}
+    Attributes:
+        identity: the job's.
+        parts: its fold.
+    """
 
-    def enter(self, group: str) -> None:
-        """Forget what belongs to another group of jobs."""
-        if group != self._group:
-            self._group, self._kept = group, {}
+    def __init__(self, job: Job) -> None:
+        self.identity = job.identity
+        self._fold = job.data, job.identity["fold"], job.relevant_from
+        self.parts = _read_fold(*self._fold)
+        self._kept = _kept_by(job.group)
 
-    def keep(
-        self, name: str, key: Any, make: Callable[..., Kept], *arguments: Any, **more: Any
-    ) -> Kept:
-        """Return what `make` made for this key before, or call it now with what it is given."""
+    def keep(self, name: str, key: Any, make: Callable[[], Kept]) -> Kept:
+        """Return what was made for this key before, or make it now."""
         label = canonical([name, key])
         if label not in self._kept:
-            self._kept[label] = make(*arguments, **more)
+            self._kept[label] = make()
         kept: Kept = self._kept[label]
         return kept
 
-    def production(self, parts: Parts, identity: Identity) -> ProductionRanker:
-        """Return the production ranker of a job."""
-        settings, seed = identity["production"], run_seed(identity, "production")
-        share, ranker = settings["production_share"], settings["production_ranker"]
-        return self._productions(parts, share, ranker, seed)
+    def seed(self, purpose: str) -> int:
+        """Return the seed of something that all jobs of a fold and a run share.
 
-    def logged(self, parts: Parts, identity: Identity) -> Logged:
-        """Return the training log of a job."""
+        It depends on the data, the fold, the run and the production ranker but not on the point
+        of the axis: points differ by their settings, not by luck, and a longer log begins with
+        the shorter one.
+        """
+        return seed_of(purpose, *(self.identity[k] for k in ("data", "fold", "seed", "production")))
+
+    @property
+    def production(self) -> ProductionRanker:
+        """The production ranker."""
+        share = self.identity["production"]["production_share"]
+        return _production(*self._fold, share, self.seed("production"))
+
+    def logged(self) -> Logged:
+        """Return the log to train on."""
 
         def make() -> Logged:
-            lists, scores = logging_part(parts.train, [self.production(parts, identity)])
-            seed = run_seed(identity, "clicks")
-            log = simulated(lists, scores[0], identity["clicks"], seed=seed)
+            lists, scores = logging_part(self.parts.train, [self.production])
+            settings = self.identity["clicks"] or self.identity["test_clicks"]
+            log = simulated(lists, scores[0], settings, seed=self.seed("clicks"))
             return Logged(lists, scores[0], log)
 
         return self.keep("log", 0, make)
 
-    def held_out(self, parts: Parts, identity: Identity, split: str) -> Logged:
+    def held_out(self, split: str) -> Logged:
         """Return a log of the validation or the test part, as dense as the training log."""
 
         def make() -> Logged:
-            lists: RankingDataset = getattr(parts, split)
-            scores = self.production(parts, identity).score(lists.features)
-            settings = identity.get("test_clicks") or identity["clicks"]
-            clicks = round(settings["clicks"] * (lists.lists / parts.train.lists))
+            lists: RankingDataset = getattr(self.parts, split)
+            scores = self.production.score(lists.features)
+            settings = self.identity.get("test_clicks") or self.identity["clicks"]
+            clicks = round(settings["clicks"] * (lists.lists / self.parts.train.lists))
             settings = {**settings, "clicks": max(clicks, _LEAST_CLICKS)}
-            log = simulated(lists, scores, settings, seed=run_seed(identity, split))
+            log = simulated(lists, scores, settings, seed=self.seed(split))
             return Logged(lists, scores, log)
 
         return self.keep("held out", split, make)
 
-    def curve(
-        self, parts: Parts, identity: Identity, settings: Mapping[str, Any]
-    ) -> PowerLaw | Propensities:
+    def curve(self, settings: Mapping[str, Any]) -> PowerLaw | Propensities:
         """Return the propensities that a job is given: known, or from randomised sessions."""
         if settings["source"] == "known":
             return PowerLaw(settings["eta"])
 
         def make() -> Propensities:
-            clicks = identity.get("test_clicks") or identity["clicks"]
-            logged = self.logged(parts, {**identity, "clicks": clicks})
+            clicks = self.identity.get("test_clicks") or self.identity["clicks"]
+            logged = self.logged()
             # All sessions, whatever their clicks: a click at the top is the only one more often
             # than a click below it, so sessions of one click would show too steep a curve.
-            log = simulated(
-                logged.lists,
-                logged.scores,
-                {**clicks, "clicks": settings["clicks"], "one_click": False},
-                seed=run_seed(identity, "randomised"),
-                randomised=True,
-            )
+            clicks = {**clicks, "clicks": settings["clicks"], "one_click": False}
+            seed = self.seed("randomised")
+            log = simulated(logged.lists, logged.scores, clicks, seed=seed, randomised=1.0)
             curve = RandomisedEstimator(shape="monotone", replicates=20).estimate(log)
-            longest = max(int(part.list_lengths.max()) for part in vars(parts).values())
+            longest = max(int(part.list_lengths.max()) for part in vars(self.parts).values())
             return covering(curve, longest, fewest=0)
 
         return self.keep("curve", settings, make)
-
-
-def _read_fold(data: str, fold: int, relevant_from: float | None = None) -> Parts:
-    return read_parts(open_folds(data, relevant_from), fold)
-
-
-def _production(parts: Parts, share: float, ranker: str, seed: int) -> ProductionRanker:
-    return production_scores(parts.train, share=share, ranker=ranker, seed=seed)
-
-
-def run_seed(identity: Identity, purpose: str) -> int:
-    """Return the seed of something that all jobs of a fold and a run share.
-
-    It depends on the data, the fold, the run and the production ranker but not on the point
-    of the axis: points differ by their settings, not by luck, and a longer log begins with
-    the shorter one.
-    """
-    return seed_of(
-        purpose, identity["data"], identity["fold"], identity["seed"], identity["production"]
-    )
 
 
 def simulated(
@@ -158,21 +137,38 @@ def simulated(
     settings: Mapping[str, Any],
     *,
     seed: int,
-    randomised: bool = False,
+    randomised: float = 0.0,
 ) -> ClickLog:
     """Simulate a log; of one click a session only, if the settings say so."""
     kind = CLICK_MODELS.find(settings["model"])
     own = {setting.name for setting in fields(kind)} & {"eta", "mu"}  # type: ignore[arg-type]
+    model = click_model(settings["model"], **{name: settings[name] for name in own})
     log = simulate_clicks(
-        lists,
-        scores,
-        click_model(settings["model"], **{name: settings[name] for name in own}),
+        *(lists, scores, model),
         clicks=settings["clicks"],
         seed=seed,
-        randomised=1.0 if randomised else 0.0,
+        randomised=randomised,
         threads=1,
     )
     return log.select(np.flatnonzero(log.session_clicks == 1)) if settings["one_click"] else log
+
+
+@lru_cache(1)
+def _kept_by(group: str) -> dict[str, Any]:
+    """Return what the jobs of a group keep: the same until a job of another group comes."""
+    return {}
+
+
+@lru_cache(2)
+def _read_fold(data: str, fold: int, relevant_from: float | None) -> Parts:
+    return read_parts(open_folds(data, relevant_from), fold)
+
+
+@lru_cache(16)
+def _production(
+    data: str, fold: int, relevant_from: float | None, share: float, seed: int
+) -> ProductionRanker:
+    return production_scores(_read_fold(data, fold, relevant_from).train, share=share, seed=seed)
 
 
 def open_folds(data: str, relevant_from: float | None = None) -> Collection:
@@ -201,15 +197,13 @@ def read_source(data: str, folds: int, relevant_from: float | None = None) -> So
     collection = open_folds(data, relevant_from)
     used = min(folds, collection.folds)
     every = [read_parts(collection, fold) for fold in range(1, used + 1)]
-    note = (
-        "" if collection.folds >= folds else f"{collection.name} has {collection.folds} fold only"
-    )
+    note = f"{collection.name} has {collection.folds} fold only" if used < folds else ""
     if not collection.has_splits:
         note = f"{collection.name} has no published split: five parts in file order, rotated"
     return Source(
         data,
         tuple(_fingerprint(parts) for parts in every),
-        tuple(tuple(str(q) for q in parts.test.query_ids.tolist()) for parts in every),
+        tuple(tuple(map(str, parts.test.query_ids.tolist())) for parts in every),
         tuple(parts.train.lists for parts in every),
         collection.name,
         note,

@@ -1,6 +1,7 @@
 """Verdicts on made-up results with a known truth."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,16 +9,15 @@ import pytest
 import scipy.stats
 
 from prsrank.errors import InputError
-from prsrank.experiment.evidence import evidence
+from prsrank.experiment.claims import judge as verdict_of
 from prsrank.experiment.results import Results
-from prsrank.experiment.spec import Claim
+from prsrank.experiment.spec import Axis, Claim, Method, Panel, Spec
 from prsrank.experiment.spec_files import parse_spec
-from prsrank.experiment.verdicts import judge as verdict_of
 
 
 def judge(entries, results, *, titles=None):
     """The verdict on the entries of a spec's `test`, with its evidence in words."""
-    claims = [
+    claims = tuple(
         Claim(
             **{
                 "metric": ("ndcg@10",),
@@ -25,16 +25,32 @@ def judge(entries, results, *, titles=None):
             }
         )
         for entry in entries
-    ]
-    verdict = verdict_of(SimpleNamespace(test=claims), results)
+    )
+    verdict = verdict_of(Results(replace(results.spec, test=claims), results.arrays))
     if verdict is None:
         return None
-    words = evidence(verdict.comparisons, titles or {})
-    return SimpleNamespace(label=verdict.label, comparisons=verdict.comparisons, evidence=words)
+    return SimpleNamespace(
+        label=verdict.label,
+        assertions=verdict.assertions,
+        comparisons=[made for each in verdict.assertions for made in each.comparisons],
+        evidence=verdict.evidence(titles or {}),
+    )
 
 
 def results_of(table):
-    return Results(table, tuple(dict.fromkeys(key[2] for key in table)))
+    panels, methods, points, metrics = (
+        tuple(dict.fromkeys(part)) for part in zip(*table, strict=True)
+    )
+    spec = Spec(
+        "made",
+        "Made up",
+        "",
+        Axis("eta", points=points),
+        tuple(Method(name, panels=panels) for name in methods),
+        metrics,
+        tuple(Panel(name) for name in panels),
+    )
+    return Results(spec, table)
 
 
 def results(means, *, runs=3, queries=60, noise=0.1, seed=0):
@@ -56,8 +72,8 @@ BETTER = [{"better": "prs", "than": ["ips"]}]
 def test_a_clear_difference_is_confirmed():
     verdict = judge(BETTER, results(over_points({"prs": 0.7, "ips": 0.5})))
     assert verdict.label == "confirmed"
-    assert [one.outcome for one in verdict.comparisons] == ["supports"] * 3
-    assert "at 3 of 3 points, significantly at 3" in verdict.evidence
+    assert [made.outcome for made in verdict.comparisons] == ["supports"] * 3
+    assert ": 3 of 3 significantly so; difference +0.2" in verdict.evidence
 
 
 def test_a_difference_the_other_way_contradicts_even_at_one_point():
@@ -65,7 +81,8 @@ def test_a_difference_the_other_way_contradicts_even_at_one_point():
     means["linear", "prs", 2.0, "ndcg@10"] = 0.3
     verdict = judge(BETTER, results(means))
     assert verdict.label == "contradicted"
-    assert "the other way at linear 2 (-0.19" in verdict.evidence
+    assert ": 2 of 3 significantly so, 1 against; difference" in verdict.evidence
+    assert verdict.comparisons[1].outcome == "against"
 
 
 def test_one_point_that_is_not_significant_is_not_confirmed():
@@ -73,17 +90,17 @@ def test_one_point_that_is_not_significant_is_not_confirmed():
     means["linear", "prs", 2.0, "ndcg@10"] = 0.501
     verdict = judge(BETTER, results(means, seed=3))
     assert verdict.label == "not confirmed"
-    assert "significantly at 2" in verdict.evidence
+    assert ": 2 of 3 significantly so; difference" in verdict.evidence
 
 
 def test_p_values_are_corrected_over_the_whole_claim():
-    made = results(over_points({"prs": 0.51, "ips": 0.5, "naive": 0.49}), seed=1)
-    verdict = judge([{"better": "prs", "than": ["ips", "naive"]}], made)
+    frame = results(over_points({"prs": 0.51, "ips": 0.5, "naive": 0.49}), seed=1)
+    verdict = judge([{"better": "prs", "than": ["ips", "naive"]}], frame)
     raw = {}
     for rival in ("ips", "naive"):
-        for point in list(made.axis_points):
+        for point in frame.spec.axis.points:
             sides = [
-                made.arrays["linear", m, point, "ndcg@10"].mean(axis=0) for m in ("prs", rival)
+                frame.arrays["linear", m, point, "ndcg@10"].mean(axis=0) for m in ("prs", rival)
             ]
             raw[rival, point] = scipy.stats.ttest_rel(*sides).pvalue
     order = sorted(raw, key=raw.get)
@@ -91,7 +108,11 @@ def test_p_values_are_corrected_over_the_whole_claim():
     for step, key in enumerate(order):
         running = max(running, min(1.0, raw[key] * (6 - step)))
         expected[key] = running
-    ours = {(one.rival, one.point): one.corrected for one in verdict.comparisons}
+    ours = {
+        (each.rival, made.point): made.corrected
+        for each in verdict.assertions
+        for made in each.comparisons
+    }
     assert ours == pytest.approx(expected)
 
 
@@ -100,7 +121,8 @@ def test_arp_is_better_when_lower():
     better = [{"better": "prs", "than": ["ips"], "metric": ["arp"]}]
     verdict = judge(better, results(means))
     assert verdict.label == "confirmed"
-    assert verdict.evidence.startswith("prs below ips in ARP at 3 of 3 points")
+    assert verdict.evidence.startswith("prs better than ips in ARP: 3 of 3 significantly so")
+    assert verdict.assertions[0].lower_wins
     turned = judge([{"better": "ips", "than": ["prs"], "metric": ["arp"]}], results(means))
     assert turned.label == "contradicted"
     above = [{"above": "ips", "than": ["prs"], "metric": ["arp"]}]
@@ -130,7 +152,7 @@ def test_who_loses_less_wins_relative_to_a_point():
     spec = [{"better": "prs", "than": ["ips"], "relative_to": 1.0}]
     verdict = judge(spec, results(means))
     assert verdict.label == "confirmed"
-    assert [one.point for one in verdict.comparisons] == [2.0, 3.0]
+    assert [made.point for made in verdict.comparisons] == [2.0, 3.0]
     assert verdict.comparisons[0].paired.difference == pytest.approx(0.15, abs=0.05)
     assert judge(BETTER, results(means)).label == "contradicted"
 
@@ -139,8 +161,8 @@ def test_one_point_against_the_others_of_the_same_method():
     means = {("linear", "prs", g, "ndcg@10"): m for g, m in ((0.5, 0.4), (1.0, 0.7), (3.0, 0.2))}
     verdict = judge([{"better": "prs", "at": 1.0}], results(means))
     assert verdict.label == "confirmed"
-    assert [one.point for one in verdict.comparisons] == [0.5, 3.0]
-    assert verdict.evidence.startswith("prs at 1 above that at other points")
+    assert [made.point for made in verdict.comparisons] == [0.5, 3.0]
+    assert verdict.evidence.startswith("prs at 1 better than at other points in NDCG@10: 2 of 2")
 
 
 def test_values_without_queries_and_constants():
@@ -157,24 +179,13 @@ def test_values_without_queries_and_constants():
     assert judge([too_many], shares).label == "contradicted"
 
 
-def test_a_rival_in_another_panel():
-    means = {
-        **over_points({"prs": 0.7}, panel="lambdamart"),
-        **over_points({"naive": 0.5}, panel="linear"),
-    }
-    spec = [{"better": "prs", "than": ["naive"], "than_panel": "linear"}]
-    verdict = judge(spec, results(means))
-    assert verdict.label == "confirmed"
-    assert {one.panel for one in verdict.comparisons} == {"lambdamart"}
-
-
 def test_panels_without_the_rival_are_left_out_unless_named():
     means = {**over_points({"prs": 0.7, "ips": 0.5}), ("dnn", "prs", 1.0, "ndcg@10"): 0.7}
     assert judge(BETTER, results(means)).label == "confirmed"
     named = [{**BETTER[0], "panels": ["linear", "dnn"], "points": [1.0]}]
     verdict = judge(named, results(means))
     assert verdict.label == "not confirmed"
-    assert "1 of 2 comparisons not run" in verdict.evidence
+    assert ": 1 of 2 significantly so, 1 not run;" in verdict.evidence
 
 
 def test_what_was_not_run_is_not_confirmed():
@@ -184,7 +195,7 @@ def test_what_was_not_run_is_not_confirmed():
     assert "none of 1 comparisons was run" in verdict.evidence
     nothing = judge([{"better": "prs", "than": ["svm"]}], made)
     assert nothing.label == "not confirmed"
-    assert nothing.evidence == "nothing was measured that the claim could be held against."
+    assert nothing.evidence.endswith("none of 0 comparisons was run.")
     assert judge([], made) is None
 
 
@@ -204,7 +215,7 @@ def test_queries_without_a_relevant_doc_change_nothing():
     )
     ours, expected = (judge(BETTER, r) for r in (with_holes, made))
     assert ours.evidence == expected.evidence
-    assert {one.paired.skipped for one in ours.comparisons} == {2}
+    assert {made.paired.skipped for made in ours.comparisons} == {2}
 
 
 def test_chance_alone_decides_at_most_one_claim_in_twenty():
@@ -243,7 +254,7 @@ def test_mean_difference_is_that_of_all_points():
     made = results(over_points({"prs": 0.54, "ips": 0.5}))
     sides = [
         np.mean(
-            [made.arrays["linear", m, p, "ndcg@10"].mean(axis=0) for p in list(made.axis_points)],
+            [made.arrays["linear", m, p, "ndcg@10"].mean(axis=0) for p in made.spec.axis.points],
             axis=0,
         )
         for m in ("prs", "ips")
@@ -252,7 +263,7 @@ def test_mean_difference_is_that_of_all_points():
     assert f"(95 % {low:+.4f} to {high:+.4f})" in judge(BETTER, made).evidence
 
 
-def test_further_metrics_are_counted():
+def test_each_metric_is_an_assertion():
     means = {
         **over_points({"prs": 0.7, "ips": 0.5}),
         **over_points({"prs": 4.0, "ips": 3.0}, metric="arp"),
@@ -260,18 +271,16 @@ def test_further_metrics_are_counted():
     entry = {"better": "prs", "than": ["ips"], "metric": ["ndcg@10", "arp"]}
     verdict = judge([entry], results(means), titles={"prs": "PRS"})
     assert verdict.label == "contradicted"
-    assert verdict.evidence.startswith("PRS above ips in NDCG@10 at 3 of 3 points")
-    assert verdict.evidence.endswith(
-        "in ARP 0 of 3 so, 0 significantly, 3 significantly the other way."
-    )
+    assert verdict.evidence.startswith("PRS better than ips in NDCG@10: 3 of 3 significantly so;")
+    assert "PRS better than ips in ARP: 0 of 3 significantly so, 3 against;" in verdict.evidence
 
 
-def test_a_single_comparison_that_fails_is_put_the_other_way():
+def test_a_margin_is_said():
     made = results(over_points({"prs": 0.4, "ips": 0.5}, points=(1.0,)))
-    assert judge(BETTER, made).evidence.startswith("prs not above ips in NDCG@10, diff")
-    margin = [{**BETTER[0], "margin": 0.01}]
-    text = judge(margin, made).evidence
-    assert text.startswith("prs below ips by more than 0.01 in NDCG@10, difference -0.")
+    text = judge([{**BETTER[0], "margin": 0.01}], made).evidence
+    assert text.startswith(
+        "prs better than ips in NDCG@10, margin 0.01: 0 of 1 significantly so, 1"
+    )
 
 
 @pytest.mark.parametrize(
