@@ -190,13 +190,21 @@ def test_panels_without_the_rival_are_left_out_unless_named():
 
 def test_what_was_not_run_is_not_confirmed():
     made = results(over_points({"prs": 0.7, "ips": 0.5}))
-    verdict = judge([{**BETTER[0], "points": [9.0]}], made)
+    verdict = judge([{"better": "prs", "than": ["svm"]}], made)
     assert verdict.label == "not confirmed"
-    assert "none of 1 comparisons was run" in verdict.evidence
-    nothing = judge([{"better": "prs", "than": ["svm"]}], made)
-    assert nothing.label == "not confirmed"
-    assert nothing.evidence.endswith("none of 0 comparisons was run.")
-    assert judge([], made) is None
+    assert "none of 3 comparisons was run" in verdict.evidence
+    both = judge([*BETTER, {"better": "prs", "than": ["svm"]}], made)
+    assert both.label == "not confirmed"
+    assert both.evidence.endswith("none of 3 comparisons was run.")
+
+
+def test_comparisons_at_other_points_than_those_of_the_run_are_dropped():
+    made = results(over_points({"prs": 0.7, "ips": 0.5}))
+    verdict = judge([{**BETTER[0], "points": [1.0, 9.0]}], made)
+    assert (verdict.label, [c.point for c in verdict.comparisons]) == ("confirmed", [1.0])
+    gone = [{**BETTER[0], "points": [9.0]}, {"better": "prs", "at": 9.0}]
+    for claims in (gone[:1], gone[1:], [{**BETTER[0], "relative_to": 9.0}], []):
+        assert judge(claims, made) is None
 
 
 def test_one_query_is_not_confirmed_and_says_why():

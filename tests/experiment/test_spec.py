@@ -116,10 +116,3 @@ def test_a_spec_of_one_s_own_is_read_from_a_file(tmp_path):
     own.write_text(source.read_text() + "\n[more]\n")
     with pytest.raises(InputError, match=r"own.toml: .*no key 'more'"):
         load_spec(str(own))
-
-
-def test_other_points_drop_the_comparisons_that_are_gone():
-    spec = load_spec("gamma")
-    kept = spec.with_points((1.0, 5.0))
-    assert kept.axis.points == (1.0, 5.0)
-    assert [(claim.at, claim.points) for claim in kept.test] == [(1.0, (5.0,))]

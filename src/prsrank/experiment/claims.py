@@ -174,15 +174,15 @@ class Verdict:
 
 
 def judge(results: Results) -> Verdict | None:
-    """Judge the claim of an experiment by its results; None for one that claims nothing."""
-    if not results.spec.test:
-        return None
+    """Judge the claim of an experiment by its results; None if it says nothing about them."""
     made = [
         Assertion(claim, rival, metric).held_against(results)
         for claim in results.spec.test
         for rival in claim.rivals
         for metric in claim.metric
     ]
+    if not any(each.comparisons for each in made):
+        return None
     tests = [comparison.paired for each in made for comparison in each.comparisons]
     corrected = iter(holm([math.nan if test is None else test.p_value for test in tests]).tolist())
     assertions = tuple(each.decided(corrected) for each in made)
@@ -195,7 +195,9 @@ def judge(results: Results) -> Verdict | None:
 def _places(claim: Claim, rival: str | float, results: Results) -> Iterator[tuple[str, Point]]:
     """Return the panels and points of a comparison."""
     needed = claim.methods & {claim.winner, rival}
-    panels = claim.panels or [p for p in results.panels() if needed <= set(results.methods(p))]
-    points = results.spec.axis.points
-    others = [point for point in points if point not in claim.fixed_points]
-    return product(panels, claim.points or others)
+    both = [panel for panel in results.panels() if needed <= set(results.methods(panel))]
+    panels = claim.panels or both or [""]  # where a method was not measured, nothing is run
+    points, fixed = results.spec.axis.points, claim.fixed_points
+    others = claim.points or [point for point in points if point not in fixed]
+    measured = [p for p in others if p in points] if {*fixed} <= {*points} else []
+    return product(panels, measured)

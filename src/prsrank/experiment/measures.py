@@ -21,7 +21,6 @@ from prsrank.types import Floats, Longs
 Outcome = tuple[dict[str, Floats], dict[str, Any]]
 """Values by metric, one per test query or a single one; and details, as plain JSON."""
 
-_POSITIONS = 10
 XI = 0.05
 """Tail bounds hold with probability 1 - XI."""
 
@@ -146,26 +145,11 @@ def _test_scores(inputs: Inputs) -> tuple[Floats, dict[str, Any]]:
         return inputs.production.score(features), {}
     ranker = trained(inputs, {key: identity[key] for key in ("settings", "parameters")})
     details = {} if identity["clicks"] is None else _log_details(inputs.logged())
-    if identity["fold"] == 1 and (identity["production"] or {}).get("run", 0) == 0:
-        details |= _curve_details(inputs, ranker)
     return ranker.score(features), details
 
 
 def _log_details(logged: Logged) -> dict[str, Any]:
     return {"clicks_per_query": len(logged.log.clicks) / logged.lists.lists}
-
-
-def _curve_details(inputs: Inputs, ranker: Any) -> dict[str, Any]:
-    """Return the propensities that a ranker learned, or was given."""
-    identity, learned = inputs.identity, ranker.propensities()
-    if learned is not None:
-        values = learned.propensity[:_POSITIONS].tolist()
-    elif identity["propensity"] is None or identity["weighting"] in ("", "labels"):
-        return {}
-    else:
-        positions = min(_POSITIONS, int(inputs.parts.train.list_lengths.max()))
-        values = inputs.curve(identity["propensity"]).at(np.arange(1, positions + 1)).tolist()
-    return {"propensities": [value if np.isfinite(value) else None for value in values]}
 
 
 MEASURES: dict[str, Callable[[Inputs], Outcome]] = {

@@ -56,7 +56,7 @@ class Changes:
         if self.points is not None:
             if not spec.has_axis:
                 raise InputError(f"{spec.id} has no axis: it takes no points")
-            spec = spec.with_points(self.points)
+            spec = replace(spec, axis=replace(spec.axis, points=self.points))
         if self.smoke:
             spec = small(spec)
         if self.tune_on:
@@ -70,8 +70,10 @@ def small(spec: Spec) -> Spec:
     points = spec.axis.points
     first = next((point for claim in spec.test for point in claim.fixed_points), points[0])
     clicks, propensity = spec.clicks, spec.propensity
+    kept = tuple(point for point in points if point in (first, points[-1]))
     return replace(
-        spec.with_points(tuple(point for point in points if point in (first, points[-1]))),
+        spec,
+        axis=replace(spec.axis, points=kept),
         folds=1,
         runs=2,
         clicks=replace(
@@ -181,12 +183,7 @@ def report_of(
         lead: opening paragraphs, before the count of verdicts.
     """
     verdicts = [
-        {
-            "section": part["id"],
-            "title": part["title"],
-            "claim": part["claim"] or part["title"],
-            **part["verdict"],
-        }
+        {"section": part["id"], "title": part["title"], "claim": part["claim"], **part["verdict"]}
         for part in sections
         if part["verdict"] is not None
     ]

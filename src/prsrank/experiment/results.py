@@ -11,7 +11,6 @@ from prsrank.experiment.jobs import Cell, Job, Planner, varied
 from prsrank.experiment.journal import Finished
 from prsrank.experiment.spec import Point, Spec
 from prsrank.files import atomic_output
-from prsrank.notebook.vega_lite import point_text
 from prsrank.types import Floats
 
 FRAME = "results.parquet"
@@ -37,8 +36,6 @@ class Results:
         queries: ids of the test queries of each fold.
         chosen: hyper-parameters by "panel method", one entry for each search.
         clicks_per_query: by point.
-        curves: the first run's propensities at both ends of the axis, each once, with the first
-            "panel method" that has them.
     """
 
     spec: Spec
@@ -46,7 +43,6 @@ class Results:
     queries: tuple[tuple[str, ...], ...] = ()
     chosen: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
     clicks_per_query: Mapping[Point, float] = field(default_factory=dict)
-    curves: Mapping[tuple[float | None, ...], str] = field(default_factory=dict)
 
     @classmethod
     def of_jobs(
@@ -64,20 +60,17 @@ class Results:
             jobs: the job of each cell.
             finished: all that are finished, by their ids.
         """
-        spec, ends = planner.spec, (planner.spec.axis.points[0], planner.spec.axis.points[-1])
+        spec = planner.spec
         parts: dict[Key, dict[int, list[Floats]]] = {}
         clicks: dict[Point, list[float]] = {}
         chosen: dict[str, dict[str, dict[str, Any]]] = {}
-        curves: dict[tuple[float | None, ...], str] = {}
         for cell, job in jobs.items():  # of each run, the folds follow one another
-            done, at = finished[job.id], f" at {point_text(cell.point)}" if spec.has_axis else ""
+            done = finished[job.id]
             for metric in spec.metrics:
                 runs = parts.setdefault((cell.panel, cell.method, cell.point, metric), {})
                 runs.setdefault(cell.run, []).append(done.values[metric])
             if "clicks_per_query" in done.details:
                 clicks.setdefault(cell.point, []).append(done.details["clicks_per_query"])
-            if "propensities" in done.details and cell.point in ends:
-                curves.setdefault(tuple(done.details["propensities"]), f"{cell.name}{at}")
             search = searches[cell]
             if search is not None:
                 details = finished[search.id].details
@@ -92,7 +85,6 @@ class Results:
             planner.source.queries[: spec.folds],
             {name: list(values.values()) for name, values in chosen.items()},
             {point: float(np.mean(values)) for point, values in clicks.items()},
-            curves,
         )
 
     def panels(self) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """What an experiment is: data, clicks, methods, axis, and the claims that it tests."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -246,12 +246,6 @@ class Claim:
         """The points that the claim cannot do without."""
         return [point for point in (self.at, self.relative_to) if point is not None]
 
-    def within(self, points: Iterable[Point]) -> "Claim | None":
-        """Return the claim at some of the axis' points; None if it says nothing about them."""
-        left = tuple(point for point in self.points if point in points)
-        lost = any(point not in points for point in self.fixed_points)
-        return None if lost or (self.points and not left) else replace(self, points=left)
-
 
 @dataclass(frozen=True)
 class PaperValue:
@@ -327,10 +321,3 @@ class Spec:
     def clicks_in(self, panel: Panel) -> ClickSettings:
         """Return the settings of a panel's clicks."""
         return replace(self.clicks, **panel.clicks)
-
-    def with_points(self, points: tuple[Point, ...]) -> "Spec":
-        """Return the experiment at other points; comparisons at points left out are dropped."""
-        if not self.has_axis:
-            return self
-        test = tuple(left for claim in self.test if (left := claim.within(points)))
-        return replace(self, axis=replace(self.axis, points=points), test=test)

@@ -21,7 +21,6 @@ from prsrank.errors import InputError
 from prsrank.metrics.significance import PairedTest, average_runs, paired_t_test
 from prsrank.types import Floats, Marks
 
-CONFIDENCE = 0.95
 SIGNIFICANT = 0.05
 
 per_query = average_runs
@@ -117,14 +116,8 @@ def relative_change(first: npt.ArrayLike, second: npt.ArrayLike) -> RelativeChan
         return RelativeChange()
     ratio = a.mean() / b.mean()
     percent = float(100 * (ratio - 1))
-    if len(a) < 2:
-        return RelativeChange(percent)
-    from scipy.stats import t
-
-    residuals = (a - ratio * b) / b.mean()
-    error = residuals.std(ddof=1) / math.sqrt(len(a))
-    reach = float(100 * t.ppf((1 + CONFIDENCE) / 2, len(a) - 1) * error)
-    return RelativeChange(percent, percent - reach, percent + reach)
+    around = compare_queries(a / b.mean(), ratio * b / b.mean())
+    return RelativeChange(percent, percent + 100 * around.low, percent + 100 * around.high)
 
 
 def p_text(value: float) -> str:

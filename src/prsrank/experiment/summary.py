@@ -6,7 +6,7 @@ page's job).
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 from prsrank.experiment.claims import Verdict, judge
@@ -149,15 +149,13 @@ def summarise(results: Results) -> Part:
         values = statistics(results, metrics)
         tables.append(_table(results, metrics, values))
         figures += [_figure(results, metric, values) for metric in metrics]
-    if results.curves:
-        figures.append(_curves_figure(results))
     if verdict is not None:
         tables.append(_claim_table(results, verdict))
         said = {"label": verdict.label, "evidence": verdict.evidence(results.titles())}
     return section(
         spec.id,
         spec.title,
-        claim=spec.claim or None,
+        claim=spec.claim or spec.title,
         verdict=said,
         figures=figures,
         tables=tables,
@@ -248,8 +246,8 @@ def _figure(results: Results, metric: str, values: Mapping[Key, Statistic]) -> P
                 rows.append((at, value) if math.isnan(low) else (at, value, low, high))
         return series(title, [row[: min(map(len, rows))] for row in rows])
 
-    spread = "one standard deviation over them"
-    caption = f"Mean over {spec.runs} runs, with {spread}" if spec.runs > 1 else "One run"
+    runs = max(value.mean.runs for value in values.values())
+    caption = f"Mean over {runs} runs, with one standard deviation" if runs > 1 else "One run"
     if spec.relative_to:
         base = " ".join(filter(None, reversed(spec.relative_to)))
         caption = f"Change against {base} in per cent, with 95 % intervals over queries"
@@ -273,19 +271,6 @@ def _figure(results: Results, metric: str, values: Mapping[Key, Statistic]) -> P
     )
 
 
-def _curves_figure(results: Results) -> Part:
-    lines = [series(name, enumerate(curve, 1)) for curve, name in results.curves.items()]
-    return figure(
-        identifier(results.spec.id, "propensities"),
-        "Propensities used in training",
-        ("position", "propensity"),
-        lines,
-        caption="Probability that a position is seen, relative to the first; a curve that several "
-        "methods have stands once, by the first of them.",
-        alt=f"Line chart of propensity over position: {', '.join(results.curves.values())}.",
-    )
-
-
 def identifier(*names: str) -> str:
     """Join names to one that files and pages can bear.
 
@@ -303,11 +288,8 @@ def _details(results: Results) -> list[Part]:
     settings |= {f"clicks in {p.title or p.name}": p.clicks for p in spec.panels if p.clicks}
     chosen = {name: list(dict.fromkeys(map(value_line, v))) for name, v in results.chosen.items()}
     clicks = {point_text(p) or "all": v for p, v in results.clicks_per_query.items()}
-    blocks = {
-        "Settings": settings,
-        "Chosen hyper-parameters": chosen,
-        "Clicks per training query": clicks,
-    }
+    blocks = {"Settings": settings, "Chosen hyper-parameters": chosen}
+    blocks["Clicks per training query"] = clicks
     return [
         {"title": title, "rows": [[name, value_line(value)] for name, value in rows.items()]}
         for title, rows in blocks.items()
@@ -321,10 +303,10 @@ def value_line(value: Any) -> str:
     >>> value_line({"l2": 0.01, "tau": [0.0, 0.1]}), value_line(128000)
     ('l2 0.01, tau 0; 0.1', '128,000')
     """
-    value = value if isinstance(value, type) or not hasattr(value, "__dict__") else vars(value)
+    value = vars(value) if is_dataclass(value) else value
     if isinstance(value, Mapping):
-        known = {name: part for name, part in value.items() if part not in (None, {})}
-        return ", ".join(f"{name} {value_line(part)}" for name, part in known.items())
+        parts = [(name, part) for name, part in value.items() if part not in (None, {})]
+        return ", ".join(f"{name} {value_line(part)}" for name, part in parts)
     if isinstance(value, list | tuple):
         return "; ".join(map(value_line, value))
     if isinstance(value, bool):
