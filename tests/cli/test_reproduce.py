@@ -24,6 +24,7 @@ def test_reproduce_writes_a_report_and_says_its_verdict(prsrank, out):
     assert verdict.startswith("fig3: ")
     assert (out / "report.html").exists()
     assert (out / "results.parquet").exists()
+    assert (out / "figures" / "fig3-ndcg-10.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_folder_with_results_needs_resume(prsrank, out):

@@ -9,6 +9,7 @@ from prsrank.errors import InputError
 from prsrank.experiment.reproduction import Changes, parse_points, reproduce, small
 from prsrank.experiment.runner import run_experiments
 from prsrank.experiment.spec_files import load_spec, load_specs
+from prsrank.report import charts
 
 SHARES = ("ndcg@10", "ndcg@5", "map", "coverage", "coverage full")
 
@@ -16,7 +17,10 @@ SHARES = ("ndcg@10", "ndcg@5", "map", "coverage", "coverage full")
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("smoke")
-    report = reproduce("all", "synthetic:mq2007:60", folder, changes=Changes(smoke=True))
+    with pytest.MonkeyPatch.context() as patch:  # pictures are drawn by the tests of the command
+        patch.setattr(charts, "figure_picture", lambda *_, **__: b"picture")
+        smoke = Changes(smoke=True)
+        report = reproduce("all", "synthetic:mq2007:60", folder, changes=smoke, processes=0)
     return folder, report
 
 

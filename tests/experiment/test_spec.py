@@ -80,7 +80,7 @@ WRONG = {
         lambda v: v.update(paper=[{"method": "prs", "metric": "mpa", "value": 1.0}]),
         "no metric 'mpa': did you mean 'map'",
     ),
-    "runs": (lambda v: v.update(runs=0), "runs must be a whole number"),
+    "runs": (lambda v: v.update(runs=0), "runs must be from 1 to"),
     "points": (lambda v: v["axis"].update(points=[1, 1]), "different values"),
     "twice": (lambda v: v["methods"].append({"name": "prs"}), "a method twice"),
     "no ranker": (lambda v: v.update(panels=[{"name": "linear"}]), "has no ranker"),

@@ -10,7 +10,6 @@ from prsrank.errors import InputError
 from prsrank.experiment.statistics import (
     compare_queries,
     per_query,
-    relative_change,
     run_mean,
 )
 
@@ -128,27 +127,6 @@ def test_shapes_that_cannot_be_compared():
         compare(np.ones((1, 3)), np.ones((2, 2)))
     with pytest.raises(InputError, match="runs x queries"):
         compare([0.5, 0.7], [[0.5, 0.7]])
-    with pytest.raises(InputError, match="different queries"):
-        relative_change(np.ones((1, 3)), np.ones((1, 2)))
-
-
-def test_relative_change_covers_the_truth_as_often_as_promised():
-    rng = np.random.default_rng(0)
-    covered = 0
-    for _ in range(400):
-        base = rng.gamma(2.0, 0.2, size=80)
-        first = 1.1 * base + rng.normal(0, 0.1, size=80)
-        change = relative_change(first[None], base[None])
-        assert change.percent == pytest.approx(100 * (first.sum() / base.sum() - 1))
-        covered += change.low <= 10.0 <= change.high
-    assert 0.92 <= covered / 400 <= 0.98
-
-
-def test_relative_change_drops_nan_and_needs_two_queries():
-    change = relative_change([[0.6, np.nan, 0.5]], [[0.5, 0.5, np.nan]])
-    assert change.percent == pytest.approx(20.0)
-    assert math.isnan(change.low)
-    assert math.isnan(relative_change([[1.0, 2.0]], [[0.0, 0.0]]).percent)
 
 
 def test_a_wrong_number_of_queries_is_named():

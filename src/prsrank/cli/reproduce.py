@@ -8,11 +8,9 @@ import typer
 
 from prsrank.cli.options import Json, NamedData, parse_values
 from prsrank.cli.output import show, shown_progress
-from prsrank.errors import InputError
 from prsrank.experiment import reproduction
+from prsrank.experiment.spec_files import check_limits
 from prsrank.files.schema import check
-
-_BOUNDS = {"runs": (1, 100_000), "folds": (1, 1000), "seed": (0, 2**31 - 1)}
 
 
 def reproduce(
@@ -81,9 +79,7 @@ def _changes(assignments: list[str] | None, smoke: bool) -> reproduction.Changes
     if "points" in values:
         values["points"] = reproduction.parse_points(str(values["points"]).strip("[]"))
     check(values, reproduction.Changes, "--set")
-    for name, (least, most) in _BOUNDS.items():
-        if values.get(name) is not None and not least <= values[name] <= most:
-            raise InputError(f"--set {name} must be from {least} to {most}, not {values[name]}")
+    check_limits(values)
     return reproduction.Changes(**{**values, "smoke": smoke})
 
 

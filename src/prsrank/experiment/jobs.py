@@ -265,21 +265,6 @@ def configurations(spec: Spec, panel: Panel, method: Method) -> list[Setting]:
     return [tried[i] for i in kept]
 
 
-def varied(chosen: Setting, tried: list[Setting]) -> dict[str, Any]:
-    """Return only the values of a setting that were there to choose.
-
-    >>> tried = [{"settings": {"l2": l2, "t": 9}, "parameters": {}} for l2 in (1, 2)]
-    >>> varied(tried[1], tried)
-    {'l2': 2}
-    """
-    return {
-        name: value
-        for part in ("parameters", "settings")
-        for name, value in chosen[part].items()
-        if any(other[part].get(name) != value for other in tried)
-    }
-
-
 def canonical(value: Any) -> str:
     """Return the one JSON text of a value.
 

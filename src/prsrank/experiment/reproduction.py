@@ -2,6 +2,7 @@
 
 import csv
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,16 +10,15 @@ from typing import Any, Literal
 
 from prsrank.errors import InputError
 from prsrank.experiment.claims import CONFIRMED, CONTRADICTED, NOT_CONFIRMED
-from prsrank.experiment.runner import Progress, Run, run_experiments
+from prsrank.experiment.runner import Progress, run_experiments
 from prsrank.experiment.spec import Point, RankerSettings, Spec
 from prsrank.experiment.spec_files import load_specs
 from prsrank.experiment.summary import summarise
 from prsrank.files import atomic_output, write_json
 from prsrank.rankers.base import ranker_class
-from prsrank.rankers.cards import library_versions
 from prsrank.report.charts import write_figures
 from prsrank.report.html import write_report
-from prsrank.report.parts import Part, page
+from prsrank.report.parts import Part, about_rows, page
 
 REPORT = "report.html"
 TRIAL = "A trial in tiny sizes: the numbers and verdicts mean nothing."
@@ -139,7 +139,7 @@ def reproduce(
     Returns:
         The report.
     """
-    specs = load_specs(name)
+    started, specs = time.perf_counter(), load_specs(name)
     changes, progress = changes or Changes(), progress or (lambda *_: None)
     if changes.points is not None and len(specs) > 1:
         raise InputError("points can be given for one experiment, not for all")
@@ -156,11 +156,12 @@ def reproduce(
     progress("writing the report", 0, 1)
     sections = [summarise(results) for results in run.results.values()]
     title = run.titles.get(data, data)
-    about: list[list[Any]] = [
+    reused = f" and {run.reused:,} found finished" if run.reused else ""
+    about = [
         ["data", title],
-        ["command", command],
-        ["seed", specs[0].seed],
-        *_about(run),
+        ["jobs", f"{run.computed:,} computed{reused}"],
+        ["processor time of all jobs", f"{run.cpu_seconds:,.0f} s"],
+        *about_rows(seed=specs[0].seed, started=started, command=command),
     ]
     report = report_of(sections, title, about, [TRIAL] if changes.smoke else [])
     write_json(out / "report.json", report)
@@ -215,13 +216,3 @@ def write_tables(report: Mapping[str, Any], folder: Path) -> None:
         ):
             writer = csv.writer(file, lineterminator="\n")
             writer.writerows([content["columns"], *content["rows"]])
-
-
-def _about(run: Run) -> list[list[str]]:
-    reused = f" and {run.reused:,} found finished" if run.reused else ""
-    return [
-        ["jobs", f"{run.computed:,} computed{reused}"],
-        ["wall time of this run", f"{run.seconds:,.0f} s"],
-        ["processor time of all jobs", f"{run.cpu_seconds:,.0f} s"],
-        *([f"version of {name}", text] for name, text in library_versions().items()),
-    ]

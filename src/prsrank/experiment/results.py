@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prsrank.experiment.jobs import Cell, Job, Planner, varied
+from prsrank.experiment.jobs import Cell, Job, Planner
 from prsrank.experiment.journal import Finished
 from prsrank.experiment.spec import Point, Spec
 from prsrank.files import atomic_output
@@ -73,8 +73,8 @@ class Results:
                 clicks.setdefault(cell.point, []).append(done.details["clicks_per_query"])
             search = searches[cell]
             if search is not None:
-                details = finished[search.id].details
-                values = varied(details["chosen"], details["tried"])
+                setting = finished[search.id].details["chosen"]
+                values = {**setting["parameters"], **setting["settings"]}
                 chosen.setdefault(cell.name, {})[search.id] = values
         return cls(
             spec,

@@ -44,7 +44,6 @@ class Run:
         results: of each experiment, by its id.
         computed: number of jobs that were computed now.
         reused: number of jobs that were finished before.
-        seconds: wall time of this run.
         cpu_seconds: processor time of all jobs, whenever they were computed.
         titles: of the data sets, by their names.
     """
@@ -52,7 +51,6 @@ class Run:
     results: Mapping[str, Results]
     computed: int
     reused: int
-    seconds: float
     cpu_seconds: float
     titles: Mapping[str, str]
 
@@ -84,17 +82,27 @@ def run_experiments(
         InputError: among others if `out` holds results and `resume` is false, or another run
             is writing to it.
     """
-    started = time.perf_counter()
     with open_journal(out) as journal:
         finished = journal.finished
         before = len(finished)
         if before and not resume:
             raise InputError(f"{out}: holds {before} results; --resume goes on there")
         count = thread_count(processes) if processes != 0 else 0
+        tell = progress or (lambda *_: None)
 
         def finish(step: str, jobs: Iterable[Job | None]) -> set[str]:
+            """Compute those of the jobs that are not finished, those of one log together."""
             wanted = {job.id: job for job in jobs if job is not None}
-            _finish(step, wanted, journal, count, progress or (lambda *_: None))
+            units: dict[str, list[Job]] = {}
+            for job in wanted.values():
+                if job.id not in finished:
+                    units.setdefault(job.group, []).append(job)
+            done = len(wanted) - sum(map(len, units.values()))
+            tell(step, done, len(wanted))
+            for job, entry in compute_units([units[key] for key in sorted(units)], count):
+                journal.add(entry, job.identity)
+                done += 1
+                tell(step, done, len(wanted))
             return set(wanted)
 
         planners = _planners(specs, data, relevant_from)
@@ -114,7 +122,6 @@ def run_experiments(
         {each.spec.id: each for each in results},
         computed=len(finished) - before,
         reused=len(ids) - len(finished) + before,
-        seconds=time.perf_counter() - started,
         cpu_seconds=sum(finished[job].cpu_seconds for job in ids),
         titles={planner.source.name: planner.source.title for planner in planners},
     )
@@ -150,22 +157,6 @@ def possible(spec: Spec) -> Spec:
     if methods == list(spec.methods):
         return spec
     return replace(spec, methods=tuple(methods), notes=(*spec.notes, _WITHOUT_TORCH))
-
-
-def _finish(
-    step: str, wanted: Mapping[str, Job], journal: Journal, processes: int, progress: Progress
-) -> None:
-    """Compute those of the jobs that are not finished, those of one log together."""
-    units: dict[str, list[Job]] = {}
-    for job in wanted.values():
-        if job.id not in journal.finished:
-            units.setdefault(job.group, []).append(job)
-    done = len(wanted) - sum(map(len, units.values()))
-    progress(step, done, len(wanted))
-    for job, finished in compute_units([units[key] for key in sorted(units)], processes):
-        journal.add(finished, job.identity)
-        done += 1
-        progress(step, done, len(wanted))
 
 
 def _chosen(search: Job | None, journal: Journal) -> Setting | None:

@@ -28,6 +28,7 @@ from prsrank.rankers.base import RANKERS, ranker_class
 from prsrank.weighting import WEIGHTINGS
 
 _ORDER = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "gamma", "table1", "table2", "bounds")
+_LIMITS = {"folds": (1, 1000), "runs": (1, 100_000), "seed": (0, 2**31 - 1), "budget": (1, 10**6)}
 
 
 def spec_names() -> list[str]:
@@ -136,12 +137,8 @@ def _check_numbers(spec: Spec) -> None:
     axis = spec.axis
     if len(spec.relative_to) not in (0, 2):
         raise InputError(f"relative_to must be a panel and a method, not {spec.relative_to!r}")
-    for name, value, least in (
-        *(("folds", spec.folds, 1), ("runs", spec.runs, 1), ("seed", spec.seed, 0)),
-        ("tuning.budget", spec.tuning.budget, 1),
-    ):
-        if value < least:
-            raise InputError(f"{name} must be a whole number of at least {least}, not {value}")
+    check_limits(vars(spec))
+    check_limits(vars(spec.tuning))
     for panel in spec.panels:
         clicks = spec.clicks_in(panel)
         PositionBasedModel(eta=clicks.eta, mu=clicks.mu)
@@ -151,6 +148,14 @@ def _check_numbers(spec: Spec) -> None:
         raise InputError("axis: points must be numbers")
     if not axis.points or len(set(axis.points)) < len(axis.points):
         raise InputError("axis: points must be a list of different values")
+
+
+def check_limits(values: Mapping[str, Any]) -> None:
+    """Check those of the numbers of an experiment that have limits."""
+    for name, (least, most) in _LIMITS.items():
+        value = values.get(name)
+        if value is not None and not least <= value <= most:
+            raise InputError(f"{name} must be from {least} to {most}, not {value}")
 
 
 def _check_panel(spec: Spec, panel: Panel) -> None:

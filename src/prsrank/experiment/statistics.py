@@ -87,39 +87,6 @@ def compare_queries(first: Floats, second: Floats, *, margin: float = 0.0) -> Pa
     return test
 
 
-@dataclass(frozen=True)
-class RelativeChange:
-    """A change in per cent with its 95 % interval (NaN for fewer than 2 queries)."""
-
-    percent: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-
-
-def relative_change(first: npt.ArrayLike, second: npt.ArrayLike) -> RelativeChange:
-    r"""Return by how many per cent the mean of `first` exceeds that of `second`.
-
-    With the ratio R = mean(a) / mean(b) over the queries that have both, the interval is that of
-    Student's t on the residuals (a - R b) / mean(b): the delta method, which keeps the pairing.
-
-    Args:
-        first: runs x queries.
-        second: runs x queries, the queries in the same order.
-
-    >>> round(relative_change([[0.6, 0.5]], [[0.5, 0.5]]).percent, 6)
-    10.0
-    """
-    a, b = per_query(first), per_query(second)
-    both = _both_present(a, b)
-    a, b = a[both], b[both]
-    if len(a) == 0 or b.mean() == 0:
-        return RelativeChange()
-    ratio = a.mean() / b.mean()
-    percent = float(100 * (ratio - 1))
-    around = compare_queries(a / b.mean(), ratio * b / b.mean())
-    return RelativeChange(percent, percent + 100 * around.low, percent + 100 * around.high)
-
-
 def p_text(value: float) -> str:
     """Return a p value in text.
 

@@ -9,32 +9,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from prsrank.experiment.claims import Verdict, judge
 from prsrank.experiment.results import Key, Results
-from prsrank.experiment.spec import Point, direction, metric_title
+from prsrank.experiment.spec import Point, Spec, direction, metric_title
 from prsrank.experiment.statistics import (
     SIGNIFICANT,
-    RelativeChange,
     RunMean,
     compare_queries,
     decimal_text,
     interval_text,
     p_text,
     per_query,
-    relative_change,
     run_mean,
 )
 from prsrank.metrics.significance import PairedTest, holm
 from prsrank.notebook.vega_lite import plain_number, point_text
 from prsrank.report.charts import file_names
 from prsrank.report.parts import Part, figure, section, series, table
+from prsrank.types import Floats
 
 WORSE, BETTER = "▼", "▲"
 
 STATISTICS = (
     *("experiment", "panel", "method", "point", "metric", "mean", "sd", "runs"),
-    *("percent", "percent_low", "percent_high", "reference", "difference", "low", "high"),
-    *("p", "p_holm", "d", "queries"),
+    *("reference", "difference", "low", "high", "p", "p_holm", "d", "queries"),
 )
 """Columns of a table's `data`, one row for each cell: what the CSV file holds."""
 
@@ -46,7 +46,6 @@ class Statistic:
     Attributes:
         key: panel, method, point and metric.
         mean: over runs.
-        change: against the method that the spec gives values relative to, if it does.
         reference: title of the claim's first winner, with its point where that is another.
         paired: value - reference; None where that says nothing.
         corrected: its p value after Holm over the table.
@@ -54,23 +53,18 @@ class Statistic:
 
     key: Key
     mean: RunMean
-    change: RelativeChange | None = None
     reference: str = ""
     paired: PairedTest | None = None
     corrected: float = math.nan
 
     @property
     def interval(self) -> tuple[float, float, float]:
-        """What a figure shows with its ends: the change, or mean and deviation."""
-        if self.change is not None:
-            return self.change.percent, self.change.low, self.change.high
+        """What a figure shows with its ends: mean and deviation."""
         return self.mean.mean, self.mean.mean - self.mean.sd, self.mean.mean + self.mean.sd
 
     def row(self, experiment: str) -> list[Any]:
         """Return the values of `STATISTICS`."""
-        change, test = self.change or RelativeChange(), self.paired
-        percent = (change.percent, change.low, change.high)
-        row = [experiment, *self.key, *asdict(self.mean).values(), *percent]
+        row, test = [experiment, *self.key, *asdict(self.mean).values()], self.paired
         if test is None:
             return [*map(plain_number, row), *[None] * 8]
         tested = (test.difference, test.low, test.high, test.p_value)
@@ -78,17 +72,12 @@ class Statistic:
         return [*map(plain_number, row)]
 
     def cell(self) -> Any:
-        """Return mean (deviation), or change (interval), with a mark where it differs."""
-        value, low, high = self.interval
-        if math.isnan(value):
+        """Return mean (deviation), with a mark where it differs."""
+        test, spread = self.paired, self.mean.sd
+        if not self.mean.runs:
             return None
-        if self.change is not None:
-            text = f"{value:+.2f} %"
-            text += "" if math.isnan(low) else f" ({low:+.2f} to {high:+.2f})"
-        else:
-            text, spread = decimal_text(value), self.mean.sd
-            text += "" if math.isnan(spread) else f" ({decimal_text(spread)})"
-        test = self.paired
+        text = decimal_text(self.mean.mean)
+        text += "" if math.isnan(spread) else f" ({decimal_text(spread)})"
         if test is None:
             return text
         if test.reason:
@@ -118,26 +107,33 @@ def statistics(results: Results, metrics: Iterable[str]) -> dict[Key, Statistic]
 
 
 def _statistic(results: Results, key: Key) -> Statistic:
-    spec, values = results.spec, results.measured(*key)
+    spec, values = results.spec, _relative(results, *key)
     panel, method, point, metric = key
     if values is None:
         return Statistic(key, RunMean())
-    change = None
-    if spec.relative_to:
-        of_panel, of_method = spec.relative_to
-        base = results.measured(of_panel, of_method, point, metric)
-        change = RelativeChange() if base is None else relative_change(values, base)
-    shown = Statistic(key, run_mean(values), change)
+    shown = Statistic(key, run_mean(values))
     if not spec.test or not direction(metric):
         return shown
     winner, at = spec.test[0].winner, spec.test[0].at
-    other = results.measured(panel, winner, point if at is None else at, metric)
+    other = _relative(results, panel, winner, point if at is None else at, metric)
     if other is None or (method, point) == (winner, point if at is None else at):
         return shown
     reference = results.titles()[winner]
     reference += "" if at is None or at == point else f" at {point_text(at)}"
     paired = compare_queries(per_query(values), per_query(other))
     return replace(shown, reference=reference, paired=paired)
+
+
+def _relative(
+    results: Results, panel: str, method: str, point: Point, metric: str
+) -> Floats | None:
+    """Return the values measured, or by how many per cent they exceed the spec's base."""
+    values = results.measured(panel, method, point, metric)
+    if values is None or not results.spec.relative_to:
+        return values
+    of_panel, of_method = results.spec.relative_to
+    base = results.measured(of_panel, of_method, point, metric)
+    return None if base is None else 100 * (values / (np.nanmean(base) or math.nan) - 1)
 
 
 def summarise(results: Results) -> Part:
@@ -177,8 +173,8 @@ def _table(results: Results, metrics: Sequence[str], values: Mapping[Key, Statis
     columns = [_panel_header(results), "method"] if several else ["method"]
     shown: list[tuple[Point, str]] = [(p, m) for p in spec.axis.points for m in metrics]
     for point, metric in shown:
-        columns.append(point_text(point) if spec.has_axis else metric_title(metric))
-        columns += [f"paper: {metric_title(metric)}"] if metric in with_paper else []
+        columns.append(point_text(point) if spec.has_axis else _title(spec, metric))
+        columns += [f"paper: {_title(spec, metric)}"] if metric in with_paper else []
     rows = []
     for panel, panel_title in panels.items():
         for method, title in results.methods(panel).items():
@@ -190,8 +186,10 @@ def _table(results: Results, metrics: Sequence[str], values: Mapping[Key, Statis
             rows.append(row)
     name, title = "results", spec.title
     if spec.has_axis:
-        name, title = metrics[0], f"{metric_title(metrics[0])} by {spec.axis.title}"
-    caption = "Change in per cent (95 % interval)" if spec.relative_to else "Mean (sd over runs)"
+        name, title = metrics[0], f"{_title(spec, metrics[0])} by {spec.axis.title}"
+    caption = "Mean (sd over runs)"
+    if spec.relative_to:
+        caption += f", change against {' '.join(reversed(spec.relative_to))} in per cent"
     tests = [v for v in values.values() if v.paired is not None and not v.paired.reason]
     if tests:
         caption += (
@@ -229,13 +227,17 @@ def _claim_table(results: Results, verdict: Verdict) -> Part:
     )
 
 
+def _title(spec: Spec, metric: str) -> str:
+    return metric_title(metric) + (", change in %" if spec.relative_to else "")
+
+
 def _panel_header(results: Results) -> str:
     return "ranker" if any(panel.ranker for panel in results.spec.panels) else "part"
 
 
 def _figure(results: Results, metric: str, values: Mapping[Key, Statistic]) -> Part:
     """Draw a metric: a panel for each ranker, lines over the axis or an interval a method."""
-    spec, name = results.spec, metric_title(metric)
+    spec, name = results.spec, _title(results.spec, metric)
 
     def drawn(panel: str, method: str, title: str) -> Part:
         rows = []
@@ -248,15 +250,12 @@ def _figure(results: Results, metric: str, values: Mapping[Key, Statistic]) -> P
 
     runs = max(value.mean.runs for value in values.values())
     caption = f"Mean over {runs} runs, with one standard deviation" if runs > 1 else "One run"
-    if spec.relative_to:
-        base = " ".join(filter(None, reversed(spec.relative_to)))
-        caption = f"Change against {base} in per cent, with 95 % intervals over queries"
     return figure(
         identifier(spec.id, metric),
         f"{spec.title}: {name}" if len(spec.metrics) > 1 else spec.title,
         (
             spec.axis.title if spec.has_axis else "method",
-            f"{name}, change in %" if spec.relative_to else name,
+            name,
         ),
         {
             title: [drawn(panel, *names) for names in results.methods(panel).items()]
