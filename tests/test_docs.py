@@ -29,7 +29,7 @@ def command(name: str) -> Any:
     """The command of a name, which is two words where there is a group."""
     made: Any = typer.main.get_command(app)
     for word in name.split():
-        made = made.commands[word]
+        made = made.get_command(None, word)
     return made
 
 

@@ -101,7 +101,7 @@ def _options(command: Any) -> int:
     """Return how many options a command has, or the commands of a group have."""
     below = getattr(command, "commands", None)
     if below is not None:
-        return sum(_options(below[name]) for name in below)
+        return sum(_options(command.get_command(None, name)) for name in below)
     return sum(parameter.param_type_name == "option" for parameter in command.params)
 
 

@@ -137,5 +137,5 @@ def test_bad_input_is_one_line_and_code_2(prsrank, log, tmp_path, arguments, sai
 
 
 def test_the_help_has_an_example():
-    command = typer.main.get_command(app).commands["fit"]
+    command = typer.main.get_command(app).get_command(None, "fit")
     assert "prsrank fit log.parquet" in command.help

@@ -19,7 +19,7 @@ app = typer.Typer()
 @app.command()
 @with_groups
 def count(inputs: LogInputs) -> None:
-    with inputs.opened() as source:
+    with inputs.opened(LocalEngine()) as source:
         rows = source.total("count(*)")[0]
     options = {"features": inputs.table, "memory": inputs.memory}
     clicks, data = read_log(inputs.path, mapping=inputs.meaning(), **options)

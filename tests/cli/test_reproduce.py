@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from prsrank.cli.output import ProgressLines
+from prsrank.cli.output import shown_progress
 
 SMALL = ("--set", "folds=1", "--set", "runs=2", "--set", "points=4000,8000", "--smoke")
 
@@ -64,7 +64,7 @@ def test_bad_input_is_one_clear_line(prsrank, tmp_path, arguments, message):
 
 
 def test_progress_in_lines_ends_with_nothing_left(capsys):
-    lines = ProgressLines()
-    for done in range(4):
-        lines("measuring", done, 3)
+    with shown_progress() as tell:
+        for done in range(4):
+            tell("measuring", done, 3)
     assert "measuring: 3 of 3, about 0 s left" in capsys.readouterr().err

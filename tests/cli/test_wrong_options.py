@@ -34,7 +34,7 @@ def options(command):
     """Return the names of a command's options that take a value; Spark would be started."""
     made = typer.main.get_command(app)
     for word in command.split():
-        made = made.commands[word]
+        made = made.get_command(None, word)
     return [
         option.opts[0]
         for option in made.params

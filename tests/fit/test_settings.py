@@ -48,7 +48,7 @@ def test_every_setting_of_a_fit_is_in_its_signature_its_help_and_its_options():
     settings = dict(settings_of(FitSettings))
     parameters = inspect.signature(fit_log).parameters
     assert set(settings) <= set(parameters)
-    command = typer.main.get_command(app).commands["fit"]  # type: ignore[attr-defined]
+    command = typer.main.get_command(app).get_command(None, "fit")  # type: ignore[attr-defined]
     options = {option.name: option for option in command.params}
     for name, setting in settings.items():
         assert f"\n        {name}: " in (fit_log.__doc__ or "")

@@ -119,14 +119,16 @@ def test_the_table_of_a_log_counts_positions():
 
 
 def test_charts_draw_the_values_of_the_table():
-    def points(name):
-        return SHOWN[name]._chart().rows()
+    def drawn(name):
+        return SHOWN[name]._chart().figure()["panels"][0]["series"]
 
-    assert points("curve")[1] == {"x": 2, "y": 0.5, "low": 0.4, "high": None}
-    assert [row["x"] for row in points("evaluation")] == ["<new>", "logged"]
-    assert points("pairs") == [{"x": "<q>", "y": 0.7}, {"x": "5", "y": 0.3}]
-    assert [row["y"] for row in points("audit")] == [0.5, 0.2]
-    assert {row["series"] for row in points("contexts")} == {"all", "<phone>"}
+    curve = {"name": "propensity", "x": [1, 2], "y": [1.0, 0.5]}
+    assert drawn("curve") == [curve | {"low": [1.0, 0.4], "high": [1.0, None]}]
+    assert drawn("evaluation")[0]["x"] == ["<new>", "logged"]
+    pairs = {"name": "share of the weight", "x": ["<q>", "5"], "y": [0.7, 0.3]}
+    assert [each | pairs for each in drawn("pairs")] == drawn("pairs")
+    assert drawn("audit")[0]["y"] == [0.5, 0.2]
+    assert [each["name"] for each in drawn("contexts")] == ["all", "<phone>"]
 
 
 def test_long_tables_are_cut_and_say_so():

@@ -9,7 +9,7 @@ import numpy as np
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.rankers.linear import LinearRanker
-from prsrank.report.explorer_data import DocEvidence, explored
+from prsrank.report.explorer_data import explored
 
 RANKERS = ("model", "posterior", "prs", "ips", "naive", "lightgbm_position")
 
@@ -29,18 +29,20 @@ def made_evidence(rng, docs):
     half = rng.uniform(0.01, 0.1, docs)
     impressions = rng.integers(1, 500, docs)
     position = rng.uniform(1, 50, docs)
-    return DocEvidence(
-        impressions=impressions.astype(float),
-        clicks=rng.binomial(impressions, theta / position).astype(float),
-        position=position,
-        propensity=1 / position,
-        theta=theta,
-        low=np.maximum(theta - half, 0),
-        high=np.minimum(theta + half, 1),
-    )
+    return {
+        "impressions": impressions.astype(float),
+        "clicks": rng.binomial(impressions, theta / position).astype(float),
+        "position": position,
+        "propensity": 1 / position,
+        "theta": theta,
+        "low": np.maximum(theta - half, 0),
+        "high": np.minimum(theta + half, 1),
+    }
 
 
-def made(queries, docs, *, features=46, names=RANKERS, query_ids=None, doc_ids=None, seed=0):
+def made(
+    queries, docs, *, features=46, names=RANKERS, query_ids=None, doc_ids=None, seed=0, why=None
+):
     """Return what `explorer_html` takes first: the queries, their lists, and the rankers."""
     rng = np.random.default_rng(seed)
     total = queries * docs
@@ -54,7 +56,8 @@ def made(queries, docs, *, features=46, names=RANKERS, query_ids=None, doc_ids=N
     rankers = {name: linear_ranker(rng.normal(size=features)) for name in names}
     scores = {name: one.score(lists.features) for name, one in rankers.items()}
     sessions = rng.integers(1, 1000, queries).astype(float)
-    return explored(lists, made_evidence(rng, total), sessions, scores), lists, rankers
+    found = explored(lists, made_evidence(rng, total), sessions, scores, why=why)
+    return found, lists, rankers
 
 
 def unpacked(block):

@@ -6,7 +6,8 @@ import altair
 import pytest
 
 from prsrank.notebook.vega_lite import STYLES, figure_spec, panel_spec, series_names
-from prsrank.report.charts import figure_picture, panel_tips, style_numbers, write_figures
+from prsrank.report.charts import figure_picture, style_numbers, write_figures
+from prsrank.report.html import panel_tips
 
 
 def figures(report):

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -72,8 +73,9 @@ def test_where_space_is_short_few_features_stay_then_none():
 
 
 def test_numbers_and_texts_are_in_the_page():
-    found, lists, rankers = made(3, 2, names=("one", "two"), query_ids=["a", "b", "c"])
-    few = found.select(np.array([0, 2]), np.array([1, 3]))
+    why, names = np.array([1, -1, 3]), ("one", "two")
+    few, lists, rankers = made(3, 2, names=names, query_ids=["a", "b", "c"], why=why)
+    few = replace(few, queries=3)
     columns = {"text": ["A", "A", "C", "C"], "title": ["1", "2", "3", "4"]}
     texts = PageTexts("log", "given", "note", {"one": "The one"}, columns, np.array(["c", "x"]))
     meta, arrays = blocks_of(explorer_html(few, lists, rankers, texts))["explored"]
@@ -86,7 +88,7 @@ def test_numbers_and_texts_are_in_the_page():
     assert arrays["offsets"].tolist() == [0, 2, 4]
     assert arrays["ranks"].tolist() == few.ranks.ravel().tolist()
     np.testing.assert_allclose(arrays["gain"], few.gain.ravel(), rtol=1e-6)
-    np.testing.assert_allclose(arrays["theta"], few.evidence.theta, rtol=1e-3)
+    np.testing.assert_allclose(arrays["theta"], few.evidence["theta"], rtol=1e-3)
 
 
 def test_the_policy_allows_the_script_of_the_page_alone(evil):

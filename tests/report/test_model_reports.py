@@ -4,7 +4,7 @@ import pytest
 from prsrank import LambdaMART, LinearRanker, PairSet, RankingDataset
 from prsrank.propensity.curve import PowerLaw, Propensities, learned_curve
 from prsrank.report.html import report_html
-from prsrank.report.parts import feature_importance, importance_figure, weight_rows
+from prsrank.report.parts import importance_figures, weight_tables
 from prsrank.report.propensity_figure import propensity_figure
 from prsrank.report.training_report import training_report
 
@@ -27,22 +27,26 @@ def fitted(model, lists):
 
 @pytest.mark.parametrize("model", [LinearRanker(), LambdaMART(trees=5, threads=1)])
 def test_importance_finds_the_feature_that_made_the_labels(model, lists):
-    measure, shares = feature_importance(fitted(model, lists)[0])
-    assert ("weights" in measure) == isinstance(model, LinearRanker)
-    assert sum(shares.values()) == pytest.approx(1)
-    assert max(shares, key=shares.get) == "<b>"
-    assert shares["<b>"] > 0.5
-    figure = importance_figure("t", measure, {"prs": shares}, most=2)
-    series = figure["panels"][0]["series"][0]
-    assert series["x"][0] == "<b>"
-    assert series["y"] == [shares[name] for name in series["x"]]
+    ranker = fitted(model, lists)[0]
+    [figure] = importance_figures({"prs": ranker})
+    [drawn] = figure["panels"][0]["series"]
+    assert ("weights" in figure["y"]["title"]) == isinstance(model, LinearRanker)
+    assert drawn["x"][0] == "<b>"
+    assert drawn["y"][0] > 0.5
+    assert sum(drawn["y"]) == pytest.approx(1)
+    assert (
+        importance_figures({"prs": ranker}, most=2)[0]["panels"][0]["series"][0]["x"]
+        == (drawn["x"][:2])
+    )
 
 
 def test_weights_are_those_of_the_pairs(lists):
     pairs = fitted(LinearRanker(), lists)[1]
-    rows = dict(weight_rows(pairs.diagnostics()))
-    assert rows["pairs"] == np.count_nonzero(pairs.weights)
-    assert rows["largest weight"] == 1
+    [table] = weight_tables({"prs": pairs.diagnostics(), "ips": None})
+    [row] = table["rows"]
+    shown = dict(zip(table["columns"], row, strict=True))
+    assert shown["pairs"] == np.count_nonzero(pairs.weights)
+    assert shown["largest weight"] == 1
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,8 @@ def test_the_report_of_a_training(lists, curve, shown):
     )
     ids = [section["id"] for section in report["sections"]]
     assert ("propensities" in ids) == (shown is not None)
-    assert {"weights", "importance", "settings"} <= set(ids)
+    assert "model" in ids
+    assert ["weighting", "prs"] in report["about"]
     page = report_html(report)
     assert "&lt;log&gt;" in page
     assert "<log>" not in page
@@ -96,10 +101,8 @@ def test_history_is_drawn_as_it_was(lists):
     assert [panel["series"][0]["y"] for panel in panels] == [[2.0, 1.0], [0.5, 0.6]]
 
 
-def test_the_truth_stands_beside_the_estimate_and_wild_intervals_are_cut_off():
+def test_wild_intervals_are_cut_off():
     curve = Propensities([1, 0.5], [1, 0.1], [1, 40.0], [8, 4], "weak", "swap")
-    figure = propensity_figure({"swap": curve}, truth=[1.0, 0.6, 0.4])
-    estimate, truth = figure["panels"][0]["series"]
-    assert estimate["high"] == [1, 40.0]
-    assert truth["y"] == [1.0, 0.6, 0.4]
+    figure = propensity_figure({"swap": curve})
+    assert figure["panels"][0]["series"][0]["high"] == [1, 40.0]
     assert figure["y"]["max"] == pytest.approx(1.1)

@@ -39,13 +39,9 @@ def test_weak_positions_are_drawn_as_weak():
     assert "few clicks" in figure["caption"]
     spec = panel_spec(figure, figure["panels"][0], {"swap": 0})
     rows = spec["data"]["values"]
-    assert [row["firm"] for row in rows] == [1, 0.5, None]
-    thick = [
-        one["encoding"]["y"]["field"]
-        for one in spec["layer"]
-        if one["mark"].get("strokeWidth") == 2
-    ]
-    assert thick == ["firm"]
+    assert [row["weak"] for row in rows] == [False, False, True]
+    points = [one["mark"] for one in spec["layer"] if one["mark"].get("size") == 46]
+    assert [mark["filled"] for mark in points] == [True, False]
     # a curve that its clicks identify, or that is given, has no weak position
     assert not replace(curve, verdict="identified").weak.any()
 

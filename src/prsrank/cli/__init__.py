@@ -3,7 +3,6 @@
 import os
 import sys
 import warnings
-from collections import UserDict
 from collections.abc import Sequence
 from importlib import import_module
 from inspect import getdoc
@@ -16,7 +15,7 @@ from typer.exceptions import Abort, TyperException
 from prsrank import __version__
 from prsrank.cli.endings import exit_code, prompt_endings
 from prsrank.cli.options import Command, with_groups
-from prsrank.cli.retired import refuse_old_spellings
+from prsrank.cli.retired import usage_message
 from prsrank.errors import InputError, escaped
 from prsrank.files.scratch import scratch_of_process
 
@@ -53,20 +52,34 @@ _INTERRUPTED = 130
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-class _Commands(UserDict[str, Any]):
-    """The commands by their word behind a prefix, each made when it is first asked for."""
+class _Group(TyperGroup):
+    """Commands that are listed without importing them, their first lines uncut.
 
-    def __init__(self, prefix: str) -> None:
-        names = [name.removeprefix(prefix) for name in COMMANDS if name.startswith(prefix)]
-        super().__init__({name.split()[0]: None for name in names})
-        self.prefix = prefix
+    Each is made when it is asked for.
+    """
 
-    def __getitem__(self, word: str) -> Any:
-        if self.data[word] is None:
-            name = f"{self.prefix}{word}"
-            group = name in _GROUPS
-            self.data[word] = _Group(name=word, help=_GROUPS[name]) if group else _command(name)
-        return self.data[word]
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"no_args_is_help": True, "context_settings": _SETTINGS, **settings})
+        self.prefix = f"{self.name} " if self.name in _GROUPS else ""
+        self.lines = [
+            (name.removeprefix(self.prefix), line)
+            for name, line in COMMANDS.items()
+            if name.startswith(self.prefix)
+        ]
+        # only the words are looked at, by what finds the word that a mistyped one is near
+        self.commands = dict.fromkeys(name.split()[0] for name, _ in self.lines)  # type: ignore[assignment]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of a word, or None."""
+        if cmd_name not in self.commands:
+            return None
+        name = f"{self.prefix}{cmd_name}"
+        return _Group(name=name, help=_GROUPS[name]) if name in _GROUPS else _command(name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a line for each command."""
+        with formatter.section("Commands"):
+            formatter.write_dl(self.lines)
 
 
 def _command(name: str) -> Any:
@@ -77,25 +90,6 @@ def _command(name: str) -> Any:
     made = typer.Typer(add_completion=False, rich_markup_mode=None)
     made.command(word, help=text, cls=Command, context_settings=_SETTINGS)(with_groups(command))
     return typer.main.get_command(made)
-
-
-class _Group(TyperGroup):
-    """Commands that are listed without importing them, their first lines uncut."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"no_args_is_help": True, "context_settings": _SETTINGS, **settings})
-        self.prefix = f"{self.name} " if self.name in _GROUPS else ""
-        self.commands = _Commands(self.prefix)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a line for each command."""
-        lines = [
-            (name.removeprefix(self.prefix), line)
-            for name, line in COMMANDS.items()
-            if name.startswith(self.prefix)
-        ]
-        with formatter.section("Commands"):
-            formatter.write_dl(lines)
 
 
 app = typer.Typer(
@@ -132,36 +126,30 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line; return the exit code: 0, or 2 for bad input."""
     warnings.showwarning = _show_warning
     try:
-        refuse_old_spellings(arguments)
-        code = _called(arguments)
+        code = int(app(args=arguments, prog_name="prsrank", standalone_mode=False) or 0)
         sys.stdout.flush()
     except (KeyboardInterrupt, Abort):
-        if (ended := exit_code()) is not None:
-            return ended
-        typer.echo("prsrank: interrupted", err=True)
-        return _INTERRUPTED
+        code = _INTERRUPTED  # which is what typer returns for one, too
     except Exception as error:
         # a query that a signal interrupts fails with an error of its own
         if (ended := exit_code()) is not None:
             return ended
-        message = refusal(error)
+        usage = isinstance(error, TyperException)
+        message = usage_message(error, arguments) if usage else refusal(error)
         if message is None:
             raise
-        return _fail(message)
-    return int(code or 0)
-
-
-def _called(arguments: Sequence[str]) -> Any:
-    code = app(args=arguments, prog_name="prsrank", standalone_mode=False)
-    if code == _INTERRUPTED:  # what typer makes of a KeyboardInterrupt, whichever signal it was
-        raise KeyboardInterrupt
+        typer.echo(f"prsrank: error: {_one_line(message)}", err=True)
+        return 2
+    if code != _INTERRUPTED:
+        return code
+    if (ended := exit_code()) is not None:
+        return ended
+    typer.echo("prsrank: interrupted", err=True)
     return code
 
 
 def refusal(error: Exception) -> str | None:
     """Return the line for an error that input, disk or memory cause; None for one of our own."""
-    if isinstance(error, TyperException):
-        return error.format_message()
     if isinstance(error, InputError):
         return str(error)
     if isinstance(error, OSError):
@@ -183,13 +171,12 @@ _LIBRARIES = {
 }
 
 
-def _fail(message: str) -> int:
-    typer.echo(f"prsrank: error: {escaped(' '.join(message.split()))}", err=True)
-    return 2
+def _one_line(message: object) -> str:
+    return escaped(" ".join(str(message).split()))
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    typer.echo(f"prsrank: warning: {escaped(' '.join(str(message).split()))}", err=True)
+    typer.echo(f"prsrank: warning: {_one_line(message)}", err=True)
 
 
 def main() -> None:

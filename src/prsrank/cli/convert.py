@@ -1,22 +1,20 @@
 """The command `prsrank convert`."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 
-from prsrank.cli.inputs import DataSet
+from prsrank.cli.inputs import opened_data
+from prsrank.cli.options import Data
 from prsrank.cli.output import working
 from prsrank.data.storage import write_stored
 
 
-@dataclass(frozen=True)
-class _Labelled(DataSet):
-    WITHOUT = ()
-
-
 def convert(
-    data: _Labelled,
+    data: Data,
+    relevant_from: float | None = typer.Option(
+        None, metavar="N", help="The least label that counts as relevant."
+    ),
     out: Path = typer.Option(..., metavar="FILE", help="Where to write the converted copy."),
 ) -> None:
     r"""Write a copy of a data set that opens at once, whatever its size.
@@ -29,7 +27,7 @@ def convert(
       prsrank convert MSLR-WEB10K --out web10k.safetensors
       prsrank convert judged.txt --relevant-from 2 --out judged.safetensors
     """
-    collection = data.collection()
+    collection, _ = opened_data(data, relevant_from)
     with working(f"writing {out}"):
         stored = collection.stored()
         write_stored(stored, out)

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from prsrank.cli.compile_ahead import compile_ahead
-from prsrank.cli.inputs import DataSet
+from prsrank.cli.inputs import lists_of
 from prsrank.cli.output import working
 from prsrank.cli.simulate import check_room
 from prsrank.clicks.position_based import PositionBasedModel
@@ -14,14 +14,14 @@ from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.files import write_json
-from prsrank.fit import FitResult, fit_log
+from prsrank.fit import fit_log
 from prsrank.logs.click_log_files import write_events
 from prsrank.metrics.ranking import average, metric
 from prsrank.metrics.significance import paired_t_test
 from prsrank.pairs.pair_set import PairSet
-from prsrank.rankers.base import Ranker
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.report.fit_report import conclusions
+from prsrank.report.numbers import range_text
 from prsrank.types import Floats
 
 _METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
@@ -47,8 +47,7 @@ def demo(
     """
     check_room(clicks, "clicks")
     compile_ahead()
-    source = DataSet(_DATA)
-    train, validation, test = (source.lists(part) for part in ("train", "validation", "test"))
+    train, validation, test = (lists_of(_DATA, part) for part in ("train", "validation", "test"))
     with working("simulating clicks"):
         production = production_scores(train)
         lists, scores = logging_part(train, [production])
@@ -68,31 +67,29 @@ def demo(
             trials=_TRIALS,
             trees=_TREES,
         )
-        everything = _full_information(lists, validation)
-    curve = result.propensities.curve
-    if curve is not None:
+        everything = LambdaMART(trees=_TREES_OF_LABELS)  # it learns from the labels
+        pairs = PairSet.from_labels(lists, **everything.pair_options)
+        everything.fit(lists, pairs, validation=validation)
+    if (curve := result.propensities.curve) is not None:
         shown = ", ".join(f"{p:.2f}" for p in curve.propensity[:6])
         typer.echo(f"propensities: {shown} ... (true: 1.00, 0.50, 0.33, 0.25 ...)")
     for line in ("", *conclusions(result)):
         typer.echo(line)
-    rankers = _rankers(result) | {"full information": everything}
+    rankers = {
+        **{name: best.ranker for name, best in reversed(list(result.tuned.items()))},
+        f"{result.choice.name}, all sessions": result.model,
+        "full information": everything,
+    }
     scored = {name: ranker.score(test.features) for name, ranker in rankers.items()}
     table = _measured(test, {_PRODUCTION: production.score(test.features), **scored})
-    _show(table)
+    names = "".join(f"{name:>9}" for name in _METRICS)
+    typer.echo(f"\n{'on labels of the test part':<30}{names}   gain in ndcg@10 (95 % interval)")
+    for name, row in table.items():
+        ends = range_text(row["gain_low"], row["gain_high"], "+.3f")
+        gain = "" if name == _PRODUCTION else f"   {row['gain']:+.3f} ({ends})"
+        typer.echo(f"{name:<30}{''.join(f'{row[m]:9.4f}' for m in _METRICS)}{gain}")
     write_json(out / "results.json", table)
     typer.echo(f"\nlook at: {result.folder / 'report.html'}, {result.folder / 'explore.html'}")
-
-
-def _rankers(result: FitResult) -> dict[str, Ranker]:
-    tuned = {name: best.ranker for name, best in reversed(list(result.tuned.items()))}
-    return tuned | {f"{result.choice.name}, all sessions": result.model}
-
-
-def _full_information(lists: RankingDataset, validation: RankingDataset) -> LambdaMART:
-    """Return a ranker that learned from the labels, which those of the clicks do not know."""
-    ranker = LambdaMART(trees=_TREES_OF_LABELS)
-    ranker.fit(lists, PairSet.from_labels(lists, **ranker.pair_options), validation=validation)
-    return ranker
 
 
 def _measured(test: RankingDataset, scored: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
@@ -102,20 +99,6 @@ def _measured(test: RankingDataset, scored: Mapping[str, Floats]) -> dict[str, d
     for name, scores in scored.items():
         values = {m: metric(m)(test.relevance, scores, test.offsets) for m in _METRICS}
         gain = paired_t_test(values["ndcg@10"], first)
-        means = {m: average(value).mean for m, value in values.items()}
-        table[name] = means | {
-            "gain": gain.difference, "gain_low": gain.low, "gain_high": gain.high
-        }  # fmt: skip
+        ends = {"gain": gain.difference, "gain_low": gain.low, "gain_high": gain.high}
+        table[name] = {m: average(value).mean for m, value in values.items()} | ends
     return table
-
-
-def _show(table: Mapping[str, Mapping[str, float]]) -> None:
-    names = "".join(f"{name:>9}" for name in _METRICS)
-    typer.echo(f"\n{'on labels of the test part':<30}{names}   gain in ndcg@10 (95 % interval)")
-    for title, values in table.items():
-        gain = f"   {values['gain']:+.3f} ({values['gain_low']:+.3f} to {values['gain_high']:+.3f})"
-        typer.echo(
-            f"{title:<30}"
-            + "".join(f"{values[name]:9.4f}" for name in _METRICS)
-            + gain * (title != _PRODUCTION)
-        )

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from prsrank.cli.inputs import DataSet
-from prsrank.cli.options import Json
+from prsrank.cli.inputs import opened_data
+from prsrank.cli.options import Data, Json
 from prsrank.cli.output import show, working
 from prsrank.data.collections import describe as count
 
 
-def describe(source: DataSet, json: Json = False) -> None:
+def describe(data: Data, json: Json = False) -> None:
     r"""Count the lists, docs, features, labels and relevant docs of a data set.
 
     For a collection, over all its lists once.
@@ -19,8 +19,8 @@ def describe(source: DataSet, json: Json = False) -> None:
       prsrank describe MQ2008
       prsrank describe synthetic:web10k:100 --json
     """
-    collection = source.collection()
-    with working(f"reading {source.data}"):
+    collection, _ = opened_data(data)
+    with working(f"reading {data}"):
         counts = {"collection": collection.name, **count(collection.everything())}
     show(_lines(counts, collection.folds), counts, json=json)
 

@@ -1,13 +1,13 @@
 """The command `prsrank evaluate`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from prsrank.cli.inputs import ModelInputs, features_for, run_of
+from prsrank.cli.inputs import ModelInputs, curve_file, run_of
 from prsrank.cli.options import Json, Model, Propensity
 from prsrank.cli.output import show, working
 from prsrank.errors import InputError
@@ -15,46 +15,34 @@ from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, evaluate_on_log
 from prsrank.evaluation.results import LOGGED
 from prsrank.fit.manifest import judged_model
 from prsrank.logs.coverage import known_lists
-from prsrank.metrics.ranking import average, metric
+from prsrank.metrics import ranking
 from prsrank.propensity.curve_of import parse_propensity
 from prsrank.rankers.base import Ranker, load_ranker
+from prsrank.rankers.feature_order import features_for
 from prsrank.report.evaluation_section import report_lines
 
+_OF_CLICKS = ("column", "mapping", "features", "propensity", "against", "context")
+"""Options that have no meaning without a log."""
+
 _BY_LABELS = ("ndcg@5", "ndcg@10", "map", "arp", "mrr")
-
-
-@dataclass(frozen=True)
-class _HeldOut:
-    """The clicks to judge by, and how."""
-
-    propensity: Propensity = None
-    against: Annotated[
-        list[str] | None, typer.Option(metavar="MODEL", help="Compare with this model too.")
-    ] = None
-    context: str | None = typer.Option(
-        None, metavar="COLUMN", help="Estimate by the values of a context too."
-    )
-
-    def refuse_without_log(self, inputs: ModelInputs) -> None:
-        """Raise an InputError for an option that has no meaning without a log."""
-        values = vars(inputs) | vars(self)
-        for name in ("column", "mapping", "features", "propensity", "against", "context"):
-            if values[name]:
-                raise InputError(
-                    f"--{name} is for estimates from clicks: give a held-out --log too"
-                )
 
 
 def evaluate(
     model: Model,
     inputs: ModelInputs,
-    clicks: _HeldOut,
     split: str | None = typer.Option(
         None, help="train, validation or test. Default: test; with --log, all lists of the log."
     ),
     metric: list[str] | None = typer.Option(
         None,
         help="May be repeated, and end in @K. On labels: {metrics}. On clicks: {click_metrics}.",
+    ),
+    propensity: Propensity = None,
+    against: Annotated[
+        list[str] | None, typer.Option(metavar="MODEL", help="Compare with this model too.")
+    ] = None,
+    context: str | None = typer.Option(
+        None, metavar="COLUMN", help="Estimate by the values of a context too."
     ),
     json: Json = False,
 ) -> None:
@@ -76,15 +64,37 @@ def evaluate(
       prsrank evaluate model --data synthetic:web10k:500
       prsrank evaluate model --data MQ2008 --log held_out.parquet --propensity p.json --against naive
     """
-    model, inputs, curve = _beside(model, inputs)
+    model, inputs, fitted_curve = _beside(model, inputs)
     if inputs.log is None:
-        clicks.refuse_without_log(inputs)
+        values = vars(inputs) | {"propensity": propensity, "against": against, "context": context}
+        for name in _OF_CLICKS:
+            if values[name]:
+                raise InputError(
+                    f"--{name} is for estimates from clicks: give a held-out --log too"
+                )
         _by_labels(load_ranker(model), inputs, split or "test", metric or _BY_LABELS, json)
         return
-    clicks = replace(clicks, propensity=clicks.propensity or curve)
-    named = _named([model, *(clicks.against or [])])
+    named = _named([model, *(against or [])])
     rankers = {name: load_ranker(path) for name, path in named.items()}
-    result = _by_clicks(inputs, clicks, rankers, split, metric)
+    propensity = propensity or fitted_curve
+    curve = None if propensity is None else parse_propensity(propensity)
+    clicks, whole = inputs.read(*([] if context is None else [context]), split=split)
+    lists = known_lists(clicks, whole)
+    if curve is None and clicks.ranking_propensities is None:
+        raise InputError("the log has no propensities: give --propensity FILE or power:ETA")
+    if not lists.lists:
+        clicks.doc_rows(whole)  # names a query that is missing
+    with working("estimating"):
+        result = evaluate_on_log(
+            clicks,
+            lists,
+            curve,
+            {n: r.score(features_for(r, lists).features) for n, r in rankers.items()},
+            against=[LOGGED, *list(rankers)[1:]],
+            metrics=metric or DEFAULT_METRICS,
+            context=context,
+            trained_on=next((n for n, r in rankers.items() if r.learned_from(inputs.path)), None),
+        )
     show(report_lines(result), result.to_json_dict(), json=json)
 
 
@@ -93,29 +103,25 @@ def _beside(model: str, inputs: ModelInputs) -> tuple[str, ModelInputs, str | No
 
     What the fit held out judges the ranker that has not learned from it.
     """
-    folder = Path(model)
     if run_of(model) is None:
         return model, inputs, None
-    held_out, curve = folder / "held_out", folder / "propensity.json"
-    named_inputs = inputs.log or inputs.data or inputs.features
-    if not named_inputs and held_out.is_dir():
-        log, lists = str(held_out / "log.parquet"), str(held_out / "lists")
-        inputs, model = replace(inputs, log=log, data=lists), str(judged_model(folder))
-    else:
-        inputs = inputs.beside(model)
-    return model, inputs, str(curve) if curve.is_file() else None
+    curve, held_out = curve_file(model), Path(model, "held_out")
+    if inputs.log or inputs.data or inputs.features or not held_out.is_dir():
+        return model, inputs.beside(model), curve
+    log, lists = str(held_out / "log.parquet"), str(held_out / "lists")
+    return str(judged_model(model)), replace(inputs, log=log, data=lists), curve
 
 
 def _by_labels(
-    ranker: "Ranker", inputs: ModelInputs, split: str, metrics: Sequence[str], json: bool
+    ranker: Ranker, inputs: ModelInputs, split: str, metrics: Sequence[str], json: bool
 ) -> None:
-    measures = {name: metric(name) for name in metrics}
+    measures = {name: ranking.metric(name) for name in metrics}
     lists = inputs.dataset(split)
     if lists is None:
         raise InputError("give a data set with labels (--data), or a held-out log (--log)")
     scores = ranker.score(features_for(ranker, lists).features)
     values = {
-        name: average(measure(lists.relevance, scores, lists.offsets))
+        name: ranking.average(measure(lists.relevance, scores, lists.offsets))
         for name, measure in measures.items()
     }
     first = values[metrics[0]]
@@ -123,34 +129,6 @@ def _by_labels(
     lines.append(f"over {first.lists:,} lists; {first.skipped:,} without a relevant doc skipped")
     means = {name: value.mean for name, value in values.items()}
     show(lines, means | {"lists": first.lists, "skipped": first.skipped}, json=json)
-
-
-def _by_clicks(
-    inputs: ModelInputs,
-    options: _HeldOut,
-    rankers: "dict[str, Ranker]",
-    split: str | None,
-    metrics: Sequence[str] | None,
-) -> Any:
-    curve = None if options.propensity is None else parse_propensity(options.propensity)
-    context = options.context
-    clicks, whole = inputs.read(None if context is None else [context], split=split)
-    lists = known_lists(clicks, whole)
-    if curve is None and clicks.ranking_propensities is None:
-        raise InputError("the log has no propensities: give --propensity FILE or power:ETA")
-    if not lists.lists:
-        clicks.doc_rows(whole)  # names a query that is missing
-    with working("estimating"):
-        return evaluate_on_log(
-            clicks,
-            lists,
-            curve,
-            {n: r.score(features_for(r, lists).features) for n, r in rankers.items()},
-            against=[LOGGED, *list(rankers)[1:]],
-            metrics=metrics or DEFAULT_METRICS,
-            context=context,
-            trained_on=next((n for n, r in rankers.items() if r.learned_from(inputs.path)), None),
-        )
 
 
 def _named(models: Sequence[str]) -> dict[str, str]:

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import typer
 
-from prsrank.cli.inputs import ModelInputs, features_for, run_of
+from prsrank.cli.inputs import ModelInputs, check_fit, curve_file
 from prsrank.cli.options import Run
 from prsrank.cli.output import working
-from prsrank.errors import InputError
 from prsrank.fit.manifest import judged_model
 from prsrank.logs.coverage import covered_log, known_lists
 from prsrank.logs.reading import read_click_log
 from prsrank.ragged import list_of_row
 from prsrank.rankers.base import Ranker, load_ranker
+from prsrank.rankers.feature_order import features_for
 from prsrank.report.explorer import PageTexts, explorer_html, write_explorer
 from prsrank.report.explorer_columns import text_columns
 from prsrank.report.explorer_data import Explored, explore_log
@@ -65,14 +65,12 @@ def explore(
       prsrank explore fitted --show title,url --queries 300 --out explore.html
       prsrank explore fitted --log new.parquet --out explore.html
     """
-    if run_of(run) is None:
-        raise InputError(f"{run}: is not a folder that fit wrote")
-    source = inputs.beside(run)
+    check_fit(run)
+    source, own = inputs.beside(run), curve_file(run)
     rankers, titles = _rankers(Path(run))
     clicks, lists = source.read()
     clicks = covered_log(clicks, lists)
     lists = features_for(next(iter(rankers.values())), known_lists(clicks, lists))
-    own = _curve(Path(run))
     estimate = source.curve_of(clicks, own)
     with working("exploring"):
         explored = explore_log(clicks, lists, estimate.curve, rankers, queries=queries)
@@ -101,11 +99,6 @@ def _rankers(run: Path) -> tuple[dict[str, Ranker], dict[str, str]]:
         {_MODEL: load_ranker(run / _MODEL), **rankers},
         {_MODEL: f"the model ({chosen}, all sessions)"},
     )
-
-
-def _curve(run: Path) -> str | None:
-    file = run / "propensity.json"
-    return str(file) if file.is_file() else None
 
 
 def _columns(inputs: Any, explored: Explored, show: str | None) -> dict[str, list[str]]:

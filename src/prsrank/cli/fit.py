@@ -20,7 +20,8 @@ from prsrank.fit.plan import FitSettings
 from prsrank.report.fit_report import conclusions
 from prsrank.report.numbers import fixed_text, range_text
 
-_INPUTS = ("log", "data", "features", "propensity", "out", "from_", "spark", "master", "json")
+_MOVED = ("log", "data", "features", "propensity")
+_BESIDE_MANIFEST = ("out", "from_", "spark", "master", "json")
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,8 @@ def fit(
       prsrank fit --from fitted/manifest.json --out again
       prsrank fit hdfs:///logs/ --mapping searches.toml --spark --master yarn --out fitted
     """
-    if from_ is not None:
-        _refuse_settings(context, from_)
-    elif inputs.log is None:
+    moved = {} if from_ is None else _moved(context, from_)
+    if from_ is None and inputs.log is None:
         raise InputError("give a LOG to fit, or a manifest to repeat (--from)")
     compile_ahead()
     with working("starting") as tell:
@@ -86,29 +86,21 @@ def fit(
                 **request,
             )
         else:
-            result = repeat_fit(from_, moved=_moved(context), **request)
-    lines = list(_lines(result, repeated=from_ is not None))
-    show(lines, _summary(result), json=json)
+            result = repeat_fit(from_, moved=moved, **request)
+    show(_lines(result, repeated=from_ is not None), _summary(result), json=json)
     if not result.verdict.ships:
         raise typer.Exit(1)
 
 
-def _moved(context: typer.Context) -> dict[str, str]:
-    """Return where the inputs of a manifest are now, as far as it is said."""
-    roles = ("log", "data", "features", "propensity")
-    return {role: context.params[role] for role in roles if _is_said(context, role)}
-
-
-def _is_said(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _refuse_settings(context: typer.Context, manifest: Path) -> None:
-    for name in context.params:
-        if name not in _INPUTS and _is_said(context, name):
+def _moved(context: typer.Context, manifest: Path) -> dict[str, str]:
+    """Return where the inputs of a manifest are now; nothing else can be said beside it."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    said = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+    for name in said:
+        if name not in (*_MOVED, *_BESIDE_MANIFEST):
             option = name.replace("_", "-")
             raise InputError(f"--{option}: with --from the settings are those of {manifest}")
+    return {name: context.params[name] for name in _MOVED if name in said}
 
 
 def _summary(result: FitResult) -> dict[str, Any]:
@@ -153,17 +145,13 @@ def _findings(result: FitResult) -> Iterator[str]:
         yield f"  {shown}{' ...' if curve.positions > 8 else ''} ({curve.verdict})"
     if result.propensities.check:
         yield f"  {'warning: ' if result.propensities.warning else ''}{result.propensities.check}"
-    yield from _settings(result)
+    for name, tuned in result.tuned.items():
+        trees = "" if tuned.ranker.trees_ is None else f", trees {tuned.ranker.trees_}"
+        yield f"{name}: {tuned.chosen.candidate}{trees} (best of {len(tuned.search.trials)})"
     yield ""
     yield from _estimates(result)
     yield from (f"warning: {warning}" for warning in result.evaluation.warnings)
     yield ""
-
-
-def _settings(result: FitResult) -> Iterator[str]:
-    for name, tuned in result.tuned.items():
-        trees = "" if tuned.ranker.trees_ is None else f", trees {tuned.ranker.trees_}"
-        yield f"{name}: {tuned.chosen.candidate}{trees} (best of {len(tuned.search.trials)})"
 
 
 def _estimates(result: FitResult) -> Iterator[str]:

@@ -6,7 +6,6 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,24 +15,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self
 from prsrank.cli.options import (
     AnyLog,
     Column,
-    Data,
     FeatureData,
     Features,
     MappingFile,
     Memory,
     NamedLog,
-    RelevantFrom,
 )
 from prsrank.cli.output import working
 from prsrank.errors import InputError
 from prsrank.fit.manifest import is_fit, read_manifest
 from prsrank.fit.plan import Plan
-from prsrank.logs.features import read_table
 from prsrank.logs.mapping import LogMapping, read_mapping
 from prsrank.logs.reading import read_click_log, read_log
-from prsrank.logs.sources import open_events
 from prsrank.propensity.curve_of import LogCurve, curve_of
-from prsrank.rankers.feature_order import features_for as features_for
 
 if TYPE_CHECKING:
     from prsrank.data.collections import Collection
@@ -41,38 +35,28 @@ if TYPE_CHECKING:
     from prsrank.fit.engine import Engine
     from prsrank.fit.log import PiecedLog
     from prsrank.logs.click_log import ClickLog
-    from prsrank.rankers.base import Ranker
 
 NO_FEATURES = (
     "no features: give --data DATA, --features TABLE, or [features] columns in the mapping"
 )
 
 
-@dataclass(frozen=True)
-class DataSet:
-    """A data set by its name; a converted one knows which of its labels count as relevant."""
+def opened_data(data: str, relevant_from: float | None = None) -> "tuple[Collection, int]":
+    """Open the data set of a name; return it and the fold that the name says, or the first."""
+    from prsrank.data.collections import open_collection
 
-    WITHOUT: ClassVar[tuple[str, ...]] = ("relevant_from",)
+    name, fold = _parted(data)
+    with working(f"reading {data}"):
+        return open_collection(name, relevant_from=relevant_from), fold
 
-    data: Data
-    relevant_from: RelevantFrom = None
 
-    def collection(self) -> "Collection":
-        """Open the data set."""
-        from prsrank.data.collections import open_collection
-
-        with working(f"reading {self.data}"):
-            return open_collection(_parted(self.data)[0], relevant_from=self.relevant_from)
-
-    def everything(self) -> "RankingDataset":
-        """Read all lists."""
-        with working(f"reading {self.data}"):
-            return self.collection().everything()
-
-    def lists(self, split: str) -> "RankingDataset":
-        """Read the lists of a split of the fold that the name says, or of the first."""
-        with working(f"reading {self.data}"):
-            return self.collection().load(split, fold=_parted(self.data)[1])
+def lists_of(
+    data: str, split: str | None = None, *, relevant_from: float | None = None
+) -> "RankingDataset":
+    """Read all lists of a data set, or those of a split of the fold."""
+    collection, fold = opened_data(data, relevant_from)
+    with working(f"reading {data}"):
+        return collection.everything() if split is None else collection.load(split, fold=fold)
 
 
 def _parted(data: str) -> tuple[str, int]:
@@ -106,8 +90,18 @@ class LogInputs:
 
     @cached_property
     def run(self) -> Plan | None:
-        """What the fit was asked whose folder stands for its inputs; None for a log."""
+        """What the fit was asked whose inputs are taken where others are not given, if any."""
         return run_of(self.log)
+
+    def beside(self, run: str) -> Self:
+        """Return the inputs with what is not given taken from the fit of a folder, if it is one."""
+        plan = run_of(run)
+        if plan is None:
+            return self
+        inputs = self if self.log or self.data or self.features else replace(self, log=run)
+        # a new log or table of the same form: its columns mean what they meant to the fit
+        vars(inputs)["run"] = plan if not self.log else replace(plan, log=as_file(self.log))
+        return inputs
 
     @cached_property
     def path(self) -> str:
@@ -117,24 +111,25 @@ class LogInputs:
     @property
     def curve(self) -> str | None:
         """The propensities of the fit whose folder stands for its inputs, if it wrote any."""
-        file = Path(self.log, "propensity.json")
-        return str(file) if self.run is not None and file.is_file() else None
+        return None if self.run is None else curve_file(self.log)
 
-    def meaning(self) -> LogMapping:
-        """Return what its columns mean: --column wins over --mapping, that over the fit's."""
+    def meaning(self, *contexts: str) -> LogMapping:
+        """Return what its columns mean: --column wins over --mapping, that over the fit's.
+
+        Args:
+            contexts: columns to keep as contexts beside those of the mapping.
+        """
         if self.mapping is not None:
             mapping = read_mapping(self.mapping)
         else:
             mapping = LogMapping() if self.run is None else self.run.mapping
-        return mapping.with_columns(self.column or [])
+        kept = tuple(dict.fromkeys([*mapping.contexts, *contexts]))
+        return replace(mapping.with_columns(self.column or []), contexts=kept)
 
-    def clicks(self, contexts: Sequence[str] | None = None) -> "ClickLog":
+    def clicks(self, *contexts: str) -> "ClickLog":
         """Read the sessions."""
-        mapping = self.meaning()
-        if contexts is not None:
-            contexts = list(dict.fromkeys([*mapping.contexts, *contexts]))
         with working(f"reading {self.path}"):
-            return read_click_log(self.path, mapping=mapping, contexts=contexts, memory=self.memory)
+            return read_click_log(self.path, mapping=self.meaning(*contexts), memory=self.memory)
 
     def curve_of(self, clicks: "ClickLog", propensity: str | None) -> LogCurve:
         """Return the curve of its sessions; see `prsrank.propensity.curve_of`."""
@@ -145,29 +140,23 @@ class LogInputs:
                 named = propensity is not None
                 raise error if named else InputError(f"{self.path}: {error}") from None
 
-    def opened(self, engine: "Engine | None" = None) -> AbstractContextManager[Any]:
-        """Open the log as unchecked events: in DuckDB, or where an engine keeps them."""
-        opening = open_events if engine is None else engine.open_log
-        return opening(self.path, mapping=self.meaning(), memory=self.memory)
+    def opened(self, engine: "Engine") -> AbstractContextManager[Any]:
+        """Open the log as unchecked events, where an engine keeps them."""
+        return engine.open_log(self.path, mapping=self.meaning(), memory=self.memory)
 
     @cached_property
     def table(self) -> str | None:
         """The table of features, if they come in one."""
-        if self.data is not None:
-            if self.features is not None:
-                raise InputError("give the features as a data set (--data) or a table, not both")
-            return None
-        if self.features is not None:
-            return as_file(self.features)
-        table = self.meaning().feature_table
-        return table if table is not None or self.run is None else self.run.table
+        if self.data is not None and self.features is not None:
+            raise InputError("give the features as a data set (--data) or a table, not both")
+        if self.data is not None or self.features is not None:
+            return None if self.features is None else as_file(self.features)
+        return self.meaning().feature_table or (None if self.run is None else self.run.table)
 
     @property
     def collection(self) -> str | None:
         """The data set with the features, if they come in one."""
-        if self.data is not None or self.features is not None or self.run is None:
-            return self.data
-        return self.run.data
+        return self.data or (self.run.data if self.run and not self.features else None)
 
     @property
     def source(self) -> str:
@@ -178,38 +167,28 @@ class LogInputs:
         """Read the data set, if the features come in one: all of it, or a split of the fold."""
         if self.collection is None:
             return None
-        data = DataSet(self.collection, None if self.run is None else self.run.relevant_from)
+        if not self.log and (self.column or self.mapping):
+            option = "--column" if self.column else "--mapping"
+            raise InputError(f"{option}: is of a log or a table of features, not of --data")
+        relevant_from = None if self.run is None else self.run.relevant_from
         # a fit takes whatever lists its log shows
-        return data.everything() if split is None or self.data is None else data.lists(split)
+        split = None if self.data is None else split
+        return lists_of(self.collection, split, relevant_from=relevant_from)
 
     def loaded(self, engine: "Engine", events: Any, split: str | None = None) -> "PiecedLog":
         """Read an open log with its features, where an engine keeps them."""
-        mapping = self.meaning()
+        mapping, data, table = self.meaning(), self.dataset(split), self.table
         with working(f"reading {self.path}"):
-            return engine.load(
-                events,
-                mapping=mapping,
-                data=self.dataset(split),
-                table=self.table,
-                lists=mapping.lists,
-            )
+            return engine.load(events, mapping=mapping, data=data, table=table, lists=mapping.lists)
 
-    def read(
-        self, contexts: Sequence[str] | None = None, *, split: str | None = None
-    ) -> "tuple[ClickLog, RankingDataset]":
+    def read(self, *contexts: str, split: str | None = None) -> "tuple[ClickLog, RankingDataset]":
         """Read the sessions, and all lists that the features are of, or those of a split."""
         data = self.dataset(split)
         if data is not None:
-            return self.clicks(contexts), data
-        mapping = self.meaning()
-        kept = tuple(dict.fromkeys([*mapping.contexts, *(contexts or ())]))
+            return self.clicks(*contexts), data
+        mapping, table = self.meaning(*contexts), self.table
         with working(f"reading {self.path}"):
-            clicks, lists = read_log(
-                self.path,
-                mapping=replace(mapping, contexts=kept),
-                features=self.table,
-                memory=self.memory,
-            )
+            clicks, lists = read_log(self.path, mapping=mapping, features=table, memory=self.memory)
         if lists is None:
             raise InputError(NO_FEATURES)
         return clicks, lists
@@ -237,39 +216,6 @@ class ModelInputs(LogInputs):
 
     log: NamedLog = None  # type: ignore[assignment]
 
-    def beside(self, model: str) -> Self:
-        """Return the inputs with what is not given taken from the fit that a model is of."""
-        plan = run_of(model)
-        if plan is None:
-            return self
-        named = self.log or self.data or self.features
-        inputs = self if named else replace(self, log=model)
-        # a new log or table of the same form: its columns mean what they meant to the fit
-        vars(inputs)["run"] = plan if self.log is None else replace(plan, log=self.log)
-        return inputs
-
-    def scored(self, ranker: "Ranker") -> "RankingDataset":
-        """Read the lists to score, with the features of a ranker in its order."""
-        data = self.dataset("test")
-        if data is None and self.log is not None:
-            data = self.read()[1]
-        if data is None:
-            if self.table is None:
-                raise InputError(NO_FEATURES)
-            mapping = self.meaning()
-            names = getattr(ranker, "feature_names_", mapping.features)
-            with working(f"reading {self.table}"):
-                data = read_table(self.table, mapping=replace(mapping, features=tuple(names)))
-        return features_for(ranker, data)
-
-    def dataset(self, split: str | None = None) -> "RankingDataset | None":
-        """Read the data set; options of a log or table, which nobody would heed, are refused."""
-        if self.data is not None and self.log is None:
-            for name in ("column", "mapping"):
-                if getattr(self, name) is not None:
-                    raise InputError(f"--{name}: is of a log or a table of features, not of --data")
-        return super().dataset(split)
-
 
 def run_of(path: str | None) -> Plan | None:
     """Return what a fit was asked to do, if a path is the folder that it wrote."""
@@ -277,6 +223,18 @@ def run_of(path: str | None) -> Plan | None:
     if path is None or not Path(path).is_dir() or not is_fit(path):
         return None
     return Plan.from_json_dict(read_manifest(path)["settings"], path)
+
+
+def check_fit(path: str) -> None:
+    """Raise an InputError for what is not a folder that fit wrote."""
+    if run_of(path) is None:
+        raise InputError(f"{path}: is not a folder that fit wrote")
+
+
+def curve_file(run: str) -> str | None:
+    """Return the propensities that a fit wrote to its folder, if it wrote any."""
+    file = Path(run, "propensity.json")
+    return str(file) if file.is_file() else None
 
 
 _STANDARD = ("-", "/dev/stdin")

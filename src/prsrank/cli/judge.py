@@ -1,23 +1,20 @@
 """The command `prsrank judge`."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import typer
 
 from prsrank.cli.inputs import FeaturedLog
-from prsrank.cli.options import FoundPropensity, Json
+from prsrank.cli.options import Json, Propensity
 from prsrank.cli.output import show, working
 from prsrank.errors import InputError, nearest_name
-from prsrank.evaluation.judgements import JUDGEMENT_FORMATS, Judgements, write_judgements
+from prsrank.evaluation.judgements import JUDGEMENT_FORMATS, write_judgements
 from prsrank.evaluation.judgements import judge as judge_log
+from prsrank.propensity.curve import Propensities
 from prsrank.propensity.verdict import Status, has_few_clicks
-
-if TYPE_CHECKING:
-    from prsrank.data.dataset import RankingDataset
-    from prsrank.logs.click_log import ClickLog
-    from prsrank.propensity.curve import Propensities
 
 _EVIDENCE = 1.0
 """Docs that were seen less often than this are left out."""
@@ -27,7 +24,7 @@ def judge(
     inputs: FeaturedLog,
     out: Path = typer.Option(..., metavar="FILE", help="Where to write the judgements."),
     to: str = typer.Option("parquet", metavar="FORMAT", help="{judgements}."),
-    propensity: FoundPropensity = None,
+    propensity: Propensity = None,
     grades: str | None = typer.Option(
         None,
         metavar="A,B,...",
@@ -51,7 +48,8 @@ def judge(
     if to not in JUDGEMENT_FORMATS:
         raise InputError(f"there is no format '{to}'{nearest_name(to, JUDGEMENT_FORMATS)}")
     thresholds = None if grades is None else _numbers(grades)
-    clicks, lists = _read(inputs)
+    featured = inputs.collection or inputs.table or inputs.meaning().features
+    clicks, lists = inputs.read() if featured else (inputs.clicks(), None)
     estimate = inputs.curve_of(clicks, propensity or inputs.curve)
     with working("judging"):
         judged = judge_log(clicks, estimate.curve, lists, thresholds=thresholds)
@@ -60,18 +58,19 @@ def judge(
         raise InputError(f"{inputs.path}: no doc was seen once")
     write_judgements(kept, out, to)
     notice = curve_notice(estimate.curve)
-    more = {"curve": estimate.how, "notice": notice, "out": str(out)}
-    lines = [*_lines(judged, kept), f"curve: {estimate.how}", *([notice] if notice else [])]
-    lines.append(f"{out}: {len(kept.rating):,} judgements as {to}")
-    show(lines, _summary(judged, kept) | more, json=json)
+    summary: dict[str, Any] = {
+        "judgements": len(kept.rating),
+        "left_out": len(judged.rating) - len(kept.rating),
+        "thresholds": list(kept.thresholds),
+        "docs_by_rating": np.bincount(kept.rating, minlength=len(kept.thresholds) + 1).tolist(),
+        "curve": estimate.how,
+        "notice": notice,
+        "out": str(out),
+    }
+    show(_lines(summary, to), summary, json=json)
 
 
-def _read(inputs: FeaturedLog) -> "tuple[ClickLog, RankingDataset | None]":
-    featured = inputs.collection or inputs.table or inputs.meaning().features
-    return inputs.read() if featured else (inputs.clicks(), None)
-
-
-def curve_notice(curve: "Propensities") -> str:
+def curve_notice(curve: Propensities) -> str:
     """Return a line for a curve that has next to no evidence, "" for any other.
 
     Everything below position 2 hangs on the step to it: a curve with few clicks there is a
@@ -93,22 +92,14 @@ def _numbers(text: str) -> list[float]:
         raise InputError(f"--grades takes numbers between commas, not '{text}'") from error
 
 
-def _summary(judged: Judgements, kept: Judgements) -> dict[str, object]:
-    counts = np.bincount(kept.rating, minlength=len(kept.thresholds) + 1)
-    return {
-        "judgements": len(kept.rating),
-        "left_out": len(judged.rating) - len(kept.rating),
-        "thresholds": list(kept.thresholds),
-        "docs_by_rating": counts.tolist(),
-    }
-
-
-def _lines(judged: Judgements, kept: Judgements) -> list[str]:
-    summary = _summary(judged, kept)
-    starts = (0.0, *kept.thresholds)
-    lines = ["rating  P(click once seen)      docs"]
-    for rating, docs in enumerate(summary["docs_by_rating"]):  # type: ignore[arg-type, var-annotated]
-        lines.append(f"{rating:>6}  from {starts[rating]:<14.4f} {docs:>9,}")
+def _lines(summary: dict[str, Any], to: str) -> Iterator[str]:
+    yield "rating  P(click once seen)      docs"
+    starts = (0.0, *summary["thresholds"])
+    for rating, docs in enumerate(summary["docs_by_rating"]):
+        yield f"{rating:>6}  from {starts[rating]:<14.4f} {docs:>9,}"
     if summary["left_out"]:
-        lines.append(f"left out: {summary['left_out']:,} docs that were hardly seen")
-    return lines
+        yield f"left out: {summary['left_out']:,} docs that were hardly seen"
+    yield f"curve: {summary['curve']}"
+    if summary["notice"]:
+        yield summary["notice"]
+    yield f"{summary['out']}: {summary['judgements']:,} judgements as {to}"

@@ -2,13 +2,13 @@
 
 import json as json_text
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from prsrank.cli.inputs import LogInputs, as_file, run_of
+from prsrank.cli.inputs import LogInputs
 from prsrank.cli.options import Run
 from prsrank.cli.output import working
 from prsrank.errors import InputError
@@ -24,8 +24,6 @@ from prsrank.report.numbers import fixed_text, range_text
 
 @dataclass(frozen=True)
 class _NewLog(LogInputs):
-    """A new log, and the features of its docs: what is not given is as in the fit."""
-
     WITHOUT = ("column", "data", "memory")
 
     log: Annotated[
@@ -34,18 +32,6 @@ class _NewLog(LogInputs):
             metavar="NEW_LOG", help="Sessions since the fit, in any form that audit reads."
         ),
     ]
-
-    def beside(self, run: str) -> "_NewLog":
-        """Return the inputs with what is not given taken from a fit."""
-        plan = run_of(run)
-        if plan is None:
-            raise InputError(f"{run}: is not a folder that fit wrote")
-        if run_of(self.log) is not None:
-            raise InputError(f"{self.log}: is the folder of a fit, not a new log")
-        made = replace(self)
-        # columns of a new log mean what they meant to the fit
-        vars(made)["run"] = replace(plan, log=as_file(self.log))
-        return made
 
 
 def monitor(
@@ -82,29 +68,27 @@ def monitor(
       prsrank monitor fitted new.parquet --features new_features.parquet --state watch/state.json
     """
     check_every(every)
-    source = inputs.beside(run)
+    if inputs.run is not None:
+        raise InputError(f"{inputs.log}: is the folder of a fit, not a new log")
     check_writable(state or state_of(run))
     if html is not None:
         check_target(html, folder=False)
     with working(f"measuring {inputs.log}"):
         monitoring = monitor_log(
             run,
-            source.path,
+            inputs.path,
             every=every,
             state=state,
-            features=None if inputs.features is None else as_file(inputs.features),
-            mapping=source.meaning(),
+            features=None if inputs.features is None else inputs.table,
+            mapping=None if inputs.mapping is None else inputs.meaning(),
         )
     if html is not None:
         write_report(monitor_report(monitoring), html)
-    for line in _json_lines(monitoring) if json else _lines(monitoring):
+    windows = (json_text.dumps(window_line(window)) for window in monitoring.new)
+    for line in windows if json else _lines(monitoring):
         typer.echo(line)
     if monitoring.verdict != FINE:
         raise typer.Exit(1)
-
-
-def _json_lines(monitoring: Monitoring) -> Iterator[str]:
-    return (json_text.dumps(window_line(window)) for window in monitoring.new)
 
 
 def _lines(monitoring: Monitoring) -> Iterator[str]:

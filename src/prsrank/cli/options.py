@@ -28,10 +28,6 @@ Data = Annotated[
     ),
 ]
 NamedData = Annotated[str, typer.Option("--data", metavar="DATA", help="The data set.")]
-RelevantFrom = Annotated[
-    float | None,
-    typer.Option(metavar="N", help="The least label that counts as relevant."),
-]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder that train or fit wrote.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
 Seed = Annotated[
@@ -44,16 +40,7 @@ Propensity = Annotated[
         "--propensity",
         metavar="FILE|power:ETA",
         help="The propensities: a file that 'prsrank propensity --out' wrote, or (1/k)^ETA. "
-        "Default: those in the log.",
-    ),
-]
-FoundPropensity = Annotated[
-    str | None,
-    typer.Option(
-        "--propensity",
-        metavar="FILE|power:ETA",
-        help="The propensities as far as known. Default: those in the log, else the best estimate "
-        "that it allows.",
+        "Default: those in the log; judge and plan estimate them where it has none.",
     ),
 ]
 SetValues = Annotated[

@@ -6,14 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from prsrank.errors import InputError
-
-if TYPE_CHECKING:
-    from prsrank.experiment.runner import Progress
 
 _SECONDS_BETWEEN_LINES = 30.0
 
@@ -45,52 +42,20 @@ def working(message: str) -> Iterator[Callable[[str], object]]:
 
 
 @contextmanager
-def shown_steps(total: int | None) -> Iterator[Callable[[int, float | None], object] | None]:
-    """Show trees or epochs and the validation value as they come, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.progress import TextColumn
-
-    with _bars(TextColumn("{task.fields[value]}")) as bar:
-        task = bar.add_task("training", total=total, value="")
-
-        def tell(step: int, value: float | None) -> None:
-            bar.update(task, completed=step, value="" if value is None else f"{value:.4f}")
-
-        yield tell
-
-
-@contextmanager
 def shown_progress() -> "Iterator[Progress]":
-    """Show how far the work is: a bar on a terminal, else a line now and then."""
-    if not sys.stderr.isatty():
-        yield ProgressLines()
-        return
-    from rich.progress import MofNCompleteColumn, TimeElapsedColumn
-
-    with _bars(MofNCompleteColumn(), TimeElapsedColumn()) as bars:
-        tasks: dict[str, Any] = {}
-
-        def tell(work: str, done: int, total: int) -> None:
-            if work not in tasks:
-                tasks[work] = bars.add_task(work, total=total)
-            bars.update(tasks[work], completed=done)
-
-        yield tell
+    """Show how far long work is: on a terminal as it goes on, else in a line now and then."""
+    with working("starting") as tell:
+        if sys.stderr.isatty():
+            yield Progress(tell, seconds=0.0)
+        else:
+            yield Progress(lambda line: typer.echo(line, err=True), seconds=_SECONDS_BETWEEN_LINES)
 
 
-def _bars(*columns: Any) -> Any:
-    from rich.console import Console
-    from rich.progress import Progress
+class Progress:
+    """Tells the progress in lines, with the time left, so many seconds apart."""
 
-    return Progress(*Progress.get_default_columns(), *columns, console=Console(stderr=True))
-
-
-class ProgressLines:
-    """Tells the progress in plain lines, with the time left."""
-
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str], object], *, seconds: float) -> None:
+        self.tell, self.seconds = tell, seconds
         self.work, self.first, self.started, self.last = "", 0, 0.0, 0.0
 
     def __call__(self, work: str, done: int, total: int) -> None:
@@ -99,8 +64,8 @@ class ProgressLines:
         if work != self.work:
             self.work, self.first, self.started, self.last = work, done, now, now
             return
-        if done < total and now - self.last < _SECONDS_BETWEEN_LINES:
+        if done < total and now - self.last < self.seconds:
             return
         self.last = now
         left = (now - self.started) / max(done - self.first, 1) * (total - done)
-        typer.echo(f"{work}: {done:,} of {total:,}, about {left:,.0f} s left", err=True)
+        self.tell(f"{work}: {done:,} of {total:,}, about {left:,.0f} s left")

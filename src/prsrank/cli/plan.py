@@ -4,7 +4,7 @@ import typer
 
 from prsrank.cli.inputs import PlainLog
 from prsrank.cli.interleave import By
-from prsrank.cli.options import FoundPropensity, Json, parse_counted
+from prsrank.cli.options import Json, Propensity, parse_counted
 from prsrank.cli.output import show, working
 from prsrank.evaluation import online_plan
 from prsrank.evaluation.online_plan import InterleavingPlan, OnlinePlan
@@ -27,7 +27,7 @@ def plan_experiment(
         metavar="DESIGN[:K]",
         help="{designs}; K is the last position that it changes (not for uniform), 10 if not said.",
     ),
-    propensity: FoundPropensity = None,
+    propensity: Propensity = None,
     json: Json = False,
 ) -> None:
     r"""Say how many randomised sessions a wanted precision takes, and what they cost.
@@ -64,7 +64,7 @@ def plan_test(
         0.8, help="How often the test is to find the gain; it is one at the 5 % level."
     ),
     by: By = "session",
-    propensity: FoundPropensity = None,
+    propensity: Propensity = None,
     json: Json = False,
 ) -> None:
     r"""Say how many sessions an online test of an expected gain takes: A/B, or interleaving.

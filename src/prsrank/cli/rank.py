@@ -1,13 +1,18 @@
 """The command `prsrank rank`."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 
-from prsrank.cli.inputs import ModelInputs
+from prsrank.cli.inputs import NO_FEATURES, ModelInputs
 from prsrank.cli.options import Model
+from prsrank.cli.output import working
 from prsrank.data.rankings import write_ranking
+from prsrank.errors import InputError
+from prsrank.logs.features import read_table
 from prsrank.rankers.base import load_ranker
+from prsrank.rankers.feature_order import features_for
 
 
 def rank(
@@ -28,7 +33,17 @@ def rank(
       prsrank rank fitted --features new.csv --out ranking.csv
       prsrank rank model --data synthetic:web10k:500 --out ranking.parquet
     """
-    ranker = load_ranker(model)
-    lists = inputs.beside(model).scored(ranker)
+    ranker, inputs = load_ranker(model), inputs.beside(model)
+    lists = inputs.dataset("test")
+    if lists is None and inputs.log is not None:
+        lists = inputs.read()[1]
+    if lists is None:
+        mapping, table = inputs.meaning(), inputs.table
+        if table is None:
+            raise InputError(NO_FEATURES)
+        names = tuple(getattr(ranker, "feature_names_", mapping.features))
+        with working(f"reading {table}"):
+            lists = read_table(table, mapping=replace(mapping, features=names))
+    lists = features_for(ranker, lists)
     write_ranking(lists, ranker.score(lists.features), out)
     typer.echo(f"{out}: {lists.docs:,} docs of {lists.lists:,} lists")

@@ -1,81 +1,43 @@
 """Spellings that were: each is refused with a line that names what is written instead."""
 
-import re
 from collections.abc import Sequence
-from itertools import pairwise
+from typing import Any
 
-from prsrank.errors import InputError
-
-_COMMANDS = {"plan-experiment": "plan experiment", "plan-test": "plan test"}
-_MASTER = re.compile(r"default|local(\[.*)?|yarn|(spark|k8s|mesos)://.*")
-"""What followed --spark before it was a flag."""
-
-_JUDGE = "explore evaluate rank judge monitor sensitivity"
-_REST = f"{_JUDGE} split interleave plan-experiment plan-test"
-_LOGS = f"audit fit propensity train {_REST}"
-_MAPPING = "write {} in the file of --mapping"
-_FOLD = "write DATA@N for fold N of DATA"
-_MODEL = "train a model ('prsrank train') and give it by --model"
-_OPTIONS = (
-    ("--null", _LOGS, _MAPPING.format('nulls = ["WORD"]')),
-    ("--decimal", _LOGS, _MAPPING.format('decimal = ","')),
-    ("--duplicates", _LOGS, _MAPPING.format('duplicates = "first"')),
-    ("--lists", "fit train sensitivity", _MAPPING.format('lists = "session"')),
-    ("--memory", _REST, "it is 80 % of the machine's; in Python: memory="),
-    ("--fold", "explore evaluate rank propensity train simulate", _FOLD),
-    (
-        "--relevant-from",
-        "fit explore evaluate rank judge propensity train sensitivity demo simulate describe",
-        "'prsrank convert DATA --relevant-from N --out FILE' keeps it with the data set",
-    ),
-    ("--relevant-from", "reproduce", "write --set relevant_from=N"),
-    ("--runs", "reproduce", "write --set runs=N"),
-    ("--folds", "reproduce", "write --set folds=N"),
-    ("--points", "reproduce", "write --set points=A,B,..."),
-    ("--tune-on", "reproduce", "write --set tune_on=labels or --set tune_on=clicks"),
-    ("--seed", "train reproduce", "write --set seed=N"),
-    ("--seed", "explore judge propensity plan-test sensitivity demo", "in Python: seed="),
-    ("--temper", "fit", "it is so unless Python says prsrank.fit_log(temper=False)"),
-    ("--no-temper", "fit", "in Python: prsrank.fit_log(temper=False)"),
-    ("--propensity", "explore", "the curve is that of the fit"),
-    ("--data", "demo", "'prsrank simulate DATA' and 'prsrank fit' show the same of other data"),
-    ("--data", "explore monitor", "the features are those of the fit, or give --features"),
-    ("--column", "explore monitor", "columns are those of the fit, or give --mapping"),
-    ("--evidence", "judge", "it is 1; a Parquet file has 'seen' to leave out more by"),
-    ("--split", "rank", "the lists are those of the test part; a file is one whole"),
-    ("--tau", "evaluate", "in Python: prsrank.evaluate_on_log(tau=)"),
-    ("--samples", "evaluate", "in Python: prsrank.evaluate_on_log(samples=)"),
-    ("--json", "export", "the line that is printed says the same"),
-    ("--eta", "propensity", "write --method power:ETA"),
-    ("--positions", "propensity", "in Python: the estimator's positions="),
-    ("--cover", "propensity", "write --shape monotone; in Python: prsrank.covering"),
-    ("--design-k", "simulate plan-experiment", "write --design DESIGN:K"),
-    ("--confidence", "plan-experiment interleave", "intervals are at 95 %"),
-    ("--level", "plan-test", "the test is at the 5 % level"),
-    ("--report", "train", "the report is always written"),
-    ("--no-report", "train", "the report is always written"),
-    ("--ranker", "sensitivity", _MODEL),
-    ("--set", "sensitivity", _MODEL),
-    ("--holdout", "sensitivity", "it is that of the fit, else query:0.2"),
-    ("--metric", "sensitivity", "it is dcg@10"),
-    ("--eta", "simulate", "write --set eta=VALUE"),
-    ("--mu", "simulate", "write --set mu=VALUE"),
-    ("--cutoff", "simulate", "write --set cutoff=N"),
-    ("--rankers", "simulate", "write --production KIND:N"),
-    ("--compact", "simulate", "an --out without an ending is a folder in the compact form"),
-)
+_CONVERT = "'prsrank convert DATA --relevant-from N --out FILE' keeps it with the data set"
+_REPLACED = {
+    "--null": 'write nulls = ["WORD"] in the file of --mapping',
+    "--decimal": 'write decimal = "," in the file of --mapping',
+    "--duplicates": 'write duplicates = "first" in the file of --mapping',
+    "--lists": 'write lists = "session" in the file of --mapping',
+    "--fold": "write DATA@N for fold N of DATA",
+    "--relevant-from": f"{_CONVERT}; with reproduce, write --set relevant_from=N",
+    "--runs": "write --set runs=N",
+    "--folds": "write --set folds=N",
+    "--points": "write --set points=A,B,...",
+    "--tune-on": "write --set tune_on=labels or --set tune_on=clicks",
+    "--seed": "with train and reproduce, write --set seed=N; in Python: seed=",
+    "--no-temper": "in Python: prsrank.fit_log(temper=False)",
+    "--cover": "write --shape monotone; in Python: prsrank.covering",
+    "--design-k": "write --design DESIGN:K",
+    "--ranker": "train a model ('prsrank train') and give it by --model",
+    "--holdout": "it is that of the fit, else query:0.2",
+    "--eta": "with simulate, write --set eta=VALUE; with propensity, write --method power:ETA",
+    "--mu": "write --set mu=VALUE",
+    "--cutoff": "write --set cutoff=N",
+    "--rankers": "write --production KIND:N",
+    "--compact": "an --out without an ending is a folder in the compact form",
+}
+"""What is written instead of an option that a command had."""
 
 
-def refuse_old_spellings(arguments: Sequence[str]) -> None:
-    """Raise an InputError for a spelling that was."""
+def usage_message(error: Any, arguments: Sequence[str]) -> str:
+    """Return the line for words that no command takes; for those of old, it names the new ones."""
+    message, option = str(error.format_message()), getattr(error, "option_name", "")
     command = next(iter(arguments), "")
-    if command in _COMMANDS:
-        raise InputError(f"'{command}' is now '{_COMMANDS[command]}'")
-    command = "-".join(arguments[:2]) if command == "plan" else command
-    for word, after in pairwise([*arguments, ""]):
-        option, _, value = word.partition("=")
-        if option == "--spark" and _MASTER.fullmatch(value or after):
-            raise InputError(f"--spark takes no value: write --spark --master {value or after}")
-        for old, commands, instead in _OPTIONS:
-            if option == old and command in commands.split():
-                raise InputError(f"{option} is no more: {instead}")
+    if command in ("plan-experiment", "plan-test"):
+        return f"'{command}' is now '{command.replace('-', ' ')}'"
+    if message.startswith("No such option") and option in _REPLACED:
+        return f"{option} is no more: {_REPLACED[option]}"
+    if option == "--spark" or ("--spark" in arguments and "unexpected extra" in message):
+        return "--spark takes no value: write --spark --master URL"
+    return message

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from prsrank.cli.inputs import FeaturedLog, features_for
+from prsrank.cli.inputs import FeaturedLog
 from prsrank.cli.options import Json, Propensity, parse_values
 from prsrank.cli.output import refuse_other_files, show, working
 from prsrank.errors import InputError
@@ -14,7 +14,8 @@ from prsrank.files import atomic_output, write_json
 from prsrank.fit.manifest import judged_model
 from prsrank.logs.split import Split
 from prsrank.propensity.curve_of import parse_propensity
-from prsrank.rankers.base import Ranker, load_ranker, ranker_class
+from prsrank.rankers.base import load_ranker, ranker_class
+from prsrank.rankers.feature_order import features_for
 from prsrank.report.sensitivity_section import report_lines, write_chart, write_page
 
 _PAGE, _RESULT = "report.html", "sensitivity.json"
@@ -62,29 +63,36 @@ def sensitivity(
     refuse_other_files(out, _PAGE, _RESULT, *_CHARTS)
     run, values = inputs.run, _values(try_)
     split = _QUERIES if run is None else run.split
-    named = propensity if propensity is not None else inputs.curve
+    named = propensity or inputs.curve
     curve = None if named is None else parse_propensity(named)
     path = model if model is not None or run is None else judged_model(inputs.log)
-    loaded = None if path is None else load_ranker(path)
     clicks, lists = inputs.read()
-    lists = lists if loaded is None else features_for(loaded, lists)
-    learned = loaded is not None and loaded.learned_from(inputs.path)
-    # what a fit held out its model has not seen; lists by session are held out by other names
-    seen = learned and (run is None or inputs.meaning().lists == "session")
+    loaded, seen = None, False
+    ranker, settings = _RANKER, ranker_class(_RANKER).accepted(trees=_TREES, seed=split.seed)
+    if path is not None:
+        loaded = load_ranker(path)
+        lists, ranker, settings = features_for(loaded, lists), loaded.name, loaded.get_params()
+        # what a fit held out its model has not seen; lists by session are held out by other names
+        by_session = run is None or inputs.meaning().lists == "session"
+        seen = by_session and loaded.learned_from(inputs.path)
     with working("training and judging"):
         study = study_log(
             clicks,
             lists,
             curve,
             model=loaded,
-            ranker=_RANKER if loaded is None else loaded.name,
-            settings=_settings(loaded, split.seed),
+            ranker=ranker,
+            settings=settings,
             hold_out_by=(split.way, split.share),
             values=values,
             seed=split.seed,
             trained_on=str(path) if seen else None,
         )
-    _write(study, out, inputs.path)
+    with atomic_output(out, folder=True) as draft:
+        write_page(study, draft / _PAGE, log=inputs.path)
+        for chart in _CHARTS:
+            write_chart(study, draft / chart)
+        write_json(draft / _RESULT, study.to_json_dict())
     lines = [*report_lines(study), f"{out}: {', '.join((_PAGE, *_CHARTS, _RESULT))}"]
     show(lines, study.to_json_dict(), json=json)
 
@@ -98,18 +106,3 @@ def _values(assignments: list[str] | None) -> dict[str, Any]:
             raise InputError(f"--try takes NAME=NUMBER, not '{kind}={value}'; names are: {names}")
         values.setdefault(kind, []).append(float(value))
     return {**DEFAULT_VALUES, **values}
-
-
-def _settings(loaded: Ranker | None, seed: int) -> dict[str, Any]:
-    """Return the parameters of the ranker to train: those of the loaded model, if any."""
-    if loaded is not None:
-        return loaded.get_params()
-    return ranker_class(_RANKER).accepted(trees=_TREES, seed=seed)
-
-
-def _write(study: Any, out: Path, log: str) -> None:
-    with atomic_output(out, folder=True) as draft:
-        write_page(study, draft / _PAGE, log=log)
-        for chart in _CHARTS:
-            write_chart(study, draft / chart)
-        write_json(draft / _RESULT, study.to_json_dict())

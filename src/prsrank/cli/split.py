@@ -50,13 +50,13 @@ def split(
     with working(f"writing {out}"), atomic_output(out, folder=True) as draft:
         for part in _PARTS:
             write_events(getattr(parts, part), draft / f"{part}.parquet")
-    counts = {part: _counts(getattr(parts, part)) for part in _PARTS}
+    counts = {}
+    for part in _PARTS:
+        held: ClickLog = getattr(parts, part)
+        sizes = {"sessions": held.sessions, "queries": held.queries, "clicks": len(held.clicks)}
+        counts[part] = sizes
     value = {**counts, "dropped_sessions": parts.dropped_sessions, "folder": str(out)}
     show(_lines(out, parts, counts), value, json=json)
-
-
-def _counts(log: ClickLog) -> dict[str, int]:
-    return {"sessions": log.sessions, "queries": log.queries, "clicks": len(log.clicks)}
 
 
 def _lines(out: Path, parts: HeldOut, counts: dict[str, dict[str, int]]) -> Iterator[str]:

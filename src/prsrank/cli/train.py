@@ -1,7 +1,6 @@
 """The command `prsrank train`."""
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import typer
 
 from prsrank.cli.inputs import NO_FEATURES, LogInputs
 from prsrank.cli.options import Propensity, SetValues, Where, parse_values
-from prsrank.cli.output import shown_steps, working
+from prsrank.cli.output import working
 from prsrank.errors import InputError
 from prsrank.files import atomic_output
 from prsrank.files.schema import check
@@ -29,21 +28,8 @@ _STOPS = ("labels", "clicks", "none")
 _HELD_OUT = 0.1
 
 
-@dataclass(frozen=True)
-class _Ranker:
-    """What is trained, and with which weights."""
-
-    ranker: str = typer.Option("lambdamart", help="{rankers}.")
-    weighting: str | None = typer.Option(
-        None, help="{weightings}. Default: what the ranker is known for, mostly prs."
-    )
-    propensity: Propensity = None
-    set_: SetValues = None
-
-
 def train(
     inputs: LogInputs,
-    chosen: _Ranker,
     where: Where,
     out: Path = typer.Option(..., metavar="MODEL", help="Folder to write the model to."),
     stop_on: str | None = typer.Option(
@@ -52,6 +38,12 @@ def train(
         "the clicks of a held-out tenth of the queries (clicks), or not at all (none). Default: "
         "labels with --data, else clicks.",
     ),
+    ranker: str = typer.Option("lambdamart", help="{rankers}."),
+    weighting: str | None = typer.Option(
+        None, help="{weightings}. Default: what the ranker is known for, mostly prs."
+    ),
+    propensity: Propensity = None,
+    set_: SetValues = None,
 ) -> None:
     r"""Train a ranker on the clicks of a log.
 
@@ -66,25 +58,35 @@ def train(
     """
     started = time.perf_counter()
     check_free(out)
-    values = dict(parse_values(chosen.set_, "--set"))
+    values = dict(parse_values(set_, "--set"))
     seed = values.pop("seed", 0)
     check({"seed": seed}, dict[str, int], "--set")
     check_ranges({"seed": seed}, "--set")
-    model, weighting, parameters = make_ranker(chosen.ranker, chosen.weighting, values, seed=seed)
-    curve = None if chosen.propensity is None else parse_propensity(chosen.propensity)
+    model, weighting, parameters = make_ranker(ranker, weighting, values, seed=seed)
+    curve = None if propensity is None else parse_propensity(propensity)
     if curve is not None and not model.takes_propensities:
         raise InputError(f"{model.name} learns its propensities: give it none")
     stop_on = _stop(stop_on, inputs) if model.stops_early else "none"
     pairs = Weighed(curve, weighting, parameters)
     weights, clicks = _trained(model, pairs, stop_on, inputs, where, seed)
-    about: dict[str, Any] = {"data": inputs.source, "log": inputs.path}
-    about |= {"weighting": weighting, "weighting_parameters": parameters, "seed": seed}
-    about |= {"stop_on": stop_on, "spark": where.spark}
-    propensity = curve.to_json_dict() if isinstance(curve, Propensities) else chosen.propensity
-    with atomic_output(out, folder=True) as draft:
-        model.save(draft, about=about | {"propensity": propensity})
-        settings = about | {"propensity": chosen.propensity, "clicks": clicks}
-        _write_report(model, weights, curve, settings, draft, started)
+    settings: dict[str, Any] = {
+        "data": inputs.source,
+        "log": inputs.path,
+        "weighting": weighting,
+        "weighting_parameters": parameters,
+        "seed": seed,
+        "stop_on": stop_on,
+        "spark": where.spark,
+        "propensity": propensity,
+    }
+    command = f"prsrank train {inputs.path} --ranker {model.name} ..."
+    with atomic_output(out, folder=True) as draft, working("writing the report"):
+        whole = curve.to_json_dict() if isinstance(curve, Propensities) else propensity
+        model.save(draft, about=settings | {"propensity": whole})
+        about = about_rows(seed=seed, started=started, command=command)
+        settings["clicks"] = clicks
+        page = training_report(model, weights, curve, settings=settings, about=about)
+        write_report(page, draft / "report.html")
     typer.echo(f"{out}: {model.name}, weighting {weighting}, {clicks:,} clicks")
 
 
@@ -122,16 +124,10 @@ def _trained(
                 trained = parts.learning.train([model], pairs, validation=parts.held_out)
             return trained.diagnostics, clicks
         labelled = inputs.dataset("validation") if stop_on == "labels" else None
-        with shown_steps(model.get_params().get("trees")) as progress:
+        with working("training") as tell:
+
+            def progress(step: int, value: float | None) -> None:
+                tell(f"training: {step}" + ("" if value is None else f", {value:.4f} by labels"))
+
             trained = sessions.train([model], pairs, validation=labelled, progress=progress)
         return trained.diagnostics, clicks
-
-
-def _write_report(
-    model: Any, weights: Any, curve: Any, settings: dict[str, Any], out: Path, started: float
-) -> None:
-    command = f"prsrank train {settings['log']} --ranker {model.name}"
-    about = about_rows(seed=settings["seed"], started=started, command=f"{command} ...")
-    with working("writing the report"):
-        page = training_report(model, weights, curve, settings=settings, about=about)
-        write_report(page, out / "report.html")

@@ -161,11 +161,11 @@ def _rows(figure: Part, panel: Part) -> list[dict[str, Any]]:
         weak = series.get("weak") or [False] * len(series["x"])
         for (x, *values), thin in zip(series_rows(series), weak, strict=True):
             y, low, high = map(plain_number, values)
+            if None in (low, high):  # a band with one end only would be drawn down to 0
+                low, high = None, None
             if y is not None:
-                point = point_text(x) if names else x
-                row = {"method": series["name"], "x": point, "y": y, "key": order[x]}
-                # a line of "firm" values has gaps where they are weak
-                rows.append(row | {"low": low, "high": high, "firm": None if thin else y})
+                row = {"method": series["name"], "x": point_text(x) if names else x, "y": y}
+                rows.append(row | {"low": low, "high": high, "key": order[x], "weak": thin})
     return rows
 
 
@@ -215,21 +215,17 @@ def _height(figure: Part, panel: Part) -> int:
 def _channels(names: list[str], styles: Mapping[str, int], *, page: bool) -> Spec:
     """Return the encodings of colour, dash and shape by method."""
     chosen = [STYLES[styles[name]] for name in names]
-    colours = [
-        f"var(--m{styles[n]})" if page else s.light for n, s in zip(names, chosen, strict=True)
-    ]
-    legend = (
-        None if page or len(names) < 2 else {"title": None, "symbolSize": 80, "symbolOpacity": 1}
-    )
-
-    def channel(values: list[Any]) -> Spec:
-        return _field("method:N", scale={"domain": names, "range": values}, legend=legend)
-
+    colours = [f"var(--m{styles[name]})" if page else STYLES[styles[name]].light for name in names]
+    bare = page or len(names) < 2
+    legend = None if bare else {"title": None, "symbolSize": 80, "symbolOpacity": 1}
+    ranges: dict[str, list[Any]] = {
+        "color": colours,
+        "dash": [list(style.dash) or [1, 0] for style in chosen],
+        "shape": [style.shape for style in chosen],
+    }
     return {
-        "color": channel(colours),
-        "dash": channel([list(s.dash) or [1, 0] for s in chosen]),
-        "shape": channel([s.shape for s in chosen]),
-        "ink": (_PAGE if page else _PICTURE)["text"],
+        name: _field("method:N", scale={"domain": names, "range": values}, legend=legend)
+        for name, values in ranges.items()
     }
 
 
@@ -241,30 +237,24 @@ def _value_scale(figure: Part) -> Spec:
 
 
 def _has_intervals(rows: list[Any]) -> bool:
-    return any(row["low"] is not None and row["high"] is not None for row in rows)
+    return any(row["low"] is not None for row in rows)
 
 
 def _lines(figure: Part, panel: Part, rows: list[Any], channels: Spec) -> list[Spec]:
     along = {"scale": _value_scale(figure), "title": figure["y"]["title"]}
     base = {"x": _position(figure, panel), "color": channels["color"]}
-    base["y"] = _field("y:Q", **along)
-    apart = {"detail": _field("method:N")}
+    values = base | {"y": _field("y:Q", **along)}
     layers = []
     if _has_intervals(rows):
         band = base | {"y": _field("low:Q", **along), "y2": {"field": "high"}}
         layers.append(_layer("area", band, opacity=0.16, clip=True))
-    weak = any(row["firm"] is None for row in rows)
-    if weak:
-        layers.append(_layer("line", base | apart, strokeWidth=1, opacity=0.7, clip=True))
-    firm = apart | {"y": _field("firm:Q", **along), "strokeDash": channels["dash"]}
-    layers.append(_layer("line", base | firm, strokeWidth=2, clip=True))
+    line = values | {"detail": _field("method:N"), "strokeDash": channels["dash"]}
+    layers.append(_layer("line", line, strokeWidth=2, clip=True))
     if len(panel_points(panel)) <= _MOST_MARKED:
-        shaped = base | {"shape": channels["shape"]}
-        points = _layer("point", shaped, filled=True, size=46, opacity=1)
-        layers.append(_filtered(points, "datum.firm !== null"))
-        if weak:
-            points = _layer("point", shaped, filled=False, size=36)
-            layers.append(_filtered(points, "datum.firm === null"))
+        shaped = values | {"shape": channels["shape"]}
+        for weak in sorted({row["weak"] for row in rows}):  # few clicks or a wide interval: hollow
+            points = _layer("point", shaped, filled=not weak, size=46, opacity=1)
+            layers.append(_filtered(points, f"datum.weak === {str(weak).lower()}"))
     return [*_marks(panel), *layers]
 
 
@@ -303,18 +293,16 @@ def _across(figure: Part, panel: Part, rows: list[Any], channels: Spec) -> list[
     names = [series["name"] for series in panel["series"]]
     if _side_by_side(panel):
         base["yOffset"] = _field("method:N", scale={"domain": names})
-    bars = figure["kind"] == "bars"
-    layers = [_layer("bar", base | value, opacity=0.85)] if bars else []
+    if figure["kind"] == "bars":
+        return [_layer("bar", base | value, opacity=0.85)]
+    shaped = base | value | {"shape": channels["shape"]}
+    layers = [_layer("point", shaped, filled=True, size=64, opacity=1)]
     if _has_intervals(rows):
         ends = base | {"x": _field("low:Q", **along), "x2": {"field": "high"}}
-        ends |= {"color": {"value": channels["ink"]}} if bars else {}
-        layers.append(_layer("rule", ends, strokeWidth=2))
-    if not bars:
-        lowest = min((r["y"] if r["low"] is None else r["low"] for r in rows), default=0)
-        if lowest < 0 or figure["y"]["zero"]:
-            layers.insert(0, _layer("rule", {"x": {"datum": 0}}, strokeDash=[3, 3]))
-        shaped = base | value | {"shape": channels["shape"]}
-        layers.append(_layer("point", shaped, filled=True, size=64, opacity=1))
+        layers.insert(0, _layer("rule", ends, strokeWidth=2))
+    lowest = min((r["y"] if r["low"] is None else r["low"] for r in rows), default=0)
+    if lowest < 0 or figure["y"]["zero"]:
+        layers.insert(0, _layer("rule", {"x": {"datum": 0}}, strokeDash=[3, 3]))
     return layers
 
 
@@ -344,17 +332,17 @@ def _pointer(figure: Part, panel: Part) -> list[Spec]:
 def _config(look: Mapping[str, str]) -> Spec:
     axis = {
         "labelColor": look["muted"], "titleColor": look["text"], "gridColor": look["grid"],
-        "domainColor": look["axis"], "tickColor": look["axis"], "labelFont": look["font"],
-        "titleFont": look["font"], "labelFontSize": 12, "titleFontSize": 12.5,
-        "titleFontWeight": 500, "titlePadding": 8, "labelOverlap": True,
+        "domainColor": look["axis"], "tickColor": look["axis"], "labelFontSize": 12,
+        "titleFontSize": 12.5, "titleFontWeight": 500, "titlePadding": 8, "labelOverlap": True,
     }  # fmt: skip
-    text = {"labelFont": look["font"], "labelFontSize": 12.5, "labelColor": look["text"]}
+    legend = {"labelFontSize": 12.5, "labelColor": look["text"], "labelLimit": 260}
     return {
+        "font": look["font"],
         "axis": axis,
         "axisX": {"grid": False},
         "view": {"continuousWidth": 300, "continuousHeight": 300, "stroke": None},
         "rule": {"color": look["muted"]},
         "background": look["background"],
-        "legend": text | {"labelLimit": 260, "symbolStrokeWidth": 2},
-        "title": {"font": look["font"], "color": look["text"], "anchor": "start", "fontSize": 13},
+        "legend": legend | {"symbolStrokeWidth": 2},
+        "title": {"color": look["text"], "anchor": "start", "fontSize": 13},
     }

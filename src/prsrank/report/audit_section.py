@@ -94,7 +94,6 @@ def _rates(audit: Audit) -> Part:
         ("position", "click rate"),
         [series("click rate", rows)],
         caption="Share of shown docs that were clicked, with 95 % intervals of chance.",
-        alt=f"Click rate at positions {shown[0].position} to {shown[-1].position}.",
     )
 
 
@@ -118,5 +117,4 @@ def _over_time(audit: Audit) -> Part:
         [series("click rate", [(p.begin, p.clicks / p.rows) for p in audit.periods])],
         scale="ordinal",
         caption="Ten stretches of equal length, named by their first event.",
-        alt="Click rate of each stretch of time.",
     )

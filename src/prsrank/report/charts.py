@@ -6,15 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from prsrank.files import FileName, atomic_output
-from prsrank.notebook.vega_lite import (
-    STYLES,
-    figure_spec,
-    panel_points,
-    series_names,
-    series_rows,
-)
+from prsrank.notebook.vega_lite import STYLES, figure_spec, series_names
 from prsrank.rankers.base import RANKERS
-from prsrank.report.numbers import interval_text
 from prsrank.report.parts import Part, figures_of
 from prsrank.weighting import WEIGHTINGS
 
@@ -33,8 +26,8 @@ def style_numbers(figures: Iterable[Sequence[str]]) -> dict[str, int]:
     """Give each name an index into STYLES: the usual methods always the same one.
 
     Args:
-        figures: the names that each figure shows. Those of one figure differ, as long as
-            there are styles enough.
+        figures: the names that each figure shows. Names that are new in a figure differ from
+            all others there, as long as there are styles enough.
 
     >>> style_numbers([["new", "ips", "other"], ["third", "new"]])
     {'new': 0, 'ips': 1, 'other': 2, 'third': 3}
@@ -43,12 +36,12 @@ def style_numbers(figures: Iterable[Sequence[str]]) -> dict[str, int]:
     unique = list(dict.fromkeys(name for names in groups for name in names))
     own = {name: _own_style(name) for name in unique}
     numbers = {name: style for name, style in own.items() if style is not None}
-    for name in unique:
-        if name not in numbers:
-            beside = {other for names in groups if name in names for other in names}
-            taken = Counter(numbers[other] for other in beside if other in numbers)
-            used = Counter(numbers.values())
-            numbers[name] = min(range(len(STYLES)), key=lambda i: (taken[i], used[i]))
+    for names in groups:
+        for name in names:
+            if name not in numbers:
+                beside = Counter(numbers[other] for other in names if other in numbers)
+                used = Counter(numbers.values())
+                numbers[name] = min(range(len(STYLES)), key=lambda i: (beside[i], used[i]))
     return {name: numbers[name] for name in unique}
 
 
@@ -63,19 +56,6 @@ def _own_style(title: str) -> int | None:
     return RANKERS[name].chart_style if name in RANKERS else None
 
 
-def panel_tips(panel: Part) -> list[list[list[str]]]:
-    """Return, for each point of a panel, the name and the value in words of each series."""
-    return [
-        [
-            [series["name"], interval_text(*values)]
-            for series in panel["series"]
-            for x, *values in series_rows(series)
-            if x == point
-        ]
-        for point in panel_points(panel)
-    ]
-
-
 def write_figures(report: Part, folder: FileName) -> list[Path]:
     """Write each figure of a report as PNG and SVG into a folder; return the files' paths."""
     figures = figures_of(report)
@@ -84,10 +64,15 @@ def write_figures(report: Part, folder: FileName) -> list[Path]:
     for figure, name in zip(figures, file_names(f["id"] for f in figures), strict=True):
         for suffix in (".png", ".svg"):
             path = Path(folder) / f"{name}{suffix}"
-            with atomic_output(path) as draft:
-                draft.write_bytes(figure_picture(figure, suffix=suffix, styles=styles))
+            write_picture(path, figure, styles=styles)
             written.append(path)
     return written
+
+
+def write_picture(path: FileName, *figures: Part, styles: Mapping[str, int] | None = None) -> None:
+    """Write whole figures to .svg or .png as one picture, whole or not at all."""
+    with atomic_output(path) as draft:
+        draft.write_bytes(figure_picture(*figures, suffix=Path(path).suffix, styles=styles))
 
 
 def figure_picture(*figures: Part, suffix: str, styles: Mapping[str, int] | None = None) -> bytes:

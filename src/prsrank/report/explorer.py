@@ -3,7 +3,7 @@
 import base64
 import gzip
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ _SCRIPTS = (
     "explorer_csv.js",
     "explorer.js",
 )
+_COUNTS = ("impressions", "clicks")
 _FEATURES = (20, 10, 5)
 _BYTES_PER_VALUE = 1.8  # at least, of a packed contribution
 
@@ -85,25 +86,23 @@ def explorer_html(
         largest: bytes of the page, beyond which contributions are left out: those of the last
             rankers first, and the least used features.
     """
-    main = packed(_meta(explored, texts), _arrays(explored))
-    empty = _page(main, [])
-    left = largest - len(empty.encode())
-    blocks = []
+    blocks = [("explored", packed(_meta(explored, texts), _arrays(explored)))]
+    left = largest - len(_page(blocks).encode())
     for index, name in enumerate(explored.rankers):
         features = lists.features[explored.rows]
         block = _contributions(rankers[name], features, lists.feature_names, left)
         if block is not None:
             blocks.append((f"contributions-{index}", block))
             left -= len(block) + 100  # and the element around it
-    return _page(main, blocks)
+    return _page(blocks)
 
 
-def _page(main: str, blocks: Sequence[tuple[str, str]]) -> str:
+def _page(blocks: Sequence[tuple[str, str]]) -> str:
     from markupsafe import Markup
 
     script = "\n".join(asset(name) for name in _SCRIPTS)
     page: str = template("explorer.html.j2").render(
-        blocks=[("explored", main), *blocks],
+        blocks=blocks,
         css=Markup(asset("report.css") + asset("explorer.css")),  # noqa: S704 - our own files
         script=Markup(script),  # noqa: S704 - our own file
         hash=script_hash(script),
@@ -115,9 +114,9 @@ def _meta(explored: Explored, texts: PageTexts) -> dict[str, Any]:
     of_queries, of_docs = split_columns(
         {name: list(values) for name, values in texts.columns.items()}, explored.offsets.tolist()
     )
-    picked = (
-        None if explored.picked is None else np.bincount(explored.picked, minlength=len(PICKED))
-    )
+    picked = explored.picked
+    counts = None if picked is None else np.bincount(picked, minlength=len(PICKED)).tolist()
+    held_out = np.flatnonzero(indices_of(explored.query_ids, texts.held_out) >= 0)
     return {
         "source": texts.source,
         "curve": texts.curve,
@@ -129,31 +128,24 @@ def _meta(explored: Explored, texts: PageTexts) -> dict[str, Any]:
         "docColumns": of_docs,
         "all": explored.queries,
         "reasons": list(PICKED),
-        "picked": None if picked is None else picked.tolist(),
+        "picked": counts,
         "anyHeldOut": bool(len(texts.held_out)),
-        "heldOut": _among(explored.query_ids, texts.held_out),
+        "heldOut": held_out.tolist(),
     }
 
 
-def _among(query_ids: IdArray, held_out: IdArray) -> list[int]:
-    return np.flatnonzero(indices_of(query_ids, held_out) >= 0).tolist()
-
-
 def _arrays(explored: Explored) -> dict[str, Any]:
-    seen, unpicked = explored.evidence, np.zeros(0, np.int64)
+    evidence = {
+        name: values.round().astype(np.int64) if name in _COUNTS else rounded(values)
+        for name, values in explored.evidence.items()
+    }
     return {
         "offsets": explored.offsets,
         "sessions": explored.sessions.round().astype(np.int64),
-        "picked": unpicked if explored.picked is None else explored.picked,
+        "picked": np.zeros(0, np.int64) if explored.picked is None else explored.picked,
         "gain": explored.gain,
         "deviation": rounded(explored.deviation),
-        "impressions": seen.impressions.round().astype(np.int64),
-        "clicks": seen.clicks.round().astype(np.int64),
-        "position": rounded(seen.position),
-        "propensity": rounded(seen.propensity),
-        "theta": rounded(seen.theta),
-        "low": rounded(seen.low),
-        "high": rounded(seen.high),
+        **evidence,
         "logged": explored.logged,
         "ranks": explored.ranks,
     }
@@ -192,8 +184,19 @@ def contributions(ranker: "Ranker", features: npt.ArrayLike) -> Floats | None:
         scorer = ranker.scorer()
     except InputError:
         return None
-    add_up = _OF_SCORER.get(type(scorer))
-    return None if add_up is None else add_up(scorer, np.asarray(features))
+    if isinstance(scorer, TreeEnsemble):
+        import lightgbm
+
+        booster, threads = lightgbm.Booster(model_str=scorer.text), thread_count(None)
+        parts = booster.predict(np.asarray(features), pred_contrib=True, num_threads=threads)
+        return np.asarray(parts)[:, :-1]  # the last column is the constant
+    if isinstance(scorer, LinearSum):
+        parts = scorer.scaling.transform(np.asarray(features)) * scorer.weights
+        total = parts[:, : scorer.columns]
+        # that a value is missing counts for its feature
+        total[:, scorer.scaling.indicators] += parts[:, scorer.columns :]
+        return total
+    return None
 
 
 def most_used(values: Floats, count: int) -> Longs:
@@ -207,28 +210,6 @@ def most_used(values: Floats, count: int) -> Longs:
     return np.argsort(-values.std(axis=0), kind="stable")[:count]
 
 
-def _of_trees(scorer: TreeEnsemble, features: npt.NDArray) -> Floats:
-    import lightgbm
-
-    booster = lightgbm.Booster(model_str=scorer.text)
-    parts = booster.predict(features, pred_contrib=True, num_threads=thread_count(None))
-    return np.asarray(parts)[:, :-1]  # the last column is the constant
-
-
-def _of_weights(scorer: LinearSum, features: npt.NDArray) -> Floats:
-    parts = scorer.scaling.transform(features) * scorer.weights
-    total = parts[:, : scorer.columns]
-    # that a value is missing counts for its feature
-    total[:, scorer.scaling.indicators] += parts[:, scorer.columns :]
-    return total
-
-
-_OF_SCORER: dict[type, Callable[[Any, npt.NDArray], Floats]] = {
-    TreeEnsemble: _of_trees,
-    LinearSum: _of_weights,
-}
-
-
 def packed(meta: Any, arrays: Mapping[str, npt.NDArray]) -> str:
     """Return a value and arrays as Base64 of gzip: letters that mean nothing in HTML.
 
@@ -240,7 +221,10 @@ def packed(meta: Any, arrays: Mapping[str, npt.NDArray]) -> str:
         meta: whatever JSON can hold.
         arrays: floats, or integers of at least 0.
     """
-    plain = {name: _four_bytes(values) for name, values in arrays.items()}
+    plain = {
+        name: np.ascontiguousarray(values, "<f4" if values.dtype.kind == "f" else "<u4").ravel()
+        for name, values in arrays.items()
+    }
     named = [[name, values.dtype.kind, values.size] for name, values in plain.items()]
     text = json.dumps({"meta": meta, "arrays": named}, allow_nan=False).encode()
     planes = [values.reshape(-1, 1).view(np.uint8).T.tobytes() for values in plain.values()]
@@ -256,7 +240,3 @@ def rounded(values: npt.ArrayLike) -> Reals:
     """
     bits = np.array(values, np.float32).view(np.uint32)
     return ((bits + np.uint32(0x800)) & np.uint32(0xFFFFF000)).view(np.float32)
-
-
-def _four_bytes(values: npt.NDArray) -> npt.NDArray:
-    return np.ascontiguousarray(values, "<f4" if values.dtype.kind == "f" else "<u4").ravel()

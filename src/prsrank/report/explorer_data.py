@@ -1,7 +1,7 @@
 """What the explorer shows of queries: orders, evidence and estimated gains, as arrays."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +13,8 @@ from prsrank.evaluation.rank_values import find_rank_value
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.doc_clicks import DocClicks
 from prsrank.pairs.posterior import Posterior, posterior_of_clicks
-from prsrank.ragged import list_of_row, ragged_rows, row_in_list
-from prsrank.types import Floats, IdArray, Longs, Marks
+from prsrank.ragged import list_of_row, row_in_list
+from prsrank.types import Floats, IdArray, Longs
 
 if TYPE_CHECKING:
     from prsrank.pairs.log_on_lists import PropensitySource
@@ -27,31 +27,8 @@ PICKED = ("traffic", "gain", "loss", "random")
 _Z = 1.96
 
 
-@dataclass(frozen=True, eq=False)
-class DocEvidence:
-    """What a log says about docs, one number each.
-
-    Attributes:
-        impressions: how often it was shown.
-        clicks: how often it was clicked.
-        position: mean position over its impressions; NaN where it was never shown.
-        propensity: mean propensity over its impressions; NaN likewise.
-        theta: P(click once seen): the expectation given all clicks and features.
-        low: lower end of its 95 % interval.
-        high: upper end.
-    """
-
-    impressions: Floats
-    clicks: Floats
-    position: Floats
-    propensity: Floats
-    theta: Floats
-    low: Floats
-    high: Floats
-
-    def of(self, rows: Longs) -> "DocEvidence":
-        """Return the evidence of some docs."""
-        return DocEvidence(*(getattr(self, field.name)[rows] for field in fields(self)))
+Evidence = dict[str, Floats]
+"""What a log says about docs, one number each, by name; see `evidence_of`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +47,6 @@ class Explored:
         evidence: of each doc.
         logged: rank of each doc in the order of mean positions (docs).
         ranks: rank of each doc by each ranker (rankers x docs).
-        scores: score of each doc by each ranker (rankers x docs).
         gain: DCG@10 of each ranker's order less that of the logged order (rankers x queries).
         deviation: standard deviation of the gain (rankers x queries).
     """
@@ -83,23 +59,11 @@ class Explored:
     sessions: Floats
     picked: Longs | None
     queries: int
-    evidence: DocEvidence
+    evidence: Evidence
     logged: Longs
     ranks: Longs
-    scores: Floats
     gain: Floats
     deviation: Floats
-
-    def select(self, chosen: Longs, picked: Longs) -> "Explored":
-        """Return some of the queries, and why each of them was picked."""
-        docs, offsets = ragged_rows(self.offsets, chosen)
-        return Explored(
-            rankers=self.rankers, query_ids=self.query_ids[chosen], offsets=offsets,
-            rows=self.rows[docs], doc_ids=self.doc_ids[docs], sessions=self.sessions[chosen],
-            picked=picked, queries=self.queries, evidence=self.evidence.of(docs),
-            logged=self.logged[docs], ranks=self.ranks[:, docs], scores=self.scores[:, docs],
-            gain=self.gain[:, chosen], deviation=self.deviation[:, chosen],
-        )  # fmt: skip
 
 
 def explore_log(
@@ -124,16 +88,17 @@ def explore_log(
         like: a posterior of other lists whose prior is taken, rather than learned anew.
     """
     evidence, sessions = evidence_of(log, lists, propensities, seed=seed, like=like)
-    there = evidence.impressions > 0
-    scores = np.full((len(rankers), lists.docs), np.nan)
-    for row, ranker in zip(scores, rankers.values(), strict=True):
-        row[there] = ranker.score(lists.features[there])
-    queries_shown = explored(lists, evidence, sessions, dict(zip(rankers, scores, strict=True)))
-    if len(queries_shown.query_ids) <= queries:
-        return queries_shown
-    return queries_shown.select(
-        *pick(queries_shown.gain[0], queries_shown.sessions, queries, seed=seed)
-    )
+    there = evidence["impressions"] > 0
+    scores = {name: np.full(lists.docs, np.nan) for name in rankers}
+    for name, ranker in rankers.items():
+        scores[name][there] = ranker.score(lists.features[there])
+    every = explored(lists, evidence, sessions, scores)
+    if every.queries <= queries:
+        return every
+    why = np.full(lists.lists, -1)
+    shown = list_of_row(lists.offsets)[every.rows[every.offsets[:-1]]]
+    why[shown] = pick(every.gain[0], every.sessions, queries, seed=seed)
+    return replace(explored(lists, evidence, sessions, scores, why=why), queries=every.queries)
 
 
 def evidence_of(
@@ -143,8 +108,14 @@ def evidence_of(
     *,
     seed: int = 0,
     like: Posterior | None = None,
-) -> tuple[DocEvidence, Floats]:
-    """Return the evidence of each doc of the lists, and the sessions of each list."""
+) -> tuple[Evidence, Floats]:
+    """Return the evidence of each doc of the lists, and the sessions of each list.
+
+    Evidence of a doc is how often it was shown (`impressions`) and clicked (`clicks`), its mean
+    `position` and `propensity` over its impressions (NaN where there are none), and P(click once
+    seen), the expectation given all clicks and features (`theta`) with the ends of its 95 %
+    interval (`low`, `high`).
+    """
     clicks = DocClicks.of([log], lists, propensities)
     beliefs = None if like is None else like.of_others(clicks, lists)
     beliefs = beliefs or posterior_of_clicks(clicks, lists, seed=seed)
@@ -155,21 +126,26 @@ def evidence_of(
     with np.errstate(invalid="ignore"):
         position = np.bincount(rows, shown * log.ranking_positions, lists.docs) / impressions
         propensity = counts.sums(counts.shown * counts.gain) / impressions
-    clicked = counts.sums(counts.clicked)
     assert clicks.sessions is not None  # noqa: S101
-    return (
-        DocEvidence(
-            impressions, clicked, position, propensity, beliefs.theta, beliefs.low, beliefs.high
-        ),
-        clicks.sessions,
-    )
+    evidence = {
+        "impressions": impressions,
+        "clicks": counts.sums(counts.clicked),
+        "position": position,
+        "propensity": propensity,
+        "theta": beliefs.theta,
+        "low": beliefs.low,
+        "high": beliefs.high,
+    }
+    return evidence, clicks.sessions
 
 
 def explored(
     lists: RankingDataset,
-    evidence: DocEvidence,
+    evidence: Evidence,
     sessions: Floats,
     scores: Mapping[str, Floats],
+    *,
+    why: Longs | None = None,
 ) -> Explored:
     r"""Return the orders and gains of all lists, of those docs that were shown.
 
@@ -183,29 +159,29 @@ def explored(
         evidence: of each row.
         sessions: of each list.
         scores: of each row by each ranker.
+        why: of each list, why it was picked, an index into PICKED, or -1; default: all are shown.
 
     Raises:
         InputError: if no doc was shown.
     """
-    rows = np.flatnonzero(evidence.impressions > 0)
+    owner, there = list_of_row(lists.offsets), evidence["impressions"] > 0
+    rows = np.flatnonzero(there if why is None else there & (why[owner] >= 0))
     if not len(rows):
         raise InputError("the log shows no doc")
-    owner = list_of_row(lists.offsets)[rows]
-    kept, starts = np.unique(owner, return_index=True)
+    kept, starts = np.unique(owner[rows], return_index=True)
     offsets = np.append(starts, len(rows))
-    seen = evidence.of(rows)
+    seen = {name: values[rows] for name, values in evidence.items()}
     values = find_rank_value(METRIC).of_ranks(int(np.diff(offsets).max()))
-    logged = ranks_by(offsets, seen.position, -seen.impressions)
-    of_rankers = np.array([of_ranker[rows] for of_ranker in scores.values()])
+    logged = ranks_by(offsets, seen["position"], -seen["impressions"])
     # docs of equal score stay in the logged order: a ranker that says nothing gains nothing
-    ranks = np.array([ranks_by(offsets, -of_ranker, logged) for of_ranker in of_rankers])
+    ranks = np.array([ranks_by(offsets, -of_ranker[rows], logged) for of_ranker in scores.values()])
     change = values[ranks - 1] - values[logged - 1]
-    spread = (seen.high - seen.low) / (2 * _Z)
+    spread = (seen["high"] - seen["low"]) / (2 * _Z)
     return Explored(
         rankers=tuple(scores), query_ids=lists.query_ids[kept], offsets=offsets, rows=rows,
-        doc_ids=lists.doc_names[rows], sessions=sessions[kept], picked=None, queries=len(kept),
-        evidence=seen, logged=logged, ranks=ranks, scores=of_rankers,
-        gain=np.add.reduceat(change * seen.theta, starts, axis=1),
+        doc_ids=lists.doc_names[rows], sessions=sessions[kept], queries=len(kept),
+        picked=None if why is None else why[kept], evidence=seen, logged=logged, ranks=ranks,
+        gain=np.add.reduceat(change * seen["theta"], starts, axis=1),
         deviation=np.sqrt(np.add.reduceat((change * spread) ** 2, starts, axis=1)),
     )  # fmt: skip
 
@@ -222,7 +198,7 @@ def ranks_by(offsets: Longs, *keys: npt.NDArray) -> Longs:
     return ranks
 
 
-def pick(gain: Floats, sessions: Floats, count: int, *, seed: int = 0) -> tuple[Longs, Longs]:
+def pick(gain: Floats, sessions: Floats, count: int, *, seed: int = 0) -> Longs:
     """Pick queries worth looking at: a quarter each by traffic, gain and loss, others at random.
 
     Args:
@@ -232,17 +208,12 @@ def pick(gain: Floats, sessions: Floats, count: int, *, seed: int = 0) -> tuple[
         seed: of the random ones.
 
     Returns:
-        The queries, rising, and why each was picked: an index into PICKED.
+        Why each query was picked, an index into PICKED, or -1.
     """
     why = np.full(len(gain), -1)
-    rules: Iterable[tuple[Floats, Marks]] = (
-        (sessions, sessions > 0), (gain, gain > 0), (-gain, gain < 0)
-    )  # fmt: skip
-    for code, (key, fits) in enumerate(rules):
-        free = np.flatnonzero((why < 0) & fits)
+    for code, key in enumerate((sessions, gain, -gain)):
+        free = np.flatnonzero((why < 0) & (key > 0))
         why[free[np.argsort(-key[free], kind="stable")[: count // 4]]] = code
-    free = np.flatnonzero(why < 0)
-    rest = np.random.default_rng(seed).permutation(free)[: count - np.count_nonzero(why >= 0)]
-    why[rest] = len(PICKED) - 1
-    chosen = np.flatnonzero(why >= 0)
-    return chosen, why[chosen]
+    free = np.random.default_rng(seed).permutation(np.flatnonzero(why < 0))
+    why[free[: count - np.count_nonzero(why >= 0)]] = len(PICKED) - 1
+    return why

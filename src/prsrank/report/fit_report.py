@@ -1,36 +1,27 @@
 """The report of a fit: the log, the propensities, the training and the estimated gain."""
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, DEFAULT_TAU
 from prsrank.evaluation.results import ALL, LOGGED, Difference
-from prsrank.notebook.vega_lite import plain_number
 from prsrank.propensity.curve import Propensities
 from prsrank.report.evaluation_section import ESTIMATORS, gain_figure
 from prsrank.report.evaluation_section import report_section as evaluation_section
 from prsrank.report.numbers import fixed_text, range_text
-from prsrank.report.parts import (
-    Part,
-    card,
-    feature_importance,
-    importance_figure,
-    page,
-    section,
-    table,
-    weight_table,
-)
+from prsrank.report.parts import Part, card, importance_figures, page, section, table, weight_tables
 from prsrank.report.propensity_figure import propensity_figure
+from prsrank.report.training_report import setting_rows
 
 if TYPE_CHECKING:
     from prsrank.fit.steps import FitResult
-    from prsrank.fit.tuning import Tuned
 
 METRIC = DEFAULT_METRICS[0]
+BASELINES = {LOGGED: "the logged ranking", "random": "random order"}
 
 _POSITIONS = 40
+_TONES = {"test-online": "good", "no-difference": "open", "too-thin": "bad"}
 RANDOM_ORDER = (
     "The held-out sessions are the randomised ones: 'logged' is a random order there, not the "
     "production ranker's. 'random' is the expectation over all orders of the same docs. A gain "
@@ -42,10 +33,10 @@ RANDOM_ORDER = (
 
 def conclusions(result: "FitResult") -> list[str]:
     """Return the verdict, and what the evaluation says of the model, in plain sentences."""
-    evaluation, name = result.evaluation.evaluation, result.choice.name
-    verdict = result.verdict
-    gain = _sentence(_title(name), verdict.gain, BASELINES[result.baseline])
-    lines = [f"{verdict.title}: {verdict.reason}.", gain, f"{_title(name)}: {result.choice.why}."]
+    evaluation, verdict = result.evaluation.evaluation, result.verdict
+    title = _title(result.choice.name)
+    gain = _sentence(title, verdict.gain, BASELINES[result.baseline])
+    lines = [f"{verdict.title}: {verdict.reason}.", gain, f"{title}: {result.choice.why}."]
     if result.baseline != LOGGED:
         check = evaluation.difference(
             result.baseline, METRIC, against=LOGGED, estimator=evaluation.narrowest
@@ -56,60 +47,9 @@ def conclusions(result: "FitResult") -> list[str]:
     return [*lines, f"Next: {verdict.next_command}"]
 
 
-BASELINES = {LOGGED: "the logged ranking", "random": "random order"}
-
-
 def _title(weighting: str) -> str:
     """Return a weighting's name as a sentence begins with it: abbreviations in capitals."""
     return weighting.upper() if len(weighting) <= 3 else weighting.capitalize()
-
-
-def fit_report(
-    result: "FitResult",
-    *,
-    log: Part,
-    about: Sequence[Sequence[Any]],
-    explorer: str | None = None,
-) -> Part:
-    """Return the report of a fit.
-
-    Args:
-        result: of the fit; it need not be on disk yet.
-        log: the section about the log.
-        about: rows of name and value: command, seed, wall time, versions.
-        explorer: the file beside the report that shows queries, if there is one.
-    """
-    plan = result.plan
-    settings = {k: v for k, v in plan.to_json_dict().items() if v not in (None, {}, [])}
-    rows = [[key, v if isinstance(v, str) else json.dumps(v)] for key, v in settings.items()]
-    log = {**log, "folded": True}
-    sections = [log, _propensities(result), _training(result), _evaluation(result), _parts(result)]
-    return page(
-        f"Fit: {_title(result.choice.name)}, {plan.ranker}",
-        plan.log,
-        sections,
-        card=_verdict_card(result, explorer=explorer),
-        figures=[
-            gain_figure(result.evaluation.evaluation, result.choice.name, result.baseline, METRIC)
-        ],
-        about=[*rows, *(list(row) for row in about)],
-    )
-
-
-_TONES = {"test-online": "good", "no-difference": "open", "too-thin": "bad"}
-
-
-def _verdict_card(result: "FitResult", *, explorer: str | None) -> Part:
-    """Return the verdict with its reason, what to run next, and where queries can be looked at."""
-    verdict = result.verdict
-    _, *lines, _ = conclusions(result)
-    reason = f"{verdict.reason[:1].upper()}{verdict.reason[1:]}."
-    links = [] if explorer is None else [("Look at the queries", explorer)]
-    command = verdict.next_command
-    return card(
-        _TONES[verdict.verdict], "", verdict.title, [reason, *lines],
-        command=command, links=links,
-    )  # fmt: skip
 
 
 def _sentence(subject: str, gain: Difference, name: str) -> str:
@@ -129,11 +69,50 @@ def _sentence(subject: str, gain: Difference, name: str) -> str:
     )
 
 
+def fit_report(
+    result: "FitResult",
+    *,
+    log: Part,
+    about: Sequence[Sequence[Any]],
+    explorer: str | None = None,
+) -> Part:
+    """Return the report of a fit.
+
+    Args:
+        result: of the fit; it need not be on disk yet.
+        log: the section about the log.
+        about: rows of name and value: command, seed, wall time, versions.
+        explorer: the file beside the report that shows queries, if there is one.
+    """
+    verdict, plan = result.verdict, result.plan
+    _, *lines, _ = conclusions(result)
+    evaluation = result.evaluation.evaluation
+    return page(
+        f"Fit: {_title(result.choice.name)}, {plan.ranker}",
+        plan.log,
+        [
+            {**log, "folded": True},
+            _propensities(result),
+            _training(result),
+            _evaluation(result),
+            _parts(result),
+        ],
+        card=card(
+            _TONES[verdict.verdict],
+            "",
+            verdict.title,
+            [f"{verdict.reason[:1].upper()}{verdict.reason[1:]}.", *lines],
+            command=verdict.next_command,
+            links=[] if explorer is None else [("Look at the queries", explorer)],
+        ),
+        figures=[gain_figure(evaluation, result.choice.name, result.baseline, METRIC)],
+        about=[*setting_rows(plan.to_json_dict().items()), *(list(row) for row in about)],
+    )
+
+
 def _parts(result: "FitResult") -> Part:
-    counts = result.parts.counts()
-    rows = [[name, *count.values()] for name, count in counts.items()]
+    rows = [[name, *count.values()] for name, count in result.parts.counts().items()]
     columns, caption = ["part", "sessions", "queries", "clicks"], "No query is in two of them."
-    sizes = table("parts", "Parts of the log", columns, rows, caption=caption)
     text = [
         f"Rankers learn from the training part, their settings are chosen by {METRIC} estimated "
         f"from the clicks of the validation part (propensities raised to at least "
@@ -150,9 +129,9 @@ def _parts(result: "FitResult") -> Part:
         )
     if result.left_out:
         text.append(f"{result.left_out:,} sessions show docs without features: left out.")
-    return section(
-        "parts", "Training, validation, held out", text=text, tables=[sizes], folded=True
-    )
+    sizes = table("parts", "Parts of the log", columns, rows, caption=caption)
+    title = "Training, validation, held out"
+    return section("parts", title, text=text, tables=[sizes], folded=True)
 
 
 def _propensities(result: "FitResult") -> Part:
@@ -166,19 +145,14 @@ def _propensities(result: "FitResult") -> Part:
     text.append(f"Verdict on the estimate: {used.curve.verdict}.")
     if used.check:
         text.append(f"{'Warning: ' if used.warning else 'Checked by the clicks: '}{used.check}.")
-    return section(
-        "propensities", "Propensities", text=text,
-        figures=[propensity_figure(curves, positions=_POSITIONS)],
-        tables=[_curve_table(used.curve)], folded=True,
-    )  # fmt: skip
+    figures, tables = [propensity_figure(curves, positions=_POSITIONS)], [_curve_table(used.curve)]
+    title = "Propensities"
+    return section("propensities", title, text=text, figures=figures, tables=tables, folded=True)
 
 
 def _curve_table(curve: Propensities) -> Part:
-    values = (curve.propensity.tolist(), curve.low.tolist(), curve.high.tolist())
-    rows = [
-        [k, *map(plain_number, row), int(clicks)]
-        for k, (*row, clicks) in enumerate(zip(*values, curve.clicks, strict=True), 1)
-    ]
+    values = (curve.propensity, curve.low, curve.high)
+    rows = [(k, *row) for k, row in enumerate(zip(*values, curve.clicks, strict=True), 1)]
     columns = ["position", "propensity", "low", "high", "clicks"]
     caption = "Relative to position 1, with the ends of 95 % intervals."
     title = "Propensity of each position"
@@ -195,29 +169,26 @@ def _training(result: "FitResult") -> Part:
             [name, str(method.chosen.candidate), method.ranker.trees_, method.chosen.value]
             for name, method in tuned.items()
         ],
-        caption=f"The best of {len(tuned[result.choice.name].search.trials)} trials each, by the estimate on the "
-        "validation part, which is too good by the choice.",
+        caption=f"The best of {len(tuned[result.choice.name].search.trials)} trials each, by the "
+        "estimate on the validation part, which is too good by the choice.",
     )
-    importances: dict[str, Mapping[str, float]] = {}
-    measure = ""
-    for name, method in tuned.items():
-        importance = feature_importance(method.ranker)
-        if importance is not None:
-            measure, importances[name] = importance
-    title = "Most important features"
-    weights = {
-        name: method.diagnostics for name, method in tuned.items() if method.diagnostics is not None
-    }
+    trials = [
+        {
+            "title": f"Trials: {name}",
+            "rows": [[str(t.candidate), round(t.value, 5)] for t in method.search.trials],
+        }
+        for name, method in tuned.items()
+    ]
     return section(
-        "training", "Training",
-        figures=[importance_figure(title, measure, importances)] if importances else [],
-        tables=[chosen, *([weight_table(weights)] if weights else [])],
-        details=[{"title": f"Trials: {name}", "rows": _trial_rows(method)} for name, method in tuned.items()],
-    )  # fmt: skip
-
-
-def _trial_rows(tuned: "Tuned") -> list[list[Any]]:
-    return [[str(trial.candidate), round(trial.value, 5)] for trial in tuned.search.trials]
+        "training",
+        "Training",
+        figures=importance_figures({name: method.ranker for name, method in tuned.items()}),
+        tables=[
+            chosen,
+            *weight_tables({name: method.diagnostics for name, method in tuned.items()}),
+        ],
+        details=trials,
+    )
 
 
 def _evaluation(result: "FitResult") -> Part:

@@ -16,9 +16,16 @@ from typing import Any
 from prsrank import __version__
 from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output
-from prsrank.notebook.vega_lite import STYLES, panel_points, panel_spec, point_text, series_names
-from prsrank.report.charts import file_names, panel_tips, style_numbers
-from prsrank.report.numbers import MISSING, cell_text
+from prsrank.notebook.vega_lite import (
+    STYLES,
+    panel_points,
+    panel_spec,
+    point_text,
+    series_names,
+    series_rows,
+)
+from prsrank.report.charts import file_names, style_numbers
+from prsrank.report.numbers import MISSING, cell_text, interval_text
 from prsrank.report.parts import Part, figures_of
 
 _NUMBER = re.compile(r"[+\-−±<]?\s?\d[\d.,]*")
@@ -143,26 +150,39 @@ def _figures(report: Part, styles: Mapping[str, int]) -> dict[str, Any]:
 
 def _panel(figure: Part, panel: Part, styles: Mapping[str, int]) -> dict[str, Any]:
     names = series_names([{"panels": [panel]}])
-    points = [point_text(point) for point in panel_points(panel)]
-    tips = panel_tips(panel)
-    rows = []
-    for point, tip in zip(points, tips, strict=True):
-        values = dict(tip)
-        rows.append([point, *(values.get(name, MISSING) for name in names)])
+    points, tips = panel_points(panel), panel_tips(panel)
+    texts = [point_text(point) for point in points]
     return {
         "title": panel["title"],
         "columns": [figure["x"]["title"], *names],
-        "rows": rows,
-        "chart": {"spec": panel_spec(figure, panel, styles), "points": points, "tips": tips},
+        "rows": [
+            [text, *(dict(tip).get(name, MISSING) for name in names)]
+            for text, tip in zip(texts, tips, strict=True)
+        ],
+        "chart": {"spec": panel_spec(figure, panel, styles), "points": texts, "tips": tips},
     }
 
 
-def _table(table: Part) -> dict[str, Any]:
-    rows = [[_cell(cell) for cell in row] for row in table["rows"]]
-    numeric = [
-        any(row[i]["number"] for row in rows) and all(row[i]["fits"] for row in rows)
-        for i in range(len(table["columns"]))
+def panel_tips(panel: Part) -> list[list[list[str]]]:
+    """Return, for each point of a panel, the name and the value in words of each series."""
+    return [
+        [
+            [series["name"], interval_text(*values)]
+            for series in panel["series"]
+            for x, *values in series_rows(series)
+            if x == point
+        ]
+        for point in panel_points(panel)
     ]
+
+
+def _table(table: Part) -> dict[str, Any]:
+    """Return the texts of a table, which columns hold numbers, and the notes to its cells."""
+    rows = [[_cell(cell) for cell in row] for row in table["rows"]]
+    numeric = []
+    for i in range(len(table["columns"])):
+        texts = [row[i]["text"] for row in rows if row[i]["text"] not in ("", MISSING)]
+        numeric.append(bool(texts) and all(_NUMBER.match(text) for text in texts))
     naming = max(1, [*numeric, True].index(True))
     notes = [
         [", ".join(c["text"] for c in row[:naming]), column, cell["mark"], cell["note"]]
@@ -175,13 +195,4 @@ def _table(table: Part) -> dict[str, Any]:
 
 def _cell(cell: Any) -> dict[str, Any]:
     parts = cell if isinstance(cell, Mapping) else {"value": cell}
-    value = parts.get("value")
-    text = cell_text(value)
-    number = bool(_NUMBER.match(text))
-    return {
-        "text": text,
-        "mark": parts.get("mark") or "",
-        "note": parts.get("note") or "",
-        "number": number,
-        "fits": number or value in (None, ""),
-    }
+    return {"mark": "", "note": "", **parts, "text": cell_text(parts.get("value"))}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _BEFORE, _NOW = "trained on", "latest window"
 _Z = 1.96
 _MOST_WINDOWS = 60
+_BY_WINDOW: Part = {"kind": "intervals", "scale": "ordinal", "caption": "95 % intervals."}
 # tone, title and meaning of a verdict
 _WORDS = {
     "fine": ("good", "Fine", "New sessions look like those that the model was trained on."),
@@ -27,20 +28,20 @@ _WORDS = {
 def monitor_report(monitoring: "Monitoring") -> Part:
     """Return the report of a monitor: all windows that its state file knows."""
     windows = monitoring.state.windows[-_MOST_WINDOWS:]
-    latest = monitoring.new[-1]
+    latest, reference = monitoring.new[-1], monitoring.state.reference
     sections = [
         _windows(windows),
-        _curve(monitoring, windows, latest),
-        _gain(monitoring, windows),
+        _curve(reference, windows, latest),
+        _gain(reference, windows),
         _features(latest),
-        _traffic(monitoring.state.reference.summary, latest.summary),
+        _traffic({_BEFORE: reference.summary, _NOW: latest.summary}),
     ]
     about = [
         ["model", monitoring.run],
-        ["compared with", monitoring.state.reference.source],
+        ["compared with", reference.source],
         ["state file", str(monitoring.path)],
+        *([f"version of {name}", text] for name, text in library_versions().items()),
     ]
-    about += [[f"version of {name}", text] for name, text in library_versions().items()]
     return page("Monitor", monitoring.run, sections, card=_verdict_card(monitoring), about=about)
 
 
@@ -49,10 +50,10 @@ def _verdict_card(monitoring: "Monitoring") -> Part:
     tone, title, meaning = _WORDS[monitoring.verdict]
     lines = [meaning]
     off = [window for window in monitoring.new if window.reasons]
-    if off:
-        name = off[-1].summary.name
-        lines += [f"{name}, {r.verdict}: {r.what}. {_do(r.do)}" for r in off[-1].reasons]
-    if len(off) > 1:
+    for window in off[-1:]:
+        name = window.summary.name
+        lines += [f"{name}, {r.verdict}: {r.what}. {_do(r.do)}" for r in window.reasons]
+    if off[:-1]:
         names = ", ".join(f"{window.summary.name} ({window.verdict})" for window in off[:-1])
         lines.append(f"Not fine before: {names}.")
     return card(tone, "", title, lines)
@@ -63,133 +64,97 @@ def _do(text: str) -> str:
 
 
 def _windows(windows: Sequence["Window"]) -> Part:
-    rows = [
-        [
-            *(
-                window.summary.name,
-                window.verdict,
-                ", ".join(r.check for r in window.reasons) or "–",
-            ),
-            *(window.summary.sessions, window.summary.queries, window.summary.clicks),
-            round(window.summary.effective_clicks),
+    rows, details = [], []
+    for window in reversed(windows):
+        now, reasons = window.summary, window.reasons
+        checks = ", ".join(reason.check for reason in reasons) or "–"
+        sizes = [now.sessions, now.queries, now.clicks, round(now.effective_clicks)]
+        rows.append([now.name, window.verdict, checks, *sizes])
+        said = [[f"{r.check} ({r.verdict})", f"{r.what}; p = {r.p_value:.2g}"] for r in reasons] + [
+            ["note", note] for note in window.notes
         ]
-        for window in reversed(windows)
-    ]
+        if said:
+            details.append({"title": f"{now.name}: {window.verdict}", "rows": said})
     columns = ["window", "verdict", "because of", "sessions", "queries", "clicks"]
-    columns.append("effective clicks")
-    listed = table(
-        "windows", "Windows, the latest first", columns, rows,
-        caption="Effective clicks: as many clicks of equal weight would be worth as much to the "
-        "estimate of the gain.",
-    )  # fmt: skip
-    details = [
-        {"title": f"{window.summary.name}: {window.verdict}", "rows": _reasons(window)}
-        for window in reversed(windows)
-        if window.reasons or window.notes
-    ]
+    caption = (
+        "Effective clicks: as many clicks of equal weight would be worth as much to the estimate "
+        "of the gain."
+    )
+    title = "Windows, the latest first"
+    listed = table("windows", title, [*columns, "effective clicks"], rows, caption=caption)
     return section("windows", "Windows", tables=[listed], details=details)
 
 
-def _reasons(window: "Window") -> list[list[Any]]:
-    rows = [[f"{r.check} ({r.verdict})", f"{r.what}; p = {r.p_value:.2g}"] for r in window.reasons]
-    return [*rows, *(["note", note] for note in window.notes)]
-
-
-def _curve(monitoring: "Monitoring", windows: Sequence["Window"], latest: "Window") -> Part:
-    reference = monitoring.state.reference
-    figures = []
-    curves = {_BEFORE: reference.curve, _NOW: latest.summary.curve}
-    drawn = [_curve_series(name, curve) for name, curve in curves.items() if curve is not None]
-    if drawn:
-        caption = "Relative to position 1; bands are 95 % intervals."
-        if latest.summary.curve is not None:
-            caption += f" The latest window by {latest.summary.curve.method}."
-        title = "Observation propensity by position"
-        figures.append(_figure("curve", title, ("position", "propensity"), drawn, caption=caption))
-    powers = [("reference", reference.summary.power)]
-    powers += [(window.summary.name, window.summary.power) for window in windows]
-    rows = [(name, power.value, *_ends(power)) for name, power in powers if power is not None]
-    if rows:
-        title = "Power of the curve that the clicks look like"
-        figures.append(_over_windows("power", title, rows, zero=False))
+def _curve(reference: Any, windows: Sequence["Window"], latest: "Window") -> Part:
     text = [
         "The power is that at which the clicks are likeliest, relevance told by the features: a "
         "change of it, more than its value, says that the curve has changed."
     ]
+    figures = []
+    curves = {_BEFORE: reference.curve, _NOW: latest.summary.curve}
+    drawn = []
+    for name, curve in curves.items():
+        if curve is not None:
+            values = enumerate(zip(curve.propensity, curve.low, curve.high, strict=True), 1)
+            drawn.append(series(name, [(k, *row) for k, row in values if row[0] is not None]))
+    if drawn:
+        caption = "Relative to position 1; bands are 95 % intervals."
+        if latest.summary.curve is not None:
+            caption += f" The latest window by {latest.summary.curve.method}."
+        title, axes = "Observation propensity by position", ("position", "propensity")
+        figures.append(figure("curve", title, axes, drawn, caption=caption))
+    summaries = [reference.summary, *(window.summary for window in windows)]
+    rows = [
+        (
+            name,
+            s.power.value,
+            s.power.value - _Z * s.power.error,
+            s.power.value + _Z * s.power.error,
+        )
+        for name, s in zip(["reference", *(s.name for s in summaries[1:])], summaries, strict=True)
+        if s.power is not None
+    ]
+    if rows:
+        title, drawn = "Power of the curve that the clicks look like", [series("windows", rows)]
+        figures.append(figure("power", title, ("", ""), drawn, zero=False, **_BY_WINDOW))
     if not figures:
         text = ["Neither the log nor its clicks tell a curve."]
     return section("curve", "The curve", text=text, figures=figures)
 
 
-def _curve_series(name: str, curve: Any) -> Part:
-    rows = enumerate(zip(curve.propensity, curve.low, curve.high, strict=True), 1)
-    return series(name, [(k, *values) for k, values in rows if values[0] is not None])
-
-
-def _ends(ratio: Any) -> tuple[float, float]:
-    return ratio.value - _Z * ratio.error, ratio.value + _Z * ratio.error
-
-
-def _figure(
-    name: str, title: str, axes: tuple[str, str], drawn: Sequence[Part], **more: Any
-) -> Part:
-    """Return a Figure of one panel, whose text for who cannot see it names its series."""
-    names = ", ".join(each["name"] for each in drawn)
-    return figure(name, title, axes, drawn, alt=f"{title}: {names}.", **more)
-
-
-def _over_windows(
-    name: str, title: str, rows: Sequence[Any], *, y: str = "", zero: bool = True
-) -> Part:
-    """Return a Figure of values with intervals, one a window."""
-    look = {"kind": "intervals", "scale": "ordinal", "zero": zero, "caption": "95 % intervals."}
-    return _figure(name, title, ("", y), [series("windows", rows)], **look)
-
-
-def _gain(monitoring: "Monitoring", windows: Sequence["Window"]) -> Part:
-    gains = [("held out by the fit", monitoring.state.reference.gain)]
+def _gain(reference: Any, windows: Sequence["Window"]) -> Part:
+    gains = [("held out by the fit", reference.gain)]
     gains += [(window.summary.name, window.summary.gain) for window in windows]
     rows = [(name, g.difference, g.low, g.high) for name, g in gains if g is not None]
     if not rows:
         return section("gain", "The gain", text=["No window has clicks enough for a gain."])
     title = f"Gain of the model in {DEFAULT_METRICS[0]} over the ranking shown"
-    text = [
-        "Estimated from the clicks of each window with the curve that the model was trained on."
-    ]
-    drawn = _over_windows("gain", title, rows, y="gain")
-    return section("gain", "The gain", text=text, figures=[drawn])
+    text = "Estimated from the clicks of each window with the curve that the model was trained on."
+    drawn = figure("gain", title, ("", "gain"), [series("windows", rows)], **_BY_WINDOW)
+    return section("gain", "The gain", text=[text], figures=[drawn])
 
 
 def _features(latest: "Window") -> Part:
     rows = [
-        [
-            drift.feature,
-            f"{drift.importance:.1%}",
-            f"{drift.shift:.0%}",
-            f"{drift.p_value:.2g}",
-            drift.what,
-        ]
-        for drift in latest.drift
+        [d.feature, f"{d.importance:.1%}", f"{d.shift:.0%}", f"{d.p_value:.2g}", d.what]
+        for d in latest.drift
     ]
     columns = ["feature", "use in the model", "shift", "p", "where"]
-    listed = table(
-        "features", "Features in the latest window, those that the model uses most first",
-        columns, rows,
-        caption="Shift: the largest change of the share of impressions up to a decile of the log "
-        "trained on, or without a value. p is of that one decile.",
-    )  # fmt: skip
+    title = "Features in the latest window, those that the model uses most first"
+    caption = (
+        "Shift: the largest change of the share of impressions up to a decile of the log trained "
+        "on, or without a value. p is of that one decile."
+    )
+    listed = table("features", title, columns, rows, caption=caption)
     return section("features", "Features", tables=[listed])
 
 
-def _traffic(before: "Summary", now: "Summary") -> Part:
+def _traffic(summaries: dict[str, "Summary"]) -> Part:
+    drawn = []
+    for name, summary in summaries.items():
+        pairs = enumerate(zip(summary.clicked, summary.shown, strict=True), 1)
+        drawn.append(series(name, [(k, c / n, *wilson_interval(c, n)) for k, (c, n) in pairs if n]))
     title, axes = "Click rate by position", ("position", "click rate")
     caption = "Share of shown docs that were clicked, with 95 % intervals of chance."
-    drawn = [_rates(_BEFORE, before), _rates(_NOW, now)]
-    return section(
-        "traffic", title, figures=[_figure("rates", title, axes, drawn, caption=caption)]
-    )
-
-
-def _rates(name: str, summary: "Summary") -> Part:
-    pairs = enumerate(zip(summary.clicked, summary.shown, strict=True), 1)
-    return series(name, [(k, c / n, *wilson_interval(c, n)) for k, (c, n) in pairs if n])
+    shown = figure("rates", title, axes, drawn, caption=caption)
+    return section("traffic", title, figures=[shown])

@@ -4,6 +4,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from prsrank.notebook.charts import figure as figure
+from prsrank.notebook.charts import series as series
+from prsrank.notebook.vega_lite import Part as Part
 from prsrank.notebook.vega_lite import plain_number
 from prsrank.rankers.cards import library_versions
 
@@ -11,12 +14,8 @@ if TYPE_CHECKING:
     from prsrank.pairs.weighted_pairs import PairDiagnostics
     from prsrank.rankers.base import Ranker
 
-Part = dict[str, Any]
-
 _WEIGHTS = {
-    "lists": "lists with a pair", "winners": "clicked docs", "pairs": "pairs",
-    "distinct_pairs": "distinct pairs", "weight_mean": "mean weight",
-    "weight_sd": "standard deviation", "weight_max": "largest weight",
+    "pairs": "pairs", "weight_mean": "mean weight", "weight_max": "largest weight",
     "effective_sample_size": "effective sample size", "clipped_share": "share clipped",
 }  # fmt: skip
 
@@ -67,114 +66,52 @@ def table(
     *,
     caption: str = "",
 ) -> Part:
-    """Return a Table."""
-    listed = [list(row) for row in rows]
-    return {
-        "id": name, "title": title, "caption": caption, "columns": list(columns), "rows": listed
-    }  # fmt: skip
+    """Return a Table; numbers that are not finite become None."""
+    plain = [[plain_number(cell) for cell in row] for row in rows]
+    named = {"id": name, "title": title, "caption": caption}
+    return {**named, "columns": list(columns), "rows": plain}
 
 
-def series(name: str, rows: Iterable[Sequence[Any]], **more: Any) -> Part:
-    """Return a Series of a figure; numbers that are not finite become None.
-
-    Args:
-        name: as the legend says.
-        rows: x and y of each point, and the ends of its interval where these are known.
-        more: weak: whether each point rests on little, and is drawn so.
-
-    >>> series("a", [(1, 0.5, 0.4, float("inf"))])
-    {'name': 'a', 'x': [1], 'y': [0.5], 'low': [0.4], 'high': [None]}
-    """
-    points = [(x, *map(plain_number, values)) for x, *values in rows]
-    columns = [list(column) for column in zip(*points, strict=True)]
-    ends = columns[2:] or (None, None)
-    x, y = columns[:2] or ([], [])
-    return {"name": name, "x": x, "y": y, "low": ends[0], "high": ends[1], **more}
-
-
-def figure(
-    name: str,
-    title: str,
-    axes: tuple[str, str],
-    drawn: Sequence[Part] | Mapping[str, Sequence[Part]],
-    *,
-    kind: str = "lines",
-    scale: str = "linear",
-    zero: bool = True,
-    caption: str = "",
-    alt: str = "",
-    **of_values: Any,
-) -> Part:
-    """Return a Figure.
-
-    Args:
-        name: its id.
-        title: what stands above.
-        axes: titles of the axis of points and of that of values.
-        drawn: Series, or those of each panel by its title.
-        kind: "lines" over points, or "intervals" or "bars", one row for each name.
-        scale: of the points: "linear", "log" or "ordinal".
-        zero: whether the values begin at 0.
-        caption: what stands below.
-        alt: what is read instead of it.
-        of_values: max: where values are cut off; shared: whether panels share one scale.
-    """
-    panels = drawn if isinstance(drawn, Mapping) else {"": drawn}
-    return {
-        "id": name,
-        "title": title,
-        "caption": caption,
-        "alt": alt,
-        "x": {"title": axes[0], "scale": scale},
-        "y": {"title": axes[1], "zero": zero, **of_values},
-        "kind": kind,
-        "panels": [{"title": panel, "series": list(each)} for panel, each in panels.items()],
-    }
-
-
-def weight_rows(diagnostics: "PairDiagnostics") -> list[list[Any]]:
-    """Return what pairs are made of, as rows of name and value."""
-    rows: list[list[Any]] = [[title, getattr(diagnostics, key)] for key, title in _WEIGHTS.items()]
-    heaviest = ", ".join(f"{query} ({share:.1%})" for query, share in diagnostics.heaviest_lists)
-    return [*rows, ["heaviest lists, share of the weight", heaviest]]
-
-
-def weight_table(pairs: Mapping[str, "PairDiagnostics"]) -> Part:
-    """Return a Table with one row of weight diagnostics per weighting."""
-    keys = ("pairs", "weight_mean", "weight_max", "effective_sample_size", "clipped_share")
-    return table(
-        "weights",
-        "Weights of the pairs",
-        ["weighting", *(_WEIGHTS[key] for key in keys)],
-        [[name, *(getattr(d, key) for key in keys)] for name, d in pairs.items()],
-        caption="A pair is a clicked and a non-clicked doc of one session. The effective sample "
-        "size is the number of equal weights that would be worth as much.",
+def weight_tables(pairs: Mapping[str, "PairDiagnostics | None"]) -> list[Part]:
+    """Return a Table with a row for each set of pairs that is known, if any is."""
+    known = {name: diagnostics for name, diagnostics in pairs.items() if diagnostics is not None}
+    rows = [[name, *(getattr(d, key) for key in _WEIGHTS)] for name, d in known.items()]
+    caption = (
+        "A pair is a clicked and a non-clicked doc of one session. The effective sample size is "
+        "the number of equal weights that would be worth as much."
     )
+    columns = ["weighting", *_WEIGHTS.values()]
+    shown = table("weights", "Weights of the pairs", columns, rows, caption=caption)
+    return [shown] if known else []
 
 
-def feature_importance(ranker: "Ranker") -> tuple[str, dict[str, float]] | None:
-    """Return what a ranker's importance means and its value by feature, or None if it has none."""
-    if not ranker.importance_measure:
-        return None
-    return ranker.importance_measure, _shares(ranker.feature_importance())
+def importance_figures(rankers: Mapping[str, "Ranker"], *, most: int = 15) -> list[Part]:
+    """Return a Figure of the features that matter most to the first of several rankers.
 
-
-def importance_figure(
-    title: str, measure: str, importances: Mapping[str, Mapping[str, float]], *, most: int = 15
-) -> Part:
-    """Return a Figure of the features that matter most to the first of several rankers."""
-    first, *_ = importances.values()
-    names = sorted(first, key=lambda name: -first[name])[:most]
-    return figure(
-        "importance",
-        title,
-        ("feature", measure),
-        [series(ranker, [(name, v[name]) for name in names]) for ranker, v in importances.items()],
-        kind="bars",
-        scale="ordinal",
-        caption=f"The {len(names)} most important of {len(first)} features: {measure}.",
-        alt=f"Bars of {measure}; most important: {', '.join(names[:3])}.",
-    )
+    It is left out if no ranker knows what matters to it.
+    """
+    telling = {name: ranker for name, ranker in rankers.items() if ranker.importance_measure}
+    if not telling:
+        return []
+    values = {name: ranker.feature_importance() for name, ranker in telling.items()}
+    first, *_ = values
+    measure = telling[first].importance_measure
+    names = sorted(values[first], key=lambda name: -values[first][name])[:most]
+    drawn = []
+    for ranker, importances in values.items():
+        total = sum(importances.values()) or 1.0
+        drawn.append(series(ranker, [(name, importances[name] / total) for name in names]))
+    return [
+        figure(
+            "importance",
+            "Most important features",
+            ("feature", measure),
+            drawn,
+            kind="bars",
+            scale="ordinal",
+            caption=f"The {len(names)} most important of {len(values[first])} features: {measure}.",
+        )
+    ]
 
 
 def about_rows(*, seed: int, started: float, command: str) -> list[list[Any]]:
@@ -188,8 +125,3 @@ def about_rows(*, seed: int, started: float, command: str) -> list[list[Any]]:
     rows: list[list[Any]] = [["command", command], ["seed", seed]]
     rows.append(["wall time", f"{time.perf_counter() - started:.1f} s"])
     return rows + [[f"version of {name}", text] for name, text in library_versions().items()]
-
-
-def _shares(values: Mapping[str, float]) -> dict[str, float]:
-    total = sum(values.values()) or 1.0
-    return {name: float(value) / total for name, value in values.items()}

@@ -1,11 +1,10 @@
 """A sensitivity study as one chart, as a section of the report and as text."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from prsrank.evaluation.sensitivity import Interval, Point, Sensitivity
-from prsrank.files import FileName, atomic_output
-from prsrank.report.charts import figure_picture
+from prsrank.files import FileName
+from prsrank.report.charts import write_picture
 from prsrank.report.html import write_report
 from prsrank.report.numbers import fixed_text, range_text
 from prsrank.report.parts import Part, figure, page, section, series
@@ -21,9 +20,7 @@ _MODEL, _RETRAINED, _ALIKE = "this model", "retrained so", "trained alike, by ch
 
 def write_chart(study: Sensitivity, path: FileName) -> None:
     """Write the figures to .svg or .png as one picture, whole or not at all."""
-    picture = figure_picture(*_figures(study), suffix=Path(path).suffix)
-    with atomic_output(path) as draft:
-        draft.write_bytes(picture)
+    write_picture(path, *_figures(study))
 
 
 def report_lines(study: Sensitivity) -> Iterator[str]:
@@ -80,33 +77,32 @@ def report_section(study: Sensitivity) -> Part:
 
 def _figures(study: Sensitivity) -> list[Part]:
     """Return the gains and, where models were retrained, how far their rankings agree."""
-    kinds = list(study.by_kind().values())
+    kinds = {_panel_title(points): points for points in study.by_kind().values()}
     gains = figure(
         "sensitivity-gain",
         f"Gain in {study.metric} over the logged ranking, by what is assumed",
         ("assumed value", f"gain in {study.metric}, % of logged"),
-        {_panel_title(points): _gains(points) for points in kinds},
+        {title: _gains(points) for title, points in kinds.items()},
         caption="In parts of the logged ranking's value under the same assumption, with "
         "intervals for this model. A line down marks where the sign turns. The model is trained "
         "with eta 1 (the curve as given), no noise, no trust and gamma 1.",
-        alt="Estimated gain under other position bias, noise, trust and clip",
         shared=True,
     )
-    for panel, points in zip(gains["panels"], kinds, strict=True):
+    for panel, points in zip(gains["panels"], kinds.values(), strict=True):
         panel["marks"] = study.turns(points[0].kind)
     if all(point.kendall_tau is None for point in study.points):
         return [gains]
-    taus = figure(
+    taus = {title: _taus(study, points) for title, points in kinds.items()}
+    agreement = figure(
         "sensitivity-tau",
         "Agreement of the retrained and this model's ranking",
         ("assumed value", "Kendall's tau"),
-        {_panel_title(points): _taus(study, points) for points in kinds},
+        taus,
         zero=False,
         caption="Kendall's tau of their rankings of held-out lists, mean over lists.",
-        alt="Kendall's tau under other position bias, noise, trust and clip",
         shared=True,
     )
-    return [gains, taus]
+    return [gains, agreement]
 
 
 def _panel_title(points: list[Point]) -> str:
@@ -118,15 +114,16 @@ def _panel_title(points: list[Point]) -> str:
 def _gains(points: list[Point]) -> list[Part]:
     """Draw gains in percent of the logged ranking's value, where that is above 0."""
 
-    def share(gain: float, point: Point) -> float | None:
-        return 100 * gain / point.logged if point.logged > 0 else None
+    def shares(point: Point, *gains: float) -> list[float | None]:
+        return [100 * gain / point.logged if point.logged > 0 else None for gain in gains]
 
-    rows = [
-        (p.value, *(share(end, p) for end in (gain.value, gain.low, gain.high)))
+    judged = [(p, p.gain_of_model) for p in points]
+    rows = [(p.value, *shares(p, gain.value, gain.low, gain.high)) for p, gain in judged]
+    other = [
+        (p.value, *shares(p, p.gain_retrained.value))
         for p in points
-        for gain in [p.gain_of_model]
+        if p.gain_retrained is not None
     ]
-    other = [(p.value, share(p.gain_retrained.value, p)) for p in points if p.gain_retrained]
     return [series(_MODEL, rows), *([series(_RETRAINED, other)] if other else [])]
 
 
