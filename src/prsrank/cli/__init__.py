@@ -5,7 +5,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from inspect import getdoc
 from typing import Any
 
 import typer
@@ -14,7 +13,7 @@ from typer.exceptions import Abort, TyperException
 
 from prsrank import __version__
 from prsrank.cli.endings import exit_code, prompt_endings
-from prsrank.cli.options import Command, with_groups
+from prsrank.cli.options import Command, help_text, with_groups
 from prsrank.cli.retired import usage_message
 from prsrank.errors import InputError, escaped
 from prsrank.files.scratch import scratch_of_process
@@ -85,10 +84,10 @@ class _Group(TyperGroup):
 def _command(name: str) -> Any:
     module, word = name.split()[0], name.split()[-1]
     command = getattr(import_module(f"prsrank.cli.{module}"), name.replace(" ", "_"))
-    # raw docstrings spell the mark that keeps an example's lines with two characters
-    text = (getdoc(command) or "").replace("\\b\n", "\b\n")
     made = typer.Typer(add_completion=False, rich_markup_mode=None)
-    made.command(word, help=text, cls=Command, context_settings=_SETTINGS)(with_groups(command))
+    made.command(word, help=help_text(command), cls=Command, context_settings=_SETTINGS)(
+        with_groups(command)
+    )
     return typer.main.get_command(made)
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -24,15 +23,16 @@ class _Log(LogInputs):
 def audit(
     log: _Log,
     where: Where,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a report as one page.")
-    ] = None,
+    html: Path | None = None,
     json: Json = False,
 ) -> None:
     r"""Look a click log over before any training: counts, problems, what to fix, worst first.
 
     Exit code 0: the log can be used (verdict "ready" or "usable with warnings"); 1: it cannot
     (verdict "not usable"); 2: it cannot be read at all.
+
+    Args:
+        html (FILE): Write a report as one page.
 
     \b
     Examples:

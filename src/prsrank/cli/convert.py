@@ -12,15 +12,18 @@ from prsrank.data.storage import write_stored
 
 def convert(
     data: Data,
-    relevant_from: float | None = typer.Option(
-        None, metavar="N", help="The least label that counts as relevant."
-    ),
-    out: Path = typer.Option(..., metavar="FILE", help="Where to write the converted copy."),
+    *,
+    relevant_from: float | None = None,
+    out: Path,
 ) -> None:
     r"""Write a copy of a data set that opens at once, whatever its size.
 
     The copy holds all lists once and the splits of every fold, in the open safetensors
     layout, and serves wherever DATA is asked for. It knows which labels count as relevant.
+
+    Args:
+        relevant_from (N): The least label that counts as relevant.
+        out (FILE): Where to write the converted copy.
 
     \b
     Examples:

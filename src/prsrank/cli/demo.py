@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -31,8 +32,8 @@ _TRIALS, _TREES, _TREES_OF_LABELS = 2, 50, 100
 
 
 def demo(
-    out: Path = typer.Option(Path("demo"), metavar="DIR", help="Where results go."),
-    clicks: int = typer.Option(20_000, min=100, help="Number of simulated clicks."),
+    out: Path = Path("demo"),
+    clicks: Annotated[int, typer.Option(min=100)] = 20000,
 ) -> None:
     r"""Show the whole way from biased clicks to a verdict, on data that is built in.
 
@@ -40,6 +41,10 @@ def demo(
     them, say what the clicks say of them, and check it on the labels of the test part, which no
     ranker has seen. DIR/fitted is what fit writes: report.html says it with charts, and
     explore.html shows queries before and after.
+
+    Args:
+        out (DIR): Where results go.
+        clicks: Number of simulated clicks.
 
     \b
     Example:

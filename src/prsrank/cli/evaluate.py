@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from prsrank.cli.inputs import ModelInputs, curve_file, run_of
 from prsrank.cli.options import Json, Model, Propensity
@@ -30,20 +27,11 @@ _BY_LABELS = ("ndcg@5", "ndcg@10", "map", "arp", "mrr")
 def evaluate(
     model: Model,
     inputs: ModelInputs,
-    split: str | None = typer.Option(
-        None, help="train, validation or test. Default: test; with --log, all lists of the log."
-    ),
-    metric: list[str] | None = typer.Option(
-        None,
-        help="May be repeated, and end in @K. On labels: {metrics}. On clicks: {click_metrics}.",
-    ),
+    split: str | None = None,
+    metric: list[str] | None = None,
     propensity: Propensity = None,
-    against: Annotated[
-        list[str] | None, typer.Option(metavar="MODEL", help="Compare with this model too.")
-    ] = None,
-    context: str | None = typer.Option(
-        None, metavar="COLUMN", help="Estimate by the values of a context too."
-    ),
+    against: list[str] | None = None,
+    context: str | None = None,
     json: Json = False,
 ) -> None:
     r"""Measure a ranker on labelled lists, or on the clicks of a held-out log.
@@ -57,6 +45,12 @@ def evaluate(
     (snips), clipped and doubly robust (dr), with intervals over queries that know how uncertain
     the curve is, and a warning where the clicks cannot bear the estimate. A folder that fit wrote
     stands for what it held out.
+
+    Args:
+        split: train, validation or test. Default: test; with --log, all lists of the log.
+        metric: May be repeated, and end in @K. On labels: {metrics}. On clicks: {click_metrics}.
+        against (MODEL): Compare with this model too.
+        context (COLUMN): Estimate by the values of a context too.
 
     \b
     Examples:

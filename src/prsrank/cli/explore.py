@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -38,18 +38,9 @@ class _Shown(ModelInputs):
 def explore(
     run: Run,
     inputs: _Shown,
-    out: Path = typer.Option(..., metavar="FILE", help="Where to write the page: .html."),
-    show: str | None = typer.Option(
-        None,
-        metavar="A,B,...",
-        help="Columns of the table of features or of the log to show as text, such as title,url.",
-    ),
-    queries: int = typer.Option(
-        1000,
-        min=1,
-        max=1_000_000,
-        help="Queries at most: of a larger log those worth a look, and some at random.",
-    ),
+    out: Path,
+    show: str | None = None,
+    queries: Annotated[int, typer.Option(min=1, max=1000000)] = 1000,
 ) -> None:
     r"""Write a page to look at queries: the logged order beside that of each ranker, and why.
 
@@ -58,6 +49,12 @@ def explore(
     that of the model or of another ranker of the fit, with impressions, clicks and P(click once
     seen), and for two docs which features put one above the other. A view can be sent: it is in
     the address.
+
+    Args:
+        out (FILE): Where to write the page: .html.
+        show (A,B,...): Columns of the table of features or of the log to show as text, such as
+            title,url.
+        queries: Queries at most: of a larger log those worth a look, and some at random.
 
     \b
     Examples:

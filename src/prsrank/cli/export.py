@@ -12,20 +12,22 @@ from prsrank.rankers.base import load_ranker
 
 def export(
     model: Model,
-    to: str = typer.Option(..., metavar="FORMAT", help="{formats}."),
-    out: Path = typer.Option(..., metavar="FILE", help="Where to write the model."),
-    name: str = typer.Option("prsrank", help="Name of the model in the search engine."),
-    feature_names: Path | None = typer.Option(
-        None,
-        metavar="FILE",
-        help="Names of the features as the engine knows them, one a line, in the order of "
-        "training. Default: those of the training data.",
-    ),
+    to: str,
+    out: Path,
+    name: str = "prsrank",
+    feature_names: Path | None = None,
 ) -> None:
     r"""Write a model in the format of a search engine or of another library.
 
     The scores there are those of `prsrank rank`, missing values included. What a format cannot
     hold is an error, never left out: docs/export.md says what each one holds.
+
+    Args:
+        to (FORMAT): {formats}.
+        out (FILE): Where to write the model.
+        name: Name of the model in the search engine.
+        feature_names (FILE): Names of the features as the engine knows them, one a line, in the
+            order of training. Default: those of the training data.
 
     \b
     Example:

@@ -39,16 +39,8 @@ def fit(
     inputs: _Inputs,
     settings: FitSettings,
     where: Where,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write everything to.")],
-    from_: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="MANIFEST",
-            help="Repeat the fit of a manifest.json. LOG, --data, --features and --propensity "
-            "then say where the same inputs are now; other settings are the manifest's.",
-        ),
-    ] = None,
+    out: Path,
+    from_: Path | None = None,
     json: Json = False,
 ) -> None:
     r"""Go the whole way from a click log to a ranker with an estimate of its gain.
@@ -62,6 +54,11 @@ def fit(
 
     With --spark the log stays on the executors, which count, tune and evaluate; parts, choices and
     estimates are the same.
+
+    Args:
+        out (DIR): Folder to write everything to.
+        from_ (MANIFEST): Repeat the fit of a manifest.json. LOG, --data, --features and
+            --propensity then say where the same inputs are now; other settings are the manifest's.
 
     \b
     Examples:

@@ -12,15 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self
 
-from prsrank.cli.options import (
-    AnyLog,
-    Column,
-    FeatureData,
-    Features,
-    MappingFile,
-    Memory,
-    NamedLog,
-)
+from prsrank.cli.options import AnyLog
 from prsrank.cli.output import working
 from prsrank.errors import InputError
 from prsrank.fit.manifest import is_fit, read_manifest
@@ -77,16 +69,25 @@ class LogInputs:
 
     A folder that fit wrote stands for its inputs. Subclasses say which options a command is
     without.
+
+    Attributes:
+        column (MEANING=COLUMN): Which column of the log means what, such as query_id=srch_id; may
+            be repeated.
+        mapping (TOML): A file that says which columns mean what, which actions count, and how odd
+            values are to be read.
+        features (TABLE): A table of features, keyed by query_id and doc_id.
+        data (DATA): Data set with the features of the docs.
+        memory (SIZE): How much to hold at once, such as 4GB.
     """
 
     WITHOUT: ClassVar[tuple[str, ...]] = ()
 
     log: AnyLog
-    column: Column = None
-    mapping: MappingFile = None
-    features: Features = None
-    data: FeatureData = None
-    memory: Memory = None
+    column: list[str] | None = None
+    mapping: Path | None = None
+    features: str | None = None
+    data: str | None = None
+    memory: str | None = None
 
     @cached_property
     def run(self) -> Plan | None:
@@ -210,11 +211,15 @@ class FeaturedLog(LogInputs):
 
 @dataclass(frozen=True)
 class ModelInputs(LogInputs):
-    """What a model is to score: lists of a data set or a table, or those that a log shows."""
+    """What a model is to score: lists of a data set or a table, or those that a log shows.
+
+    Attributes:
+        log (LOG): A click log, as for audit.
+    """
 
     WITHOUT: ClassVar[tuple[str, ...]] = ("memory",)
 
-    log: NamedLog = None  # type: ignore[assignment]
+    log: str | None = None  # type: ignore[assignment]
 
 
 def run_of(path: str | None) -> Plan | None:

@@ -31,20 +31,18 @@ _VERDICTS = {
 
 def interleave(
     log: PlainLog,
-    team: str = typer.Option(
-        "team", metavar="COLUMN", help="The column that says which ranker picked the doc."
-    ),
-    new: str | None = typer.Option(
-        None,
-        metavar="TEAM",
-        help="Which of its values is the new ranker; default: 'new', else the last of the two.",
-    ),
+    team: str = "team",
+    new: str | None = None,
     by: By = "session",
     json: Json = False,
 ) -> None:
     r"""Say which of two rankers users prefer, from the log of a team-draft interleaving test.
 
     A click is credit for the ranker that picked the doc. Sessions without a team are left out.
+
+    Args:
+        team (COLUMN): The column that says which ranker picked the doc.
+        new (TEAM): Which of its values is the new ranker; default: 'new', else the last of the two.
 
     \b
     Examples:

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
 from prsrank.cli.inputs import FeaturedLog
-from prsrank.cli.options import Json, Propensity
+from prsrank.cli.options import Json
 from prsrank.cli.output import show, working
 from prsrank.errors import InputError, nearest_name
 from prsrank.evaluation.judgements import JUDGEMENT_FORMATS, write_judgements
@@ -22,15 +21,10 @@ _EVIDENCE = 1.0
 
 def judge(
     inputs: FeaturedLog,
-    out: Path = typer.Option(..., metavar="FILE", help="Where to write the judgements."),
-    to: str = typer.Option("parquet", metavar="FORMAT", help="{judgements}."),
-    propensity: Propensity = None,
-    grades: str | None = typer.Option(
-        None,
-        metavar="A,B,...",
-        help="P(click once seen) from which on a doc is rated 1, 2, ... Default: an eighth, a "
-        "quarter and half of what the best 1 % of the docs reach.",
-    ),
+    out: Path,
+    to: str = "parquet",
+    propensity: str | None = None,
+    grades: str | None = None,
     json: Json = False,
 ) -> None:
     r"""Turn clicks into judgements: how relevant each doc is to its query, whatever its position.
@@ -38,6 +32,14 @@ def judge(
     A doc's rating comes from P(click once seen), the expectation given its own clicks, how often
     it was seen at its positions, and what its features (or, without any, the ranks it was shown
     at) promise. Parquet has it with its interval, impressions and clicks.
+
+    Args:
+        out (FILE): Where to write the judgements.
+        to (FORMAT): {judgements}.
+        grades (A,B,...): P(click once seen) from which on a doc is rated 1, 2, ... Default: an
+            eighth, a quarter and half of what the best 1 % of the docs reach.
+        propensity (FILE|power:ETA): The propensities as far as known. Default: those in the log,
+            else the best estimate that it allows.
 
     \b
     Examples:

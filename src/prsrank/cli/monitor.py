@@ -37,20 +37,10 @@ class _NewLog(LogInputs):
 def monitor(
     run: Run,
     inputs: _NewLog,
-    every: str | None = typer.Option(
-        None,
-        metavar="day|week|N",
-        help="Windows by day or by week (from Monday, UTC), or of N sessions. Default: one window.",
-    ),
-    state: Path | None = typer.Option(
-        None,
-        metavar="FILE",
-        help="Where reference and windows are kept. Default: RUN.monitor.json, beside RUN.",
-    ),
-    html: Path | None = typer.Option(
-        None, metavar="FILE", help="Write a page with all windows seen so far."
-    ),
-    json: bool = typer.Option(False, "--json", help="Print JSON lines: one a new window."),
+    every: str | None = None,
+    state: Path | None = None,
+    html: Path | None = None,
+    json: bool = False,
 ) -> None:
     r"""Watch a model after its launch: do new sessions still look like those it was trained on?
 
@@ -60,6 +50,13 @@ def monitor(
     fit; from then on the state file stands for it, and a window costs one reading of its own rows.
 
     Exit code 0: all new windows are fine; 1: look, or retrain; 2: bad input.
+
+    Args:
+        every (day|week|N): Windows by day or by week (from Monday, UTC), or of N sessions. Default:
+            one window.
+        state (FILE): Where reference and windows are kept. Default: RUN.monitor.json, beside RUN.
+        html (FILE): Write a page with all windows seen so far.
+        json: Print JSON lines: one a new window.
 
     \b
     Examples:

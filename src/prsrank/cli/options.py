@@ -4,6 +4,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand
+from typer.models import OptionInfo
 
 from prsrank.errors import InputError
 from prsrank.files import check_writable
@@ -27,9 +29,18 @@ Data = Annotated[
         "with @N behind it fold N, else the first.",
     ),
 ]
-NamedData = Annotated[str, typer.Option("--data", metavar="DATA", help="The data set.")]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder that train or fit wrote.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
+AnyLog = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOG",
+        help="A click log: Parquet, CSV or JSONL of events, a folder or glob of them, a compact "
+        "log, or a folder with ubi_queries and ubi_events; - reads standard input. A folder that fit "
+        "wrote stands for its inputs.",
+    ),
+]
+NamedData = Annotated[str, typer.Option("--data", metavar="DATA", help="The data set.")]
 Seed = Annotated[
     int, typer.Option(min=0, max=2**31 - 1, help="The same seed gives the same result.")
 ]
@@ -40,79 +51,23 @@ Propensity = Annotated[
         "--propensity",
         metavar="FILE|power:ETA",
         help="The propensities: a file that 'prsrank propensity --out' wrote, or (1/k)^ETA. "
-        "Default: those in the log; judge and plan estimate them where it has none.",
+        "Default: those in the log.",
     ),
-]
-SetValues = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="A parameter of the ranker or of the weighting, such as trees=300 or tau=0.05; "
-        "may be repeated.",
-    ),
-]
-AnyLog = Annotated[
-    str,
-    typer.Argument(
-        metavar="LOG",
-        help="A click log: Parquet, CSV or JSONL of events, a folder or glob of them, a compact "
-        "log, or a folder with ubi_queries and ubi_events; - reads standard input. A folder that fit "
-        "wrote stands for its inputs.",
-    ),
-]
-NamedLog = Annotated[
-    str | None, typer.Option("--log", metavar="LOG", help="A click log, as for audit.")
-]
-Column = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column",
-        metavar="MEANING=COLUMN",
-        help="Which column of the log means what, such as query_id=srch_id; may be repeated.",
-    ),
-]
-MappingFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--mapping",
-        metavar="TOML",
-        help="A file that says which columns mean what, which actions count, and how odd values "
-        "are to be read.",
-    ),
-]
-Features = Annotated[
-    str | None,
-    typer.Option(
-        "--features", metavar="TABLE", help="A table of features, keyed by query_id and doc_id."
-    ),
-]
-FeatureData = Annotated[
-    str | None,
-    typer.Option("--data", metavar="DATA", help="Data set with the features of the docs."),
-]
-Memory = Annotated[
-    str | None,
-    typer.Option("--memory", metavar="SIZE", help="How much to hold at once, such as 4GB."),
 ]
 
 
 @dataclass(frozen=True)
 class Where:
-    """Where a command runs: in this process, or on Spark."""
+    """Where a command runs: in this process, or on Spark.
 
-    spark: Annotated[
-        bool, typer.Option("--spark", help="Run on Spark (extra 'spark'), on all local cores.")
-    ] = False
-    master: Annotated[
-        str | None,
-        typer.Option(
-            "--master",
-            metavar="URL",
-            help="Spark's master, such as local[4] or spark://host:7077. Default: what Spark's own "
-            "configuration says, else all local cores.",
-        ),
-    ] = None
+    Attributes:
+        spark: Run on Spark (extra 'spark'), on all local cores.
+        master (URL): Spark's master, such as local[4] or spark://host:7077. Default: what Spark's
+            own configuration says, else all local cores.
+    """
+
+    spark: bool = False
+    master: str | None = None
 
     def engine(self) -> "Engine":
         """Return the engine: the local one without --spark."""
@@ -165,16 +120,50 @@ _WRITTEN = ("out", "plot", "html")
 """The options that say where to write; what cannot be written is said before the work."""
 
 
+_DESCRIBED = re.compile(r"\n(?:Args|Attributes):\n((?: {4}.+\n?)+)")
+_ITEM = re.compile(r"^ {4}(\w+)(?: \((.+?)\))?: (.+(?:\n {8}.+)*)", re.MULTILINE)
+
+
+def described(documented: Any) -> dict[str, Setting]:
+    """Return what a docstring says of the arguments of a function or the fields of a class.
+
+    >>> def bake(eggs):
+    ...     '''Bake.
+    ...
+    ...     Args:
+    ...         eggs (N): How many
+    ...             eggs there are.
+    ...     '''
+    >>> described(bake)["eggs"].help, described(bake)["eggs"].form
+    ('How many eggs there are.', 'N')
+    """
+    part = _DESCRIBED.search(inspect.cleandoc(documented.__doc__ or ""))
+    items = _ITEM.findall(part[1]) if part else ()
+    return {name: Setting(" ".join(text.split()), form or None) for name, form, text in items}
+
+
+def help_text(command: Any) -> str:
+    """Return the docstring of a command without what it says of the arguments."""
+    text = _DESCRIBED.sub("", inspect.getdoc(command) or "")
+    # raw docstrings spell the mark that keeps an example's lines with two characters
+    return text.replace("\\b\n", "\b\n")
+
+
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose parameters that are dataclasses are spelled out as options."""
+    """Return a command whose arguments are options, and so are the fields of its dataclasses.
+
+    An option is described in the docstring, as `NAME (FORM OF ITS VALUE): HELP`, or by a note of
+    typer or a setting in its type.
+    """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    settings = described(command)
     spelled: list[inspect.Parameter] = []
     for name, own in inspect.signature(command).parameters.items():
         if name in groups:
-            spelled += _parameters(groups[name])
+            spelled += _fields(groups[name])
         else:
-            spelled.append(own.replace(kind=own.KEYWORD_ONLY, annotation=hints[name]))
+            spelled.append(_parameter(name, hints[name], own.default, settings.get(name)))
 
     @wraps(command)
     def run(**values: Any) -> None:
@@ -191,29 +180,28 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _parameters(group: Any) -> Iterator[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    settings = dict(settings_of(group))
+def _fields(group: Any) -> Iterator[inspect.Parameter]:
+    hints, settings = get_type_hints(group, include_extras=True), dict(settings_of(group))
+    for kind in group.__mro__:
+        settings = described(kind) | settings
     for field in fields(group):
-        if field.name in getattr(group, "WITHOUT", ()):
+        setting = settings.get(field.name)
+        if field.name in getattr(group, "WITHOUT", ()) or (setting and not setting.option):
             continue
         default = inspect.Parameter.empty if field.default is MISSING else field.default
-        hint = hints[field.name]
-        if field.name in settings:
-            if not settings[field.name].option:
-                continue
-            option = _option(field.name, settings[field.name], flag=default is False)
-            hint = Annotated[hint.__origin__, option]
-        yield inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
-        )
+        yield _parameter(field.name, hints[field.name], default, setting)
 
 
-def _option(name: str, setting: Setting, *, flag: bool) -> Any:
-    """Return a setting of the library as an option."""
-    least, most = setting.bounds[:2] if setting.bounds else (None, None)
-    names = [f"--{name}"] if flag else []
-    return typer.Option(*names, help=setting.help, metavar=setting.form, min=least, max=most)
+def _parameter(name: str, hint: Any, default: Any, setting: Setting | None) -> inspect.Parameter:
+    if setting is not None:
+        notes = getattr(hint, "__metadata__", ())
+        option = copy(next((n for n in notes if isinstance(n, OptionInfo)), typer.Option()))
+        option.param_decls = (f"--{name.strip('_').replace('_', '-')}",)
+        option.help, option.metavar = setting.help, setting.form
+        if setting.bounds:
+            option.min, option.max = setting.bounds[:2]
+        hint = Annotated[hint.__origin__ if notes else hint, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
 class Command(TyperCommand):

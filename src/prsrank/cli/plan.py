@@ -1,10 +1,12 @@
 """The commands `prsrank plan experiment` and `prsrank plan test`."""
 
+from typing import Annotated
+
 import typer
 
 from prsrank.cli.inputs import PlainLog
 from prsrank.cli.interleave import By
-from prsrank.cli.options import Json, Propensity, parse_counted
+from prsrank.cli.options import Json, parse_counted
 from prsrank.cli.output import show, working
 from prsrank.evaluation import online_plan
 from prsrank.evaluation.online_plan import InterleavingPlan, OnlinePlan
@@ -16,24 +18,24 @@ _LAST = 10
 
 def plan_experiment(
     log: PlainLog,
-    position: int = typer.Option(
-        ..., min=2, max=1_000_000, help="The position k to know p_k / p_1 of."
-    ),
-    precision: float = typer.Option(
-        0.1, help="Wanted half-width of its 95 % interval, as a share: 0.1 is 10 %."
-    ),
-    design: str = typer.Option(
-        "top-k",
-        metavar="DESIGN[:K]",
-        help="{designs}; K is the last position that it changes (not for uniform), 10 if not said.",
-    ),
-    propensity: Propensity = None,
+    position: Annotated[int, typer.Option(min=2, max=1000000)],
+    precision: float = 0.1,
+    design: str = "top-k",
+    propensity: str | None = None,
     json: Json = False,
 ) -> None:
     r"""Say how many randomised sessions a wanted precision takes, and what they cost.
 
     From the click-through rates of a log, for one design; compare several designs. The curve
     is what the log gives, by the choice of fit; where it gives none, --propensity must.
+
+    Args:
+        position: The position k to know p_k / p_1 of.
+        precision: Wanted half-width of its 95 % interval, as a share: 0.1 is 10 %.
+        design (DESIGN[:K]): {designs}; K is the last position that it changes (not for uniform), 10
+            if not said.
+        propensity (FILE|power:ETA): The propensities as far as known. Default: those in the log,
+            else the best estimate that it allows.
 
     \b
     Examples:
@@ -57,20 +59,22 @@ def plan_experiment(
 
 def plan_test(
     log: PlainLog,
-    gain: float = typer.Option(
-        ..., max=1000, metavar="SHARE", help="Expected gain in clicks per session: 0.03 is 3 %."
-    ),
-    power: float = typer.Option(
-        0.8, help="How often the test is to find the gain; it is one at the 5 % level."
-    ),
+    gain: Annotated[float, typer.Option(max=1000)],
+    power: float = 0.8,
     by: By = "session",
-    propensity: Propensity = None,
+    propensity: str | None = None,
     json: Json = False,
 ) -> None:
     r"""Say how many sessions an online test of an expected gain takes: A/B, or interleaving.
 
     Clicks per session and their variance are the log's. What interleaving shows of the gain is
     found by simulation on the log's lists, with docs moved towards the order by their clicks.
+
+    Args:
+        gain (SHARE): Expected gain in clicks per session: 0.03 is 3 %.
+        power: How often the test is to find the gain; it is one at the 5 % level.
+        propensity (FILE|power:ETA): The propensities as far as known. Default: those in the log,
+            else the best estimate that it allows.
 
     \b
     Examples:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
@@ -28,28 +28,25 @@ _SHOWN = 20
 def propensity(
     inputs: LogInputs,
     where: Where,
-    method: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME",
-            help="power:ETA, p_k = (1/k)^ETA; or {estimators}. Given several times: all are plotted, "
-            "the first is the result.",
-        ),
-    ],
-    shape: str | None = typer.Option(None, help="Fit the curve to a shape: {shapes}."),
-    context: str | None = typer.Option(
-        None, metavar="COLUMN", help="A curve for each value of a column."
-    ),
-    out: Path | None = typer.Option(
-        None, metavar="FILE", help="Write the curve as JSON, for train."
-    ),
-    plot: Path | None = typer.Option(None, metavar="FILE", help="Draw it: .html, .png or .svg."),
+    method: list[str],
+    shape: str | None = None,
+    context: str | None = None,
+    out: Path | None = None,
+    plot: Path | None = None,
     json: Json = False,
 ) -> None:
     r"""Estimate the observation propensity of each position from a click log.
 
     With features (--data, --features, or columns that the mapping names) the clicks then judge
     each curve: which power of it they look like. Exit code 1: the log does not identify the curve.
+
+    Args:
+        method (NAME): power:ETA, p_k = (1/k)^ETA; or {estimators}. Given several times: all are
+            plotted, the first is the result.
+        shape: Fit the curve to a shape: {shapes}.
+        context (COLUMN): A curve for each value of a column.
+        out (FILE): Write the curve as JSON, for train.
+        plot (FILE): Draw it: .html, .png or .svg.
 
     \b
     Examples:

@@ -18,7 +18,7 @@ from prsrank.rankers.feature_order import features_for
 def rank(
     model: Model,
     inputs: ModelInputs,
-    out: Path = typer.Option(..., metavar="FILE", help="Where to write: .parquet or .csv."),
+    out: Path,
 ) -> None:
     r"""Rank the docs of each list with a model.
 
@@ -26,6 +26,9 @@ def rank(
     shows. A folder that fit wrote stands for its inputs: a new table needs no mapping, and without
     one the docs of its log are ranked. The columns are query_id, doc_id, rank (from 1) and score;
     best doc first. Docs without ids are named by their 0-based row in the list.
+
+    Args:
+        out (FILE): Where to write: .parquet or .csv.
 
     \b
     Examples:

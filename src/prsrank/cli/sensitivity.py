@@ -1,9 +1,7 @@
 """The command `prsrank sensitivity`."""
 
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from prsrank.cli.inputs import FeaturedLog
 from prsrank.cli.options import Json, Propensity, parse_values
@@ -26,21 +24,9 @@ _RANKER, _TREES = "lambdamart", 100  # one is trained for each value: fewer tree
 
 def sensitivity(
     inputs: FeaturedLog,
-    out: Path = typer.Option(..., metavar="DIR", help="Folder for the chart and the numbers."),
-    model: str | None = typer.Option(
-        None,
-        metavar="MODEL",
-        help="A model that did not learn from the held-out part, to judge and to retrain. "
-        "Default: that of the fit, if LOG is its folder, else one is trained.",
-    ),
-    try_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--try",
-            metavar="NAME=VALUE",
-            help="A value to assume of {assumptions}; may be repeated. Default: several of each.",
-        ),
-    ] = None,
+    out: Path,
+    model: str | None = None,
+    try_: list[str] | None = None,
     propensity: Propensity = None,
     json: Json = False,
 ) -> None:
@@ -54,6 +40,13 @@ def sensitivity(
 
     A folder that fit wrote stands for its inputs: then its model is judged on what it held out,
     with its propensities.
+
+    Args:
+        out (DIR): Folder for the chart and the numbers.
+        model (MODEL): A model that did not learn from the held-out part, to judge and to retrain.
+            Default: that of the fit, if LOG is its folder, else one is trained.
+        try_ (NAME=VALUE): A value to assume of {assumptions}; may be repeated. Default: several of
+            each.
 
     \b
     Examples:

@@ -23,44 +23,35 @@ _MOST_RANKERS = 1000
 
 def simulate(
     data: Data,
-    out: Path = typer.Option(
-        ...,
-        metavar="LOG",
-        help="Where to write the log: a file, .parquet, of events; else a folder, the compact form.",
-    ),
-    clicks: int | None = typer.Option(None, min=1, help="Go on until there are so many clicks."),
-    sessions: int | None = typer.Option(None, min=1, help="Draw so many sessions instead."),
-    click_model: str = typer.Option("position-based", help="{click_models}."),
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="A parameter of the click model: eta, the severity of position bias, p_k = "
-            "(1/k)^eta (default 1); mu, the click noise in [0, 0.5) (0.1); cutoff, how many docs are "
-            "shown (all); may be repeated.",
-        ),
-    ] = None,
-    production: str = typer.Option(
-        "linear",
-        metavar="KIND[:N]",
-        help="Kind of production ranker: {production}; and how many of them, for harvesting.",
-    ),
-    randomised: float = typer.Option(
-        0.0, min=0, max=1, help="Share of sessions that are randomised."
-    ),
-    design: str = typer.Option(
-        "uniform",
-        metavar="DESIGN[:K]",
-        help="How they are randomised: {designs}; K is the last position that top-k and swaps "
-        "reach.",
-    ),
+    out: Path,
+    clicks: Annotated[int | None, typer.Option(min=1)] = None,
+    sessions: Annotated[int | None, typer.Option(min=1)] = None,
+    click_model: str = "position-based",
+    set_: list[str] | None = None,
+    production: str = "linear",
+    randomised: Annotated[float, typer.Option(min=0, max=1)] = 0.0,
+    design: str = "uniform",
     seed: Seed = 0,
 ) -> None:
     r"""Simulate a click log on the training part of a data set.
 
     A production ranker is trained on 1 % of the training lists; sessions draw their query
     from the rest, rank it with the production ranker, and are clicked by the click model.
+
+    Args:
+        out (LOG): Where to write the log: a file, .parquet, of events; else a folder, the compact
+            form.
+        clicks: Go on until there are so many clicks.
+        sessions: Draw so many sessions instead.
+        click_model: {click_models}.
+        set_ (NAME=VALUE): A parameter of the click model: eta, the severity of position bias, p_k =
+            (1/k)^eta (default 1); mu, the click noise in [0, 0.5) (0.1); cutoff, how many docs are
+            shown (all); may be repeated.
+        production (KIND[:N]): Kind of production ranker: {production}; and how many of them, for
+            harvesting.
+        randomised: Share of sessions that are randomised.
+        design (DESIGN[:K]): How they are randomised: {designs}; K is the last position that top-k
+            and swaps reach.
 
     \b
     Examples:

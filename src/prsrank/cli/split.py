@@ -2,9 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from prsrank.cli.inputs import PlainLog
 from prsrank.cli.options import Json, Seed
@@ -20,15 +17,8 @@ _PARTS = ("training", "held_out")
 
 def split(
     log: PlainLog,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write the two parts to.")],
-    holdout: Annotated[
-        str,
-        typer.Option(
-            metavar="HOW",
-            help="What to hold out: query:SHARE of the queries, or time:SHARE of the latest "
-            "sessions.",
-        ),
-    ] = "query:0.2",
+    out: Path,
+    holdout: str = "query:0.2",
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -37,6 +27,11 @@ def split(
     With time:SHARE, queries with sessions before and after the cut lose the earlier ones. The
     parts have prsrank's own columns, contexts and weights included, and no columns of
     features: for a log that holds its features, 'prsrank fit' splits by itself.
+
+    Args:
+        out (DIR): Folder to write the two parts to.
+        holdout (HOW): What to hold out: query:SHARE of the queries, or time:SHARE of the latest
+            sessions.
 
     \b
     Example:

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from prsrank.cli.inputs import NO_FEATURES, LogInputs
-from prsrank.cli.options import Propensity, SetValues, Where, parse_values
+from prsrank.cli.options import Propensity, Where, parse_values
 from prsrank.cli.output import working
 from prsrank.errors import InputError
 from prsrank.files import atomic_output
@@ -31,23 +31,26 @@ _HELD_OUT = 0.1
 def train(
     inputs: LogInputs,
     where: Where,
-    out: Path = typer.Option(..., metavar="MODEL", help="Folder to write the model to."),
-    stop_on: str | None = typer.Option(
-        None,
-        help="Rankers that can stop early do so on the labels of the validation part (labels), on "
-        "the clicks of a held-out tenth of the queries (clicks), or not at all (none). Default: "
-        "labels with --data, else clicks.",
-    ),
-    ranker: str = typer.Option("lambdamart", help="{rankers}."),
-    weighting: str | None = typer.Option(
-        None, help="{weightings}. Default: what the ranker is known for, mostly prs."
-    ),
+    out: Path,
+    stop_on: str | None = None,
+    ranker: str = "lambdamart",
+    weighting: str | None = None,
     propensity: Propensity = None,
-    set_: SetValues = None,
+    set_: list[str] | None = None,
 ) -> None:
     r"""Train a ranker on the clicks of a log.
 
     MODEL/report.html is a page on the training.
+
+    Args:
+        out (MODEL): Folder to write the model to.
+        stop_on: Rankers that can stop early do so on the labels of the validation part (labels), on
+            the clicks of a held-out tenth of the queries (clicks), or not at all (none). Default:
+            labels with --data, else clicks.
+        ranker: {rankers}.
+        weighting: {weightings}. Default: what the ranker is known for, mostly prs.
+        set_ (NAME=VALUE): A parameter of the ranker or of the weighting, such as trees=300 or
+            tau=0.05; may be repeated.
 
     \b
     Examples:
