@@ -27,13 +27,15 @@ def test_each_column_comes_from_the_first_table_that_has_it(files):
 
 
 def test_lists_by_session_have_the_texts_of_their_query(files):
-    found = text_columns(["title"], files[:1], np.array(["7#1", "7#2", "8"]), DOCS)
+    found = text_columns(
+        ["title"], files[:1], np.array(["7#1", "7#2", "8"]), DOCS, mapping=LogMapping()
+    )
     assert found["title"] == ['It\'s "A"', "x" * LONGEST, ""]
 
 
 def test_a_column_that_is_not_there_is_named(files):
     with pytest.raises(InputError, match="no column 'titel'; did you mean 'title'"):
-        text_columns(["titel"], files, QUERIES, DOCS)
+        text_columns(["titel"], files, QUERIES, DOCS, mapping=LogMapping())
 
 
 def test_a_text_that_all_docs_of_a_query_have_is_the_querys():

@@ -7,7 +7,7 @@ import pytest
 from prsrank.errors import InputError
 from prsrank.notebook.vega_lite import panel_spec
 from prsrank.propensity.curve import Propensities
-from prsrank.report.propensity_figure import plot_propensities, propensity_figure
+from prsrank.report.propensity_figure import curve_table, plot_propensities, propensity_figure
 
 
 @pytest.fixture
@@ -62,3 +62,11 @@ def test_files_of_every_kind(curves, tmp_path, kind, start):
 def test_other_kinds_are_an_error(curves, tmp_path):
     with pytest.raises(InputError, match="written as"):
         plot_propensities(curves, tmp_path / "p.pdf")
+
+
+def test_the_first_row_of_the_curve_is_position_1():
+    curve = Propensities([1, 0.5], [1, 0.4], [1, 0.6], [80, 40], "identified", "harvest")
+    rows = curve_table({"harvest": curve}, positions=40)["rows"]
+    assert [row[1] for row in rows] == [1, 2]
+    assert [row[-1] for row in rows] == [80, 40]
+    assert len(curve_table({"harvest": curve}, positions=1)["rows"]) == 1

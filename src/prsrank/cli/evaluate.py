@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from prsrank.cli.inputs import ModelInputs, curve_file, run_of
-from prsrank.cli.options import Json, Model, Propensity
+from prsrank.cli.options import Json, Model
 from prsrank.cli.output import show, working
 from prsrank.errors import InputError
 from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, evaluate_on_log
@@ -29,7 +29,7 @@ def evaluate(
     inputs: ModelInputs,
     split: str | None = None,
     metric: list[str] | None = None,
-    propensity: Propensity = None,
+    propensity: str | None = None,
     against: list[str] | None = None,
     context: str | None = None,
     json: Json = False,
@@ -51,6 +51,8 @@ def evaluate(
         metric: May be repeated, and end in @K. On labels: {metrics}. On clicks: {click_metrics}.
         against (MODEL): Compare with this model too.
         context (COLUMN): Estimate by the values of a context too.
+        propensity (FILE|power:ETA): The propensities: a file that 'prsrank propensity --out' wrote,
+            or (1/k)^ETA. Default: those in the log.
 
     \b
     Examples:

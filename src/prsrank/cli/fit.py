@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from prsrank.cli.compile_ahead import compile_ahead
 from prsrank.cli.inputs import LogInputs
-from prsrank.cli.options import Json, Where
+from prsrank.cli.options import AnyLog, Json, Where
 from prsrank.cli.output import show, working
 from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
@@ -28,10 +28,7 @@ _BESIDE_MANIFEST = ("out", "from_", "spark", "master", "json")
 class _Inputs(LogInputs):
     WITHOUT = ("memory",)  # it is of the settings
 
-    log: Annotated[
-        str | None,
-        typer.Argument(metavar="LOG", help="A click log, as for audit; none needed with --from."),
-    ] = None  # type: ignore[assignment]
+    log: AnyLog = None  # type: ignore[assignment]  # none is needed with --from
 
 
 def fit(

@@ -45,15 +45,6 @@ Seed = Annotated[
     int, typer.Option(min=0, max=2**31 - 1, help="The same seed gives the same result.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-Propensity = Annotated[
-    str | None,
-    typer.Option(
-        "--propensity",
-        metavar="FILE|power:ETA",
-        help="The propensities: a file that 'prsrank propensity --out' wrote, or (1/k)^ETA. "
-        "Default: those in the log.",
-    ),
-]
 
 
 @dataclass(frozen=True)

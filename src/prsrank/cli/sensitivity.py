@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from prsrank.cli.inputs import FeaturedLog
-from prsrank.cli.options import Json, Propensity, parse_values
+from prsrank.cli.options import Json, parse_values
 from prsrank.cli.output import refuse_other_files, show, working
 from prsrank.errors import InputError
 from prsrank.evaluation.sensitivity import DEFAULT_VALUES, study_log
@@ -27,7 +27,7 @@ def sensitivity(
     out: Path,
     model: str | None = None,
     try_: list[str] | None = None,
-    propensity: Propensity = None,
+    propensity: str | None = None,
     json: Json = False,
 ) -> None:
     r"""Show how a model's ranking and estimated gain move under other assumptions.
@@ -47,6 +47,8 @@ def sensitivity(
             Default: that of the fit, if LOG is its folder, else one is trained.
         try_ (NAME=VALUE): A value to assume of {assumptions}; may be repeated. Default: several of
             each.
+        propensity (FILE|power:ETA): The propensities: a file that 'prsrank propensity --out' wrote,
+            or (1/k)^ETA. Default: those in the log.
 
     \b
     Examples:

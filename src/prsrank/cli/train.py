@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from prsrank.cli.inputs import NO_FEATURES, LogInputs
-from prsrank.cli.options import Propensity, Where, parse_values
+from prsrank.cli.options import Where, parse_values
 from prsrank.cli.output import working
 from prsrank.errors import InputError
 from prsrank.files import atomic_output
@@ -35,7 +35,7 @@ def train(
     stop_on: str | None = None,
     ranker: str = "lambdamart",
     weighting: str | None = None,
-    propensity: Propensity = None,
+    propensity: str | None = None,
     set_: list[str] | None = None,
 ) -> None:
     r"""Train a ranker on the clicks of a log.
@@ -51,6 +51,8 @@ def train(
         weighting: {weightings}. Default: what the ranker is known for, mostly prs.
         set_ (NAME=VALUE): A parameter of the ranker or of the weighting, such as trees=300 or
             tau=0.05; may be repeated.
+        propensity (FILE|power:ETA): The propensities: a file that 'prsrank propensity --out' wrote,
+            or (1/k)^ETA. Default: those in the log.
 
     \b
     Examples:
@@ -69,7 +71,12 @@ def train(
     curve = None if propensity is None else parse_propensity(propensity)
     if curve is not None and not model.takes_propensities:
         raise InputError(f"{model.name} learns its propensities: give it none")
-    stop_on = _stop(stop_on, inputs) if model.stops_early else "none"
+    if stop_on is not None and stop_on not in _STOPS:
+        raise InputError(f"--stop-on must be one of {', '.join(_STOPS)}, not '{stop_on}'")
+    if stop_on == "labels" and inputs.data is None:
+        raise InputError("--stop-on labels takes a data set with labels (--data)")
+    usual = "clicks" if inputs.data is None else "labels"
+    stop_on = stop_on or usual if model.stops_early else "none"
     pairs = Weighed(curve, weighting, parameters)
     weights, clicks = _trained(model, pairs, stop_on, inputs, where, seed)
     settings: dict[str, Any] = {
@@ -91,15 +98,6 @@ def train(
         page = training_report(model, weights, curve, settings=settings, about=about)
         write_report(page, draft / "report.html")
     typer.echo(f"{out}: {model.name}, weighting {weighting}, {clicks:,} clicks")
-
-
-def _stop(wanted: str | None, inputs: LogInputs) -> str:
-    """Return what a ranker stops on: what was asked for, else what there is."""
-    if wanted is not None and wanted not in _STOPS:
-        raise InputError(f"--stop-on must be one of {', '.join(_STOPS)}, not '{wanted}'")
-    if wanted == "labels" and inputs.data is None:
-        raise InputError("--stop-on labels takes a data set with labels (--data)")
-    return wanted or ("labels" if inputs.data is not None else "clicks")
 
 
 def _trained(

@@ -172,9 +172,7 @@ def _difference_table(evaluation: CounterfactualEvaluation) -> Part:
 def _weight_details(result: LogEvaluation) -> Part:
     whole = result.evaluation.diagnostics[0]
     rows: Sequence[Sequence[Any]] = [
-        ["sessions", whole.sessions],
         ["sessions left out", result.left_out],
-        ["queries", whole.queries],
         ["clicks", whole.clicks],
         ["effective clicks", round(whole.effective_clicks, 1)],
         ["effective queries", round(whole.effective_queries, 1)],

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from prsrank.data.ids import texts_of
 from prsrank.errors import InputError
@@ -14,9 +13,6 @@ from prsrank.logs.sql_text import quoted_name, quoted_text
 from prsrank.logs.tables import connected, errors_in_one_line, open_table
 from prsrank.types import IdArray
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
-
 LONGEST = 200
 """Letters of a text that are shown."""
 
@@ -26,57 +22,47 @@ def text_columns(
     files: Sequence[FileName],
     query_ids: IdArray,
     doc_ids: IdArray,
-    *,
-    mapping: LogMapping | None = None,
-    memory: str | None = None,
+    mapping: LogMapping,
 ) -> dict[str, list[str]]:
     """Return the text of each doc in each of the columns; "" where there is none.
 
     Args:
         names: the columns.
-        files: tables keyed by query and doc, the first that has a column is asked for it.
+        files: tables, the first that has a column and is keyed by query and doc is asked for it.
         query_ids: the query of each doc.
         doc_ids: the docs.
         mapping: which columns of the tables are query and doc.
-        memory: how much to hold.
 
     Raises:
         InputError: naming a column that none of the tables has.
     """
     queries = texts_of(original_queries(query_ids)).tolist()
     keys = list(zip(queries, texts_of(doc_ids).tolist(), strict=True))
+    asked_for = ", ".join(map(quoted_text, sorted(set(queries))))
     texts: dict[str, list[str]] = {}
     columns: dict[str, str] = {}
     for file in files:
-        with connected(memory=memory) as connection, errors_in_one_line(str(file)):
+        with connected() as connection, errors_in_one_line(str(file)):
             table = open_table(connection, file)
             columns |= dict.fromkeys(table.columns, "")
             here = [name for name in names if name in table.columns and name not in texts]
-            values = _texts(table, here, set(queries), mapping or LogMapping())
-        if values is not None:
-            none = (None,) * len(here)
-            rows = [values.get(key, none) for key in keys]
-            texts |= {name: [row[i] or "" for row in rows] for i, name in enumerate(here)}
+            pairs = [(mapping.column(name), name) for name in ("query_id", "doc_id")]
+            keyed = [next((name for name in pair if name in table.columns), None) for pair in pairs]
+            if not here or None in keyed:
+                continue
+            query, doc = (f"{quoted_name(str(column))}::VARCHAR" for column in keyed)
+            # a doc may have another text in another session: the first in order stands for all
+            first = [f"left(min({quoted_name(name)}::VARCHAR), {LONGEST})" for name in here]
+            rows = table.filter(f"{query} IN ({asked_for})").aggregate(
+                f"{query} AS q, {doc} AS d, {', '.join(first)}", f"{query}, {doc}"
+            )
+            of_docs = {row[:2]: row[2:] for row in rows.fetchall()}
+        for i, name in enumerate(here):
+            texts[name] = [of_docs[key][i] or "" if key in of_docs else "" for key in keys]
     for name in names:
         if name not in texts:
             raise InputError(f"--show: there is no column {name!r}{nearest_column(name, columns)}")
     return {name: texts[name] for name in names}
-
-
-def _texts(
-    table: "DuckDBPyRelation", names: Sequence[str], queries: set[str], mapping: LogMapping
-) -> dict[tuple[str, str], tuple[str | None, ...]] | None:
-    """Return the texts of docs by query and doc; None for a table that is not keyed by them."""
-    keys = [(mapping.column(name), name) for name in ("query_id", "doc_id")]
-    columns = [next((name for name in key if name in table.columns), None) for key in keys]
-    if not names or None in columns:
-        return None
-    query, doc = (f"{quoted_name(str(column))}::VARCHAR" for column in columns)
-    kept = table.filter(f"{query} IN ({', '.join(map(quoted_text, sorted(queries)))})")
-    # a doc may have another text in another session: the first in order stands for all
-    texts = ", ".join(f"left(min({quoted_name(name)}::VARCHAR), {LONGEST})" for name in names)
-    rows = kept.aggregate(f"{query} AS q, {doc} AS d, {texts}", f"{query}, {doc}")
-    return {row[:2]: row[2:] for row in rows.fetchall()}
 
 
 def split_columns(

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, DEFAULT_TAU
 from prsrank.evaluation.results import ALL, LOGGED, Difference
-from prsrank.propensity.curve import Propensities
 from prsrank.report.evaluation_section import ESTIMATORS, gain_figure
 from prsrank.report.evaluation_section import report_section as evaluation_section
 from prsrank.report.numbers import fixed_text, range_text
 from prsrank.report.parts import Part, card, importance_figures, page, section, table, weight_tables
-from prsrank.report.propensity_figure import propensity_figure
+from prsrank.report.propensity_figure import curve_table, propensity_figure
 from prsrank.report.training_report import setting_rows
 
 if TYPE_CHECKING:
@@ -145,18 +144,10 @@ def _propensities(result: "FitResult") -> Part:
     text.append(f"Verdict on the estimate: {used.curve.verdict}.")
     if used.check:
         text.append(f"{'Warning: ' if used.warning else 'Checked by the clicks: '}{used.check}.")
-    figures, tables = [propensity_figure(curves, positions=_POSITIONS)], [_curve_table(used.curve)]
+    figures = [propensity_figure(curves, positions=_POSITIONS)]
+    tables = [curve_table(curves, positions=_POSITIONS)]
     title = "Propensities"
     return section("propensities", title, text=text, figures=figures, tables=tables, folded=True)
-
-
-def _curve_table(curve: Propensities) -> Part:
-    values = (curve.propensity, curve.low, curve.high)
-    rows = [(k, *row) for k, row in enumerate(zip(*values, curve.clicks, strict=True), 1)]
-    columns = ["position", "propensity", "low", "high", "clicks"]
-    caption = "Relative to position 1, with the ends of 95 % intervals."
-    title = "Propensity of each position"
-    return table("curve", title, columns, rows[:_POSITIONS], caption=caption)
 
 
 def _training(result: "FitResult") -> Part:

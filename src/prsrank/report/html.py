@@ -56,7 +56,7 @@ def report_html(report: Part) -> str:
     scripts = [chart_library(), asset("report.js")]
     page: str = template("report.html.j2").render(
         report=report,
-        anchors=_anchors(report),
+        anchors=_anchors(section["id"] for section in report["sections"]),
         figures=_figures(report, styles),
         tables={id(t): _table(t) for s in report["sections"] for t in s["tables"]},
         labels=_counts(report["verdicts"]),
@@ -123,10 +123,10 @@ def script_hash(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def _anchors(report: Part) -> dict[str, str]:
-    """Return a fragment name for each section, of harmless letters."""
-    ids = [section["id"] for section in report["sections"]]
-    return {key: f"section-{name}" for key, name in zip(ids, file_names(ids), strict=True)}
+def _anchors(ids: Iterable[str], kind: str = "section") -> dict[str, str]:
+    """Return a fragment name for each section or figure, of harmless letters."""
+    names = list(ids)
+    return {key: f"{kind}-{name}" for key, name in zip(names, file_names(names), strict=True)}
 
 
 def _counts(verdicts: Iterable[Part]) -> dict[str, int]:
@@ -137,14 +137,14 @@ def _counts(verdicts: Iterable[Part]) -> dict[str, int]:
 def _figures(report: Part, styles: Mapping[str, int]) -> dict[str, Any]:
     """Return, by the figure's id, what the page draws and tells."""
     figures = figures_of(report)
-    names = file_names(figure["id"] for figure in figures)
+    anchors = _anchors((figure["id"] for figure in figures), "figure")
     return {
         figure["id"]: {
-            "anchor": f"figure-{name}",
+            "anchor": anchors[figure["id"]],
             "methods": [[n, styles[n]] for n in series_names([figure])],
             "panels": [_panel(figure, panel, styles) for panel in figure["panels"]],
         }
-        for figure, name in zip(figures, names, strict=True)
+        for figure in figures
     }
 
 

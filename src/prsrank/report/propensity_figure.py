@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -54,12 +55,23 @@ def plot_propensities(
         write_picture(path, drawn)
         return
     verdicts = [f"{name}: {curve.verdict}" for name, curve in curves.items()]
-    rows = [
-        [name, position, int(clicks)]
-        for name, curve in curves.items()
-        for position, clicks in enumerate(curve.clicks[:positions], 1)
-    ]
-    columns = ["method", "position", "clicks"]
-    clicks = table("clicks", "Clicks behind each position", columns, rows)
-    shown = section("curves", "Propensities", text=verdicts, figures=[drawn], tables=[clicks])
+    tables = [curve_table(curves, positions=positions)]
+    shown = section("curves", "Propensities", text=verdicts, figures=[drawn], tables=tables)
     write_report(page("Observation propensities", "How likely a position is seen", [shown]), path)
+
+
+def _columns(curve: Propensities, positions: int) -> list[Any]:
+    columns = (curve.propensity, curve.low, curve.high, curve.clicks)
+    return [column[:positions] for column in columns]
+
+
+def curve_table(curves: Mapping[str, Propensities], *, positions: int) -> Part:
+    """Return a Table of curves, with the clicks behind each position."""
+    rows = [
+        (name, k, *values)
+        for name, curve in curves.items()
+        for k, values in enumerate(zip(*_columns(curve, positions), strict=True), 1)
+    ]
+    columns = ["method", "position", "propensity", "low", "high", "clicks"]
+    caption = "Relative to position 1, with the ends of 95 % intervals."
+    return table("curve", "Propensity of each position", columns, rows, caption=caption)
