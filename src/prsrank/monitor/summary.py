@@ -217,8 +217,8 @@ def summarise(log: PiecedLog, watched: Watched, name: str, *, left_out: int = 0)
     ratios = {name: sums.ratio(*columns) for name, columns in _RATIOS.items()}
     ratios["left out"] = Ratio.of_counts(left_out, extent.sessions + left_out)
     shown, clicked = (
-        column.values.sum(axis=0).astype(int).tolist()[: min(extent.depth, DEPTH)]
-        for column in (sums.shown, sums.clicked)
+        sums.block(name).sum(axis=0).astype(int).tolist()[: min(extent.depth, DEPTH)]
+        for name in ("shown", "clicked")
     )
     begin, end = time_span(log)
     return Summary(
@@ -233,7 +233,7 @@ def summarise(log: PiecedLog, watched: Watched, name: str, *, left_out: int = 0)
         shown=shown,
         clicked=clicked,
         depth_spread=_spread(sums),
-        depths=Depths.of(sums.totals.keys, sums.column("clicks"), sums.column("depth")),
+        depths=Depths.of(sums.sums.keys, sums.column("clicks"), sums.column("depth")),
         before=None,
         features=sums.feature_shares(),
         orders=sums.feature_orders(),

@@ -1,7 +1,9 @@
 """The sums over queries that a window's statistics are made of: one pass over its sessions."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,29 +33,24 @@ _GREEDY_CLICKS, _GREEDY_SHARE = 3, 0.5
 class WindowSums:
     """Sums by unit of a window, or of a piece of one; those of pieces add up with `+`.
 
+    Names are counts of sessions, docs and clicks; "shown" and "clicked", at positions 1, 2, ...,
+    DEPTH, and below; "feature NAME", impressions in each bin of a feature, the last of them of
+    missing values; "order" and "order NAME", correlations of the order shown with the model's and
+    with the features used most, over sessions.
+
     Attributes:
-        names: of the columns of `totals`.
-        totals: counts of sessions, docs and clicks.
-        shown: docs shown at positions 1, 2, ..., DEPTH, and below.
-        clicked: docs clicked there.
-        orders: correlations of the order shown with the features used most, over sessions.
-        features: impressions in each bin of each feature; the last bin is of missing values.
+        columns: which columns of the sums have a name.
+        features: the features, those used most first.
+        sums: all columns.
     """
 
-    names: tuple[str, ...]
-    totals: UnitSums
-    shown: UnitSums
-    clicked: UnitSums
-    orders: UnitSums
-    features: dict[str, UnitSums]
+    columns: dict[str, slice]
+    features: tuple[str, ...]
+    sums: UnitSums
 
     @classmethod
     def of(
-        cls,
-        log: ClickLog,
-        lists: RankingDataset,
-        scores: Floats,
-        edges: Mapping[str, Floats],
+        cls, log: ClickLog, lists: RankingDataset, scores: Floats, edges: Mapping[str, Floats]
     ) -> "WindowSums":
         """Add up a log.
 
@@ -64,52 +61,57 @@ class WindowSums:
             edges: upper ends of the bins of each feature, those used most first.
         """
         units, rows = QueryUnits.of(log), log.doc_rows(lists)
-        query = log.ranking_query[list_of_row(log.ranking_offsets)]
-        shown, clicked = log.slot_statistics()
-        depths = np.log(log.ranking_positions)
-        by_ranking = _of_rankings(log, scores[rows])
-        by_slot = {"docs": shown, "depth": clicked * depths, "depth_squared": clicked * depths**2}
-        position = np.minimum(log.ranking_positions, DEPTH + 1) - 1
+        blocks: dict[str, Floats] = {}
 
-        def values(name: str) -> Floats:
+        def add(
+            name: str, query: npt.NDArray, values: npt.NDArray, cell: Any = 0, size: int = 1
+        ) -> None:
+            """Add up values by the unit of their query and by their cell."""
+            codes = units.unit[query] * size + cell
+            sums = np.bincount(codes, values, len(units.keys) * size).astype(np.float64)
+            blocks[name] = sums.reshape(-1, size)
+
+        def values_of(name: str) -> Floats:
             column = lists.features[rows, lists.feature_names.index(name)]
             return np.asarray(column, np.float64)
 
-        def bins(name: str, ends: Floats) -> UnitSums:
-            column = values(name)
-            cell = np.where(np.isnan(column), len(ends) + 1, np.searchsorted(ends, column))
-            return _cells(units, list_of_row(log.doc_offsets), cell, impressions, len(ends) + 2)
-
+        shown, clicked = log.slot_statistics()
+        query, depths = log.ranking_query[list_of_row(log.ranking_offsets)], log.ranking_positions
+        for name, column in _of_rankings(log).items():
+            add(name, log.ranking_query, column)
+        add("docs", query, shown)
+        add("depth", query, clicked * np.log(depths))
+        add("depth_squared", query, clicked * np.log(depths) ** 2)
+        position = np.minimum(depths, DEPTH + 1) - 1
+        add("shown", query, shown, position, DEPTH + 1)
+        add("clicked", query, clicked, position, DEPTH + 1)
+        doc_query = list_of_row(log.doc_offsets)
         impressions = np.bincount(log.ranking_docs, shown, len(rows))
-        orders = _order_by_features(log, map(values, list(edges)[:ORDERED]))
-        return cls(
-            (*by_ranking, *by_slot),
-            units.table(
-                [
-                    *((log.ranking_query, column) for column in by_ranking.values()),
-                    *((query, column) for column in by_slot.values()),
-                ]
-            ),
-            _cells(units, query, position, shown, DEPTH + 1),
-            _cells(units, query, position, clicked, DEPTH + 1),
-            units.table((log.ranking_query, column) for column in orders),
-            {name: bins(name, ends) for name, ends in edges.items()},
-        )
+        for name, ends in edges.items():
+            column = values_of(name)
+            cell = np.where(np.isnan(column), len(ends) + 1, np.searchsorted(ends, column))
+            add(f"feature {name}", doc_query, impressions, cell, len(ends) + 2)
+        ordered = list(edges)[:ORDERED]
+        by_features = (np.nan_to_num(values_of(name))[log.ranking_docs] for name in ordered)
+        orders = _correlations(log, chain([_ranks_by(log, scores[rows])], by_features))
+        for name, column in zip(["order", *(f"order {n}" for n in ordered)], orders, strict=True):
+            add(name, log.ranking_query, column)
+        ends_of = np.cumsum([block.shape[1] for block in blocks.values()]).tolist()
+        columns = map(slice, [0, *ends_of[:-1]], ends_of)
+        sums = UnitSums(units.keys, np.arange(ends_of[-1]), np.hstack(list(blocks.values())))
+        return cls(dict(zip(blocks, columns, strict=True)), tuple(edges), sums)
 
     def __add__(self, other: "WindowSums") -> "WindowSums":
         """Return the sums of both; no query is in both."""
-        return WindowSums(
-            self.names,
-            self.totals + other.totals,
-            self.shown + other.shown,
-            self.clicked + other.clicked,
-            self.orders + other.orders,
-            {name: sums + other.features[name] for name, sums in self.features.items()},
-        )
+        return replace(self, sums=self.sums + other.sums)
+
+    def block(self, name: str) -> Floats:
+        """Return the columns of a name (units x columns)."""
+        return self.sums.values[:, self.columns[name]]
 
     def column(self, name: str) -> Floats:
         """Return a named sum of each unit."""
-        return self.totals.values[:, self.names.index(name)]
+        return self.block(name)[:, 0]
 
     def ratio(self, name: str, by: str) -> Ratio | None:
         """Return the ratio of two named sums."""
@@ -117,7 +119,7 @@ class WindowSums:
 
     def click_rates(self) -> dict[str, Ratio]:
         """Return the click rate of each band of positions that was shown."""
-        shown, clicked = self.shown.values, self.clicked.values
+        shown, clicked = self.block("shown"), self.block("clicked")
         rates = {
             _band_name(low, high): Ratio.of_sums(
                 clicked[:, low - 1 : high].sum(axis=1), shown[:, low - 1 : high].sum(axis=1)
@@ -129,18 +131,16 @@ class WindowSums:
     def feature_shares(self) -> dict[str, list[Ratio]]:
         """Return the share of impressions up to each edge of each feature; missing ones last."""
         docs, shares = self.column("docs"), {}
-        for name, bins in self.features.items():
-            below = np.cumsum(bins.values[:, :-2], axis=1)
-            ratios = [Ratio.of_sums(column, docs) for column in (*below.T, bins.values[:, -1])]
+        for name in self.features:
+            bins = self.block(f"feature {name}")
+            below = np.cumsum(bins[:, :-2], axis=1)
+            ratios = [Ratio.of_sums(column, docs) for column in (*below.T, bins[:, -1])]
             shares[name] = [ratio for ratio in ratios if ratio is not None]
         return shares
 
     def feature_orders(self) -> dict[str, Ratio]:
         """Return the mean correlation of the order shown with each of the most used features."""
-        sessions, columns = self.column("ordinary"), self.orders.values.T
-        orders = {
-            n: Ratio.of_sums(c, sessions) for n, c in zip(self.features, columns, strict=False)
-        }
+        orders = {name: self.ratio(f"order {name}", "ordinary") for name in self.features[:ORDERED]}
         return {name: order for name, order in orders.items() if order is not None}
 
 
@@ -155,75 +155,59 @@ def _band_name(low: int, high: int) -> str:
     return str(low) if low == high else f"{low}-{high}"
 
 
-def _cells(
-    units: QueryUnits, query: npt.NDArray, cell: npt.NDArray, values: npt.NDArray, size: int
-) -> UnitSums:
-    """Add up values by the unit of their query and by their cell."""
-    sums = np.bincount(units.unit[query] * size + cell, values, len(units.keys) * size)
-    return UnitSums(units.keys, np.arange(size), sums.reshape(-1, size).astype(np.float64))
+def _ordinary(log: ClickLog) -> Floats:
+    """Return the sessions of each ranking of two docs and more that was not randomised."""
+    sessions = np.bincount(log.session_ranking, minlength=log.rankings).astype(np.float64)
+    sessions[(log.ranking_design > 0) | (np.diff(log.ranking_offsets) < 2)] = 0
+    return sessions
 
 
-def _of_rankings(log: ClickLog, scores: Floats) -> dict[str, npt.NDArray]:
-    """Return sums over the sessions of each ranking, given the model's score of each doc of the log."""
+def _of_rankings(log: ClickLog) -> dict[str, npt.NDArray]:
+    """Return sums over the sessions of each ranking."""
     lengths = np.diff(log.ranking_offsets)
     filled = lengths > 0
     first, last = np.ones((2, log.rankings), np.int64)
     first[filled] = log.ranking_positions[log.ranking_offsets[:-1][filled]]
     last[filled] = log.ranking_positions[log.ranking_offsets[1:][filled] - 1]
     sessions = np.bincount(log.session_ranking, minlength=log.rankings).astype(np.float64)
-    randomised, order = log.ranking_design > 0, _order_by_model(log, scores)
-    ordinary = sessions * (~randomised & np.isfinite(order))
     shown = lengths[log.session_ranking]
     greedy = log.session_clicks >= np.maximum(_GREEDY_CLICKS, _GREEDY_SHARE * shown)
-    clicks, keen = (
-        np.bincount(log.session_ranking, chosen, log.rankings)
-        for chosen in (log.session_clicks, greedy)
-    )
     return {
         "sessions": sessions,
-        "randomised": sessions * randomised,
+        "randomised": sessions * (log.ranking_design > 0),
         "gaps": sessions * (last - first + 1 > lengths),
         "late": sessions * (first > 1),
-        "ordinary": ordinary,
-        "order": ordinary * np.nan_to_num(order),
-        "clicks": clicks,
-        "greedy": keen,
+        "ordinary": _ordinary(log),
+        "clicks": np.bincount(log.session_ranking, log.session_clicks, log.rankings),
+        "greedy": np.bincount(log.session_ranking, greedy, log.rankings),
     }
 
 
-def _order_by_model(log: ClickLog, scores: Floats) -> Floats:
-    r"""Return Spearman's correlation of each ranking with the model's order; NaN for one doc.
-
-    $1 - 6 \sum_i (r_i - s_i)^2 / (n (n^2 - 1))$, ties of the model in the order shown.
-    """
+def _ranks_by(log: ClickLog, scores: Floats) -> Floats:
+    """Return the rank of each slot's doc by the model, ties in the order shown."""
     ranking, shown = list_of_row(log.ranking_offsets), row_in_list(log.ranking_offsets)
     best = np.lexsort((shown, -scores[log.ranking_docs], ranking))
-    ranked = np.empty(len(best), np.int64)
-    ranked[best] = shown
-    squares = np.bincount(ranking, (ranked - shown) ** 2.0, log.rankings)
-    lengths = np.diff(log.ranking_offsets).astype(np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        correlation = 1 - 6 * squares / (lengths * (lengths**2 - 1))
-    return np.where(lengths > 1, correlation, np.nan)
+    ranks = np.empty(len(best))
+    ranks[best] = shown
+    return ranks
 
 
-def _order_by_features(log: ClickLog, features: Iterable[Floats]) -> Iterator[Floats]:
-    """Yield correlations of rank and feature within each ordinary ranking, over its sessions.
+def _correlations(log: ClickLog, columns: Iterable[Floats]) -> Iterator[Floats]:
+    """Yield correlations of rank and a column within each ordinary ranking, over its sessions.
 
-    A ranker is known by them, whatever its scores: another one follows other features. They do not
-    depend on a feature's unit, and are 0 where it is the same for the whole list.
+    A ranker is known by those with features, whatever its scores: another one follows other
+    features. They do not depend on a feature's unit, and are 0 where it is the same for the whole
+    list. That with the model's ranks is Spearman's, of both orders.
 
     Args:
         log: the sessions.
-        features: values of each doc of the log.
+        columns: values of each slot.
     """
     ranking, lengths = list_of_row(log.ranking_offsets), np.diff(log.ranking_offsets)
-    sessions = np.bincount(log.session_ranking, minlength=log.rankings).astype(np.float64)
-    sessions[(log.ranking_design > 0) | (lengths < 2)] = 0
+    sessions = _ordinary(log)
     dx = row_in_list(log.ranking_offsets) - (lengths[ranking] - 1) / 2
     sxx = lengths * (lengths.astype(np.float64) ** 2 - 1) / 12
-    for column in features:
-        values = np.nan_to_num(column)[log.ranking_docs]
+    for values in columns:
         mean = np.bincount(ranking, values, log.rankings) / np.maximum(lengths, 1)
         dv = values - mean[ranking]
         sxy, syy = (np.bincount(ranking, x * dv, log.rankings) for x in (dx, dv))
