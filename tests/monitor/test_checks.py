@@ -139,14 +139,6 @@ def test_fewer_randomised_sessions_are_looked_at(judged, sessions):
     assert "randomised" in judged(sessions(1500, 9, randomised=0.05))[1]
 
 
-def test_marked_sessions_that_are_not_shuffled_are_looked_at(judged, sessions):
-    log = sessions(1500, 10, randomised=0.0)
-    design = np.zeros(log.rankings, np.int32)
-    design[::5] = 1
-    marked = replace(log, ranking_design=design, designs=("", "uniform"))
-    assert "uniform" in judged(marked)[1]
-
-
 def test_more_clicks_at_every_position_are_looked_at(judged, sessions):
     log = sessions(3000, 11)
     kept = log.select((log.session_clicks > 0) | (np.arange(log.sessions) % 3 == 0))

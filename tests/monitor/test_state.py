@@ -15,12 +15,12 @@ from prsrank.monitor.verdict import Drift, Reason, Window
 RATIO = Ratio(0.1, 0.02, 9.0, 10.0, 100.0)
 SUMMARY = Summary(
     name="monday", begin="2026-01-05 00:00:01", end="", sessions=9, queries=4, clicks=3,
-    ratios={"clicks per session": RATIO}, click_rates={"1": RATIO}, shown=[9, 9], clicked=[2, 1],
+    ratios={"clicks per session": RATIO}, shown=[9, 9], clicked=[2, 1],
     depth_spread=0.3, depths=Depths([7, 9], [2.0, 1.0], [0.0, 0.7]), before=None,
     features={"price": [RATIO, RATIO]}, orders={"price": RATIO},
     curve=Curve("harvest", [1.0, None], [1.0, None], [1.0, None], [2, 0]), power=Power(1.1, 0.2),
     gain=Gain(0.1, 0.0, 0.2, 1.0), effective_clicks=2.5, effective_queries=2.0,
-    heaviest={"query": Heaviest("q", 2)}, not_random="",
+    heaviest={"query": Heaviest("q", 2)},
 )  # fmt: skip
 REFERENCE = Reference(
     "log.parquet", SUMMARY, {"price": [3.5]}, {"price": 1.0}, SUMMARY.curve, SUMMARY.gain
@@ -51,6 +51,11 @@ def test_a_state_without_curve_gain_or_power_is_read_too(path):
     state = replace(STATE, reference=replace(REFERENCE, summary=bare, curve=None, gain=None))
     state.write(path)
     assert read_state(path, "abc") == state
+
+
+def test_figures_that_earlier_versions_kept_are_passed_over(path):
+    changed(path, lambda v: v["reference"]["summary"].update(click_rates={"1": {}}, not_random=""))
+    assert read_state(path, "abc") == STATE.seen(WINDOW)
 
 
 def test_there_need_not_be_one_yet(path):

@@ -28,10 +28,10 @@ def summary(name, *, eta=1.0, gain=0.12, query="q1"):
         name=name, begin="2026-01-05 00:00:01", end="2026-01-05 23:59:59", sessions=1500,
         queries=240, clicks=sum(clicked),
         ratios={key: Ratio(x, 0.03 * x, 99.0, 1500 * x, 1500.0) for key, x in _RATIOS.items()},
-        click_rates={}, shown=shown, clicked=clicked, depth_spread=0.5, depths=None, before=None, features={}, orders={},
+        shown=shown, clicked=clicked, depth_spread=0.5, depths=None, before=None, features={}, orders={},
         curve=curve(eta), power=Power(eta, 0.06), gain=Gain(gain, gain - 0.04, gain + 0.05, 1.1),
         effective_clicks=512.3, effective_queries=88.0,
-        heaviest={"query": Heaviest(query, 41)}, not_random="",
+        heaviest={"query": Heaviest(query, 41)},
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ that a huge log does not raise one over trifles.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from prsrank.monitor.curves import Power, power_between
 from prsrank.monitor.ratios import chance, normal_chance
@@ -15,7 +15,6 @@ from prsrank.monitor.summary import Reference, Summary
 
 LOOK, RETRAIN = "look", "retrain"
 
-_EXPECTED = 20
 _Z = 1.96
 # another order explains other clicks: so what is sure enough here is less than for an alarm
 _LIKELY = 0.01
@@ -24,8 +23,7 @@ LIVE = 0.98
 """From this correlation with the order shown on, the model itself is what is shown."""
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(NamedTuple):
     """How far a statistic has moved.
 
     Attributes:
@@ -43,8 +41,7 @@ Moves = Callable[[Summary, Reference, float], Iterator[Move]]
 """Yields the moves of a window, given the size from which on one matters."""
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """One thing that is compared.
 
     Attributes:
@@ -81,7 +78,7 @@ def _rise(new: float, old: float, least: float) -> float:
     return max(new - old, 0.0) / least
 
 
-def _share_change(new: float, old: float, least: float) -> float:
+def _share(new: float, old: float, least: float) -> float:
     return abs(new - old) / max(least * old, 0.02)
 
 
@@ -115,16 +112,6 @@ def _ratios(size: Callable[[float, float, float], float], *names: str, **kinds: 
                 yield Move(text, chance(new, old, **kinds), change)
 
     return moves
-
-
-def _click_rates(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
-    """Compare the click rate of each band of positions, where clicks enough are expected."""
-    for band, old in reference.summary.click_rates.items():
-        new = now.click_rates.get(band)
-        if new is not None and old.value * new.of >= _EXPECTED:
-            text = f"click rate at position {band}: {new.value:.2%}, was {old.value:.2%}"
-            size = _factor(new.value, old.value, matters)
-            yield Move(text, chance(new, old, counts=True), size)
 
 
 def _fall(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
@@ -215,12 +202,6 @@ def _order(now: Summary, reference: Reference, matters: float) -> Iterator[Move]
             yield Move(text, chance(new, old), _change(new.value, old.value, matters))
 
 
-def _uniform(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
-    """Ask the audit whether randomised sessions are shuffled; it is sure at 5 standard errors."""
-    if now.not_random and not reference.summary.not_random:
-        yield Move(now.not_random, 0.0, 1.0)
-
-
 def _heaviest(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
     """Look at the query, and the client, with most clicks, beside the largest before."""
     from scipy.stats import binom
@@ -253,38 +234,28 @@ def order_changed(now: Summary, reference: Reference) -> bool:
 
 _NEW = "train again on sessions since the change: 'prsrank fit'"
 _EXPORT = "look at how the log is written: docs that were shown are not logged"
-_SHUFFLE = "check what randomises, and what marks it"
+_FEATURE = "compare how the feature is made then and now"
+_RANKER = "another ranker is shown: is that meant?"
+_ROBOTS = "'prsrank audit' names sessions and clients: robots?"
+_HEAVIEST = "look whether it is a robot, or a new favourite"
 _PAGE = "look what changed in the page, or in the traffic"
-
-_lengths = _ratios(_factor, "docs per session")
-_gaps = _ratios(_change, "gaps", "late", rare=True)
-_left_out = _ratios(_rise, "left out", rare=True)
-_greedy = _ratios(_rise, "greedy", rare=True)
-_randomised = _ratios(_share_change, "randomised", counts=True)
-_clicks = _ratios(_factor, "clicks per session", counts=True)
+_SHUFFLE = "check what randomises, and what marks it"
+_ADD = "add the docs to the table of features"
 
 CHECKS = (
-    Check(
-        "features", RETRAIN, True, 0.1, _features, "compare how the feature is made then and now"
-    ),
+    Check("features", RETRAIN, True, 0.1, _features, _FEATURE),
     Check("fall", RETRAIN, True, 0.15, _fall, _NEW),
     Check("curve", RETRAIN, True, 0.2, _curve, _NEW),
     Check("likelihood", RETRAIN, True, 0.25, _likelihood, _NEW),
     Check("gain", RETRAIN, True, 0.5, _gain, _NEW),
-    Check("order", LOOK, True, _ORDER, _order, "another ranker is shown: is that meant?"),
-    Check("lengths", LOOK, False, 0.1, _lengths, _EXPORT),
-    Check("gaps", LOOK, False, 0.02, _gaps, _EXPORT),
-    Check("left out", LOOK, False, 0.02, _left_out, "add the docs to the table of features"),
-    Check(
-        "greedy", LOOK, False, 0.01, _greedy, "'prsrank audit' names sessions and clients: robots?"
-    ),
-    Check(
-        "heaviest", LOOK, False, 0.1, _heaviest, "look whether it is a robot, or a new favourite"
-    ),
-    Check("randomised", LOOK, False, 0.3, _randomised, _SHUFFLE),
-    Check("uniform", LOOK, False, 1.0, _uniform, _SHUFFLE),
-    Check("click rates", LOOK, True, 0.5, _click_rates, _PAGE),
-    Check("clicks", LOOK, True, 0.25, _clicks, _PAGE),
+    Check("order", LOOK, True, _ORDER, _order, _RANKER),
+    Check("lengths", LOOK, False, 0.1, _ratios(_factor, "docs per session"), _EXPORT),
+    Check("gaps", LOOK, False, 0.02, _ratios(_change, "gaps", "late", rare=True), _EXPORT),
+    Check("left out", LOOK, False, 0.02, _ratios(_rise, "left out", rare=True), _ADD),
+    Check("greedy", LOOK, False, 0.01, _ratios(_rise, "greedy", rare=True), _ROBOTS),
+    Check("heaviest", LOOK, False, 0.1, _heaviest, _HEAVIEST),
+    Check("randomised", LOOK, False, 0.3, _ratios(_share, "randomised", counts=True), _SHUFFLE),
+    Check("clicks", LOOK, True, 0.25, _ratios(_factor, "clicks per session", counts=True), _PAGE),
 )
 """The checks, reasons to train again first."""
 

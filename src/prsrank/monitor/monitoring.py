@@ -33,6 +33,8 @@ from prsrank.rankers.feature_order import features_for
 
 FORMAT = "prsrank monitor 2"
 _EARLIER = "prsrank monitor 1"
+# figures of earlier versions
+_NO_LONGER_KEPT = ("click_rates", "not_random")
 _GRAVITY = (FINE, "look", "retrain")
 
 
@@ -95,6 +97,9 @@ def read_state(path: FileName, model: str) -> State | None:
     if not Path(path).exists():
         return None
     value = read_json(path)
+    for summary in _summaries(value):
+        for name in _NO_LONGER_KEPT:
+            summary.pop(name, None)
     if value.get("format") == _EARLIER:
         raise InputError(f"{path}: was written by an earlier version: remove it to begin anew")
     if value.get("format") != FORMAT:
@@ -107,6 +112,15 @@ def read_state(path: FileName, model: str) -> State | None:
         )
     _check_bins(state.reference, path)
     return state
+
+
+def _summaries(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the statistics in the text of a state, whatever else is wrong with it."""
+    windows = value.get("windows")
+    for holder in [value.get("reference"), *(windows if isinstance(windows, list) else ())]:
+        summary = holder.get("summary") if isinstance(holder, dict) else None
+        if isinstance(summary, dict):
+            yield summary
 
 
 def _check_bins(reference: Reference, path: FileName) -> None:

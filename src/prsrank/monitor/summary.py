@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from prsrank.audit.chance_checks import check_randomised
-from prsrank.audit.event_tables import open_tables
 from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
 from prsrank.fit.engine import METRIC
@@ -18,11 +16,10 @@ from prsrank.fit.verdict import FEWEST_JUDGED
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.mapping import CLIENTS
 from prsrank.logs.pieces import Sums
-from prsrank.logs.sources import open_events
 from prsrank.monitor.curves import Curve, Power, estimated_curve, likelihood_power
 from prsrank.monitor.ratios import Depths, Ratio
 from prsrank.monitor.window_sums import DEPTH, WindowSums, feature_edges, impressions_of
-from prsrank.monitor.windows import logs_of, time_span
+from prsrank.monitor.windows import time_span
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.rankers.base import Ranker
 from prsrank.types import Floats
@@ -82,7 +79,6 @@ class Summary:
         queries: number of queries.
         clicks: number of clicks.
         ratios: statistics by name; see `prsrank.monitor.checks`.
-        click_rates: by band of positions.
         shown: docs shown at positions 1, 2, ...
         clicked: docs clicked there.
         depth_spread: variance of the log of the position over clicks.
@@ -96,7 +92,6 @@ class Summary:
         effective_clicks: effective sample size of the clicks.
         effective_queries: and of queries.
         heaviest: the query, and the client, with most clicks.
-        not_random: what the audit says of sessions marked as randomised; "" if all is well.
     """
 
     name: str
@@ -106,7 +101,6 @@ class Summary:
     queries: int
     clicks: int
     ratios: dict[str, Ratio]
-    click_rates: dict[str, Ratio]
     shown: list[int]
     clicked: list[int]
     depth_spread: float
@@ -120,7 +114,6 @@ class Summary:
     effective_clicks: float
     effective_queries: float
     heaviest: dict[str, Heaviest]
-    not_random: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +222,6 @@ def summarise(log: PiecedLog, watched: Watched, name: str, *, left_out: int = 0)
         queries=extent.queries,
         clicks=extent.clicks,
         ratios={key: ratio for key, ratio in ratios.items() if ratio is not None},
-        click_rates=sums.click_rates(),
         shown=shown,
         clicked=clicked,
         depth_spread=_spread(sums),
@@ -238,7 +230,6 @@ def summarise(log: PiecedLog, watched: Watched, name: str, *, left_out: int = 0)
         features=sums.feature_shares(),
         orders=sums.feature_orders(),
         heaviest=_heaviest(log),
-        not_random=_not_random(log),
         **_of_curve(log, watched, extent.clicks >= FEWEST_JUDGED, extent.depth),
     )
 
@@ -275,39 +266,22 @@ def _of_curve(log: PiecedLog, watched: Watched, enough: bool, depth: int) -> dic
 
 def _heaviest(log: PiecedLog) -> dict[str, Heaviest]:
     """Return the query with most clicks, and the client where the log names clients."""
-    kinds = log.pieces.total(lambda piece: Sums((_by_query(piece), _by_client(piece))))
     heaviest = {}
-    for kind, clicks in zip(("query", "client"), kinds, strict=True):
-        if clicks:
-            name = max(clicks, key=lambda name: (clicks[name], name))
-            heaviest[kind] = Heaviest(name, clicks[name])
+    for kind, counts in zip(("query", "client"), log.pieces.total(_clicks_by_name), strict=True):
+        if counts:
+            name = max(counts, key=lambda name: (counts[name], name))
+            heaviest[kind] = Heaviest(name, counts[name])
     return heaviest
 
 
-def _by_query(log: ClickLog) -> Counter[str]:
-    """Return the clicks of the heaviest query of a piece: no other piece has sessions of it."""
+def _clicks_by_name(log: ClickLog) -> Sums:
+    """Return the clicks of the heaviest query, of which no other piece has any, and of each client."""
     query = log.ranking_query[log.session_ranking]
-    clicks = np.bincount(query, log.session_clicks, log.queries)
-    return Counter({str(log.query_ids[clicks.argmax()]): int(clicks.max())})
-
-
-def _by_client(log: ClickLog) -> Counter[str]:
-    column = next((log.contexts[name] for name in CLIENTS if name in log.contexts), None)
-    if column is None:
-        return Counter()
-    clicks = np.bincount(column.codes, log.session_clicks, len(column.values)).astype(int)
-    named = zip(column.values, clicks.tolist(), strict=True)
-    return Counter({name: count for name, count in named if name})  # "" is nobody's
-
-
-def _not_random(log: PiecedLog) -> str:
-    """Return what the audit finds of the sessions marked as randomised, of the first piece."""
-    piece = next(iter(logs_of(log)))
-    marked = (piece.ranking_design > 0)[piece.session_ranking]
-    if not marked.any():
-        return ""
-    with (
-        open_events(replace(piece, contexts={})) as source,
-        open_tables(source, contexts=(), features=(), base=1) as tables,
-    ):
-        return next((finding.what for finding in check_randomised(tables)), "")
+    by_query = np.bincount(query, log.session_clicks, log.queries)
+    heaviest = Counter({str(log.query_ids[by_query.argmax()]): int(by_query.max())})
+    by_client: Counter[str] = Counter()
+    for column in [log.contexts[name] for name in CLIENTS if name in log.contexts][:1]:
+        clicks = np.bincount(column.codes, log.session_clicks, len(column.values)).astype(int)
+        named = zip(column.values, clicks.tolist(), strict=True)
+        by_client.update({name: count for name, count in named if name})  # "" is nobody's
+    return Sums((heaviest, by_client))

@@ -19,9 +19,6 @@ from prsrank.types import Floats, Longs
 DEPTH = 50
 """The last position that is counted by itself; those below it are one more."""
 
-BANDS = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, 20), (21, DEPTH), (DEPTH + 1, DEPTH + 1))
-"""Positions whose click rates are compared together: deep ones have few clicks each."""
-
 ORDERED = 20
 """Of so many features, those that the model uses most, the order shown is compared with each."""
 
@@ -117,17 +114,6 @@ class WindowSums:
         """Return the ratio of two named sums."""
         return Ratio.of_sums(self.column(name), self.column(by))
 
-    def click_rates(self) -> dict[str, Ratio]:
-        """Return the click rate of each band of positions that was shown."""
-        shown, clicked = self.block("shown"), self.block("clicked")
-        rates = {
-            _band_name(low, high): Ratio.of_sums(
-                clicked[:, low - 1 : high].sum(axis=1), shown[:, low - 1 : high].sum(axis=1)
-            )
-            for low, high in BANDS
-        }
-        return {name: rate for name, rate in rates.items() if rate is not None}
-
     def feature_shares(self) -> dict[str, list[Ratio]]:
         """Return the share of impressions up to each edge of each feature; missing ones last."""
         docs, shares = self.column("docs"), {}
@@ -142,17 +128,6 @@ class WindowSums:
         """Return the mean correlation of the order shown with each of the most used features."""
         orders = {name: self.ratio(f"order {name}", "ordinary") for name in self.features[:ORDERED]}
         return {name: order for name, order in orders.items() if order is not None}
-
-
-def _band_name(low: int, high: int) -> str:
-    """Return what a band of positions is called.
-
-    >>> _band_name(1, 1), _band_name(6, 10), _band_name(51, 51)
-    ('1', '6-10', '51+')
-    """
-    if low > DEPTH:
-        return f"{low}+"
-    return str(low) if low == high else f"{low}-{high}"
 
 
 def _ordinary(log: ClickLog) -> Floats:
