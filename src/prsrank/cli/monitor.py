@@ -44,7 +44,7 @@ def monitor(
 ) -> None:
     r"""Watch a model after its launch: do new sessions still look like those it was trained on?
 
-    Window by window: click rates, the curve, features, the gain of the model, missing impressions,
+    Window by window: clicks, the curve, features, the gain of the model, missing impressions,
     randomised sessions, robots; and a verdict: fine, look (something is off with the data) or
     retrain (what the model was trained on is no longer so). The first call measures the log of the
     fit; from then on the state file stands for it, and a window costs one reading of its own rows.

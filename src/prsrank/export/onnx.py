@@ -21,7 +21,10 @@ def write_onnx(model: Exportable) -> bytes:
     A missing value is NaN. Features are standardised in float64, as in Python. The features'
     names are metadata.
     """
-    onnx = _import_onnx()
+    try:
+        import onnx
+    except ImportError as error:
+        raise InputError("the export to onnx needs onnx: pip install 'prsrank[onnx]'") from error
     graph = _Graph(onnx)
     if isinstance(model.scorer, TreeEnsemble):
         _add_trees(graph, model.scorer)
@@ -52,17 +55,6 @@ def write_onnx(model: Exportable) -> bytes:
     return content
 
 
-def _import_onnx() -> Any:
-    try:
-        import onnx
-        import onnx.checker
-        import onnx.helper
-        import onnx.numpy_helper
-    except ImportError as error:
-        raise InputError("the export to onnx needs onnx: pip install 'prsrank[onnx]'") from error
-    return onnx
-
-
 class _Graph:
     """Nodes in order and the constants they use."""
 
@@ -71,15 +63,18 @@ class _Graph:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def constant(self, values: npt.NDArray) -> str:
-        name = f"constant{len(self.constants)}"
-        self.constants.append(self.onnx.numpy_helper.from_array(values, name))
+    def add(
+        self, kind: str, *inputs: str | npt.NDArray, out: str | None = None, **options: Any
+    ) -> str:
+        """Add a node of named values and constants; return the name of its output."""
+        names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
+        name = out or f"{kind}{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, names, [name], **options))
         return name
 
-    def add(self, kind: str, *inputs: str, out: str | None = None, **options: Any) -> str:
-        """Add a node; return the name of its output."""
-        name = out or f"{kind}{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], **options))
+    def _constant(self, values: npt.NDArray) -> str:
+        name = f"constant{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(values, name))
         return name
 
 
@@ -124,42 +119,30 @@ def _add_layers(graph: _Graph, scorer: LinearSum | ScoreLayers) -> None:
     inputs = _add_scaling(graph, scorer.scaling)
     to_float32 = int(graph.onnx.TensorProto.FLOAT)
     if isinstance(scorer, LinearSum):
-        product = graph.add("MatMul", inputs, graph.constant(scorer.weights[:, None]))
+        product = graph.add("MatMul", inputs, scorer.weights[:, None])
         graph.add("Cast", product, out="score", to=to_float32)
         return
     if scorer.signed_log:
-        inputs = _add_signed_log(graph, inputs)
+        size = graph.add("Log", graph.add("Add", graph.add("Abs", inputs), np.ones(1)))
+        inputs = graph.add("Mul", graph.add("Sign", inputs), size)
     hidden = graph.add("Cast", inputs, to=to_float32)
-    for weight, bias in scorer.layers[:-1]:
-        hidden = graph.add("Relu", _add_gemm(graph, hidden, weight, bias))
-    _add_gemm(graph, hidden, *scorer.layers[-1], out="score")
-
-
-def _add_gemm(
-    graph: _Graph, inputs: str, weight: npt.NDArray, bias: npt.NDArray, out: str | None = None
-) -> str:
-    constants = (graph.constant(np.ascontiguousarray(weight)), graph.constant(bias))
-    return graph.add("Gemm", inputs, *constants, out=out, transB=1)
+    *inner, (last_weight, last_bias) = scorer.layers
+    for weight, bias in inner:
+        layer = graph.add("Gemm", hidden, np.ascontiguousarray(weight), bias, transB=1)
+        hidden = graph.add("Relu", layer)
+    graph.add("Gemm", hidden, np.ascontiguousarray(last_weight), last_bias, out="score", transB=1)
 
 
 def _add_scaling(graph: _Graph, scaling: FeatureScaling) -> str:
     double = int(graph.onnx.TensorProto.DOUBLE)
-    values = graph.add("Cast", "features", to=double)
-    centred = graph.add("Sub", values, graph.constant(scaling.mean))
-    scaled = graph.add("Div", centred, graph.constant(scaling.scale))
+    centred = graph.add("Sub", graph.add("Cast", "features", to=double), scaling.mean)
+    scaled = graph.add("Div", centred, scaling.scale)
     if not len(scaling.indicators):
         return scaled
     missing = graph.add("IsNaN", "features")
-    imputed = graph.add("Where", missing, graph.constant(np.zeros(1)), scaled)
-    chosen = graph.add("Gather", missing, graph.constant(scaling.indicators), axis=1)
-    flags = graph.add("Cast", chosen, to=double)
+    imputed = graph.add("Where", missing, np.zeros(1), scaled)
+    chosen = graph.add("Gather", missing, scaling.indicators, axis=1)
     spread = np.sqrt(scaling.indicator_share * (1 - scaling.indicator_share))
-    centred = graph.add("Sub", flags, graph.constant(scaling.indicator_share))
-    indicators = graph.add("Div", centred, graph.constant(np.where(spread > 0, spread, 1.0)))
+    centred = graph.add("Sub", graph.add("Cast", chosen, to=double), scaling.indicator_share)
+    indicators = graph.add("Div", centred, np.where(spread > 0, spread, 1.0))
     return graph.add("Concat", imputed, indicators, axis=1)
-
-
-def _add_signed_log(graph: _Graph, values: str) -> str:
-    unit = graph.constant(np.ones(1))
-    size = graph.add("Log", graph.add("Add", graph.add("Abs", values), unit))
-    return graph.add("Mul", graph.add("Sign", values), size)
