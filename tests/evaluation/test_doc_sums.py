@@ -12,7 +12,7 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.synthetic import synthetic_dataset
-from prsrank.evaluation.doc_sums import Regression, is_nowhere_below
+from prsrank.evaluation.doc_sums import Regression
 from prsrank.evaluation.log_sums import sum_log
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.coverage import known_lists
@@ -242,12 +242,6 @@ def test_relevance_is_that_of_the_log_in_pieces(data, log):
     pieces = [log.select(query % 2 == n) for n in (0, 1)]
     cut = Regression.of_logs(pieces, data, PowerLaw(1), tau=0.05)
     np.testing.assert_allclose(cut.relevance, whole.relevance, rtol=1e-12)
-
-
-def test_a_curve_above_tau_needs_no_relevance():
-    gap = Propensities([1, 0.5, np.nan], [1, 0.4, 0], [1, 0.6, 1], [9, 5, 0], "weak", "swap")
-    above = [is_nowhere_below(c, depth=3, tau=0.05) for c in (PowerLaw(1), PowerLaw(3), gap, None)]
-    assert above == [True, False, False, False]
 
 
 def test_relevance_is_worth_what_clicks_weigh(data, log):

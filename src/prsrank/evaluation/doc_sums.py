@@ -23,14 +23,12 @@ from functools import partial
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import bare_lists, marked_queries
 from prsrank.logs.pieces import LocalPieces
 from prsrank.logs.session_pieces import LocalSessions, Place, SessionPieces, Sessions
 from prsrank.pairs.log_on_lists import PropensitySource
 from prsrank.propensity.counted_clicks import Columns, CountedClicks, count_clicks
-from prsrank.propensity.curve import PropensityCurve
 from prsrank.relevance.prior import cross_fitted_prior
 from prsrank.relevance.priors import find_prior
 from prsrank.threads import one_blas_thread
@@ -150,15 +148,3 @@ def _counted(
 
 def _mu(logits: Callable[[RankingDataset], Floats], worth: float, lists: RankingDataset) -> Floats:
     return np.asarray(1 / (1 + np.exp(-logits(lists))) * worth)
-
-
-def is_nowhere_below(curve: PropensityCurve | None, depth: int, tau: float) -> bool:
-    """Tell whether a curve, and those of its contexts, are nowhere below tau down to a depth."""
-    if curve is None:
-        return False
-    contexts = (None, *getattr(curve, "contexts", ()))
-    try:
-        values = [curve.at(np.arange(1, depth + 1), context=c) for c in contexts]
-    except InputError:  # a position where nothing was shown may have no propensity
-        return False
-    return bool(np.min(values) >= tau)

@@ -11,7 +11,7 @@ import numpy as np
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.storage import EVERY_SPLIT, StoredCollection, write_stored
 from prsrank.errors import InputError
-from prsrank.evaluation.doc_sums import DEFAULT_TAU, Regression, is_nowhere_below
+from prsrank.evaluation.doc_sums import Regression
 from prsrank.evaluation.log_evaluation import LogEvaluation, evaluation_of
 from prsrank.fit.engine import Trained, Weighed
 from prsrank.fit.judging import Judging, metric_of
@@ -252,15 +252,12 @@ class PiecedLog:
             context: context whose values are judged apart, and may have curves of their own.
             seed: of the bootstrap.
         """
-        judging = Judging(rankers, curve, context, self._regression(curve, context))
-        return evaluation_of(self.sessions.total(judging), curve, against=against, seed=seed)
-
-    def _regression(self, curve: PropensityCurve | None, context: str | None) -> Regression:
-        """Return what features say of relevance, where some propensity asks for it."""
-        if is_nowhere_below(curve, self.extent().depth, DEFAULT_TAU):
-            return Regression(np.zeros(0))
+        # what features say of relevance, where some propensity asks for it
         regression = Regression.of_pieces(self.taught, curve, context=context)
-        return regression if self.sessions.local else regression.apart()
+        if not self.sessions.local:
+            regression = regression.apart()
+        judging = Judging(rankers, curve, context, regression)
+        return evaluation_of(self.sessions.total(judging), curve, against=against, seed=seed)
 
     def counted(self, docs: int) -> SampledClicks:
         """Return about so many docs, whole lists of them, with the counts of their clicks."""
