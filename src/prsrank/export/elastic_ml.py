@@ -20,13 +20,11 @@ def write_elastic_ml(model: Exportable) -> bytes:
     to `default_left`, as LightGBM does, so nothing needs to be moved. What it cannot know is
     the query behind a feature: an extractor reads the doc's field of the feature's name.
     """
-    if not isinstance(model.scorer, TreeEnsemble):
-        raise model.refusal(
-            "Elastic's own LTR model", "it has trees only; use elasticsearch (the plugin) or onnx"
-        )
+    ensemble = model.trees(
+        "Elastic's own LTR model", "it has trees only; use elasticsearch (the plugin) or onnx"
+    )
     # Elasticsearch fills in {{...}} wherever it stands in an extractor.
     model.refuse_characters("{}", "Elastic's templates")
-    ensemble = model.scorer
     used = [model.feature_names[column] for column in ensemble.used]
     warnings.warn(
         "each feature is read from the doc's field of its name: for those that depend on the "

@@ -9,6 +9,7 @@ import numpy as np
 from prsrank.errors import InputError
 from prsrank.rankers.base import Ranker
 from prsrank.rankers.scorers import LinearSum, ScoreLayers, Scorer
+from prsrank.rankers.trees import TreeEnsemble
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +40,9 @@ class Exportable:
         if count > 1:
             raise InputError(f"the feature name '{name}' is there {count} times")
         if not all(name.strip() for name in self.known_names):
-            raise InputError(f"feature {self._first_empty()} has no name")
+            nameless = [bool(name.strip()) for name in self.known_names].index(False)
+            raise InputError(f"feature {nameless + 1} has no name")
         return self.known_names
-
-    def _first_empty(self) -> int:
-        return 1 + [bool(name.strip()) for name in self.known_names or ()].index(False)
 
     def named(self, columns: Sequence[int]) -> str:
         """Return words that name the first of some features."""
@@ -60,6 +59,12 @@ class Exportable:
                         f"the feature name {name!r} has {shown} in it, which {library} does not "
                         "take: give other names with --feature-names"
                     )
+
+    def trees(self, problem: str, formats: str) -> TreeEnsemble:
+        """Return the trees of a ranker; an InputError for one that has none."""
+        if not isinstance(self.scorer, TreeEnsemble):
+            raise self.refusal(problem, formats)
+        return self.scorer
 
     def refusal(self, problem: str, formats: str) -> InputError:
         """Return the error that this kind of ranker does not go into a format."""

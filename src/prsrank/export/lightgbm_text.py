@@ -3,7 +3,6 @@
 import re
 
 from prsrank.export.exportable import Exportable
-from prsrank.rankers.trees import TreeEnsemble
 
 _REFUSED = ' \t\n\r",:[]{}'
 
@@ -14,13 +13,10 @@ def write_lightgbm(model: Exportable) -> bytes:
     It says `objective=regression`, the one under which LightGBM and the converters of other
     libraries return the sum of the leaves as it is: they do not read a model without any.
     """
-    if not isinstance(model.scorer, TreeEnsemble):
-        raise model.refusal(
-            "LightGBM trees", "use elasticsearch, opensearch, ranklib, solr or onnx"
-        )
+    ensemble = model.trees("LightGBM trees", "use elasticsearch, opensearch, ranklib, solr or onnx")
     model.refuse_characters(_REFUSED, "LightGBM")
     names = model.feature_names
-    head, mark, tail = model.scorer.text.partition("\nend of trees\n")
+    head, mark, tail = ensemble.text.partition("\nend of trees\n")
     old = re.search(r"^feature_names=(.*)$", head, re.MULTILINE)
     renamed = dict(zip(old.group(1).split(" ") if old else (), names, strict=False))
     head = re.sub(

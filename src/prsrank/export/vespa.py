@@ -6,7 +6,7 @@ import re
 from prsrank.errors import InputError
 from prsrank.export.exportable import Exportable
 from prsrank.export.tree_texts import TreeText, json_numbers
-from prsrank.rankers.trees import TreeEnsemble, float32_above
+from prsrank.rankers.trees import float32_above
 
 # A rank feature or function, such as price, bm25(title) or fieldMatch(title).proximity.
 _FEATURE = re.compile(r"[A-Za-z_]\w*(\([\w@$., \"'-]+\))?(\.\w+)*", re.ASCII)
@@ -28,8 +28,7 @@ def write_vespa(model: Exportable) -> bytes:
     float32. It sends NaN to `default_left` whatever `missing_type` says, so that is where
     LightGBM sends a missing value. It needs `objective` and `pandas_categorical` to be there.
     """
-    if not isinstance(model.scorer, TreeEnsemble):
-        raise model.refusal("LightGBM trees for Vespa", "Vespa reads onnx")
+    ensemble = model.trees("LightGBM trees for Vespa", "Vespa reads onnx")
     for name in model.feature_names:
         # Vespa pastes a name into the expression: "1" would be the number 1
         if not _FEATURE.fullmatch(name):
@@ -43,10 +42,10 @@ def write_vespa(model: Exportable) -> bytes:
         "pandas_categorical": [],
         "feature_names": list(model.feature_names),
     }
-    columns = range(model.scorer.columns)
+    columns = range(ensemble.columns)
     texts = (
         _TREE.of(tree, columns, json_numbers(float32_above(tree.thresholds)))
-        for tree in model.scorer.trees
+        for tree in ensemble.trees
     )
     trees = ",\n".join(
         f'{{"tree_index":{number},"tree_structure":{text}}}' for number, text in enumerate(texts)

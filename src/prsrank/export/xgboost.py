@@ -7,7 +7,7 @@ import numpy as np
 
 from prsrank.export.exportable import Exportable
 from prsrank.export.tree_texts import float32_trees
-from prsrank.rankers.trees import Tree, TreeEnsemble, float32_above
+from prsrank.rankers.trees import Tree, float32_above
 from prsrank.types import Longs
 
 _NO_PARENT = 2147483647
@@ -19,10 +19,9 @@ def write_xgboost(model: Exportable) -> bytes:
     XGBoost goes left below a threshold, LightGBM at or below it: the thresholds are those of
     `float32_above`. Each split's default side is where LightGBM sends a missing value.
     """
-    if not isinstance(model.scorer, TreeEnsemble):
-        raise model.refusal("XGBoost trees", "use elasticsearch, opensearch, ranklib, solr or onnx")
+    ensemble = model.trees("XGBoost trees", "use elasticsearch, opensearch, ranklib, solr or onnx")
     model.refuse_characters("[]<", "XGBoost")
-    columns, trees = model.scorer.columns, float32_trees(model.scorer)
+    columns, trees = ensemble.columns, float32_trees(ensemble)
     gbtree = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
         "iteration_indptr": list(range(len(trees) + 1)),
