@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prsrank.audit.findings import Finding
     from prsrank.clicks.models import AffineClicks, WalkTables
     from prsrank.data.dataset import RankingDataset
-    from prsrank.export.exportable import Exportable
+    from prsrank.export.formats import Exportable
     from prsrank.logs.click_log import ClickLog
     from prsrank.logs.pieces import Pieces
     from prsrank.propensity.curve import Propensities

@@ -9,8 +9,13 @@ import pytest
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import DataWarning, InputError
-from prsrank.export.exportable import Exportable, exportable
-from prsrank.export.formats import FORMATS, export_ranker, read_feature_names
+from prsrank.export.formats import (
+    FORMATS,
+    Exportable,
+    export_ranker,
+    exportable,
+    read_feature_names,
+)
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.base import load_ranker
 from prsrank.rankers.lambdamart import LambdaMART

@@ -9,8 +9,7 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning
-from prsrank.export.exportable import exportable
-from prsrank.export.formats import FORMATS
+from prsrank.export.formats import FORMATS, exportable
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.base import load_ranker
 from prsrank.rankers.lambdamart import LambdaMART

@@ -175,8 +175,14 @@ def compare_credit(
         raise InputError("the credit of both teams must be given for each session")
     if not 0 < confidence < 1:
         raise InputError(f"confidence must be between 0 and 1, not {confidence}")
+    check_by(by)
     query = None if queries is None else np.unique(np.asarray(queries), return_inverse=True)[1]
-    half, p_value = _student(credit - old, _groups(query, len(old), by), confidence)
+    groups = query if by == "query" else np.arange(len(old))
+    if groups is None:
+        raise InputError("to compare by query, say which query each session had")
+    if groups.max(initial=-1) < 1:
+        raise InputError(f"a test needs at least 2 {'queries' if by == 'query' else 'sessions'}")
+    half, p_value = _student(credit - old, groups, confidence)
     mean = float((credit - old).mean())
     return InterleavingTest(
         sessions=len(old),
@@ -190,16 +196,6 @@ def compare_credit(
         confidence=confidence,
         by=by,
     )
-
-
-def _groups(queries: Longs | None, sessions: int, by: str) -> Longs:
-    check_by(by)
-    if by == "query" and queries is None:
-        raise InputError("to compare by query, say which query each session had")
-    groups = np.arange(sessions) if by == "session" or queries is None else queries
-    if groups.max(initial=-1) < 1:
-        raise InputError(f"a test needs at least 2 {'queries' if by == 'query' else 'sessions'}")
-    return groups
 
 
 def check_by(by: str) -> None:

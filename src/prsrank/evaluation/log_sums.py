@@ -300,8 +300,8 @@ def _doc_columns(
     query[row] = statistics.slot_query
     clicked = np.bincount(row[slot], statistics.actions * counts, docs).astype(np.float64)
     shown = statistics.times_shown(sessions)
-    times = shown.sum(axis=0)
-    seen = np.bincount(row, (shown * statistics.propensities).sum(axis=0), docs)
+    exposed, times = shown * statistics.propensities, shown.sum(axis=0)
+    seen = np.bincount(row, exposed.sum(axis=0), docs)
     sums = np.array(
         [
             *(np.bincount(row, values * times, docs) for values in slot_values),
@@ -309,6 +309,6 @@ def _doc_columns(
         ]
     )
     theta, slope = regression.corrected(sums[-1], seen.astype(np.float64), clicked)
-    exposed = shown * statistics.propensities * slope[row]
-    moves = [sum(map(doubt.sums, entries, exposed * column[row])) for column in sums]
+    moving = exposed * slope[row]
+    moves = [sum(map(doubt.sums, entries, moving * column[row])) for column in sums]
     return query, sums * theta, np.stack(moves, axis=1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from prsrank.errors import DataWarning
-from prsrank.export.exportable import Exportable
+from prsrank.export.formats import Exportable
 from prsrank.rankers.trees import Tree, TreeEnsemble
 
 _LARGEST = np.finfo(np.float64).max

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from prsrank.errors import DataWarning, InputError
-from prsrank.export.exportable import Exportable, refuse_unlike_zero
+from prsrank.export.formats import Exportable, refuse_unlike_zero
 from prsrank.export.tree_texts import TreeText, float32_trees, json_numbers
 from prsrank.rankers.scorers import LinearSum, ScoreLayers
 from prsrank.rankers.trees import TreeEnsemble, float32_above

@@ -2,7 +2,7 @@
 
 import re
 
-from prsrank.export.exportable import Exportable
+from prsrank.export.formats import Exportable
 
 _REFUSED = ' \t\n\r",:[]{}'
 

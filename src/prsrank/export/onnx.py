@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
-from prsrank.export.exportable import Exportable
+from prsrank.export.formats import Exportable
 from prsrank.rankers.scorers import LinearSum, ScoreLayers
 from prsrank.rankers.trees import TreeEnsemble
 

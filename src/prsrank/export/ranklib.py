@@ -1,7 +1,7 @@
 """RankLib's model files: LambdaMART for trees, Linear Regression for a linear ranker."""
 
 from prsrank.errors import InputError
-from prsrank.export.exportable import Exportable, refuse_unlike_zero
+from prsrank.export.formats import Exportable, refuse_unlike_zero
 from prsrank.export.tree_texts import TreeText, float32_trees, java_float
 from prsrank.rankers.scorers import LinearSum, ScoreLayers
 from prsrank.rankers.trees import TreeEnsemble, float32_at_most

@@ -9,7 +9,7 @@ import numpy as np
 
 from prsrank.errors import DataWarning
 from prsrank.export.elasticsearch import float32_scaling
-from prsrank.export.exportable import Exportable, refuse_unlike_zero
+from prsrank.export.formats import Exportable, refuse_unlike_zero
 from prsrank.export.tree_texts import TreeText, float32_trees, java_float
 from prsrank.rankers.scorers import LinearSum, ScoreLayers
 from prsrank.rankers.trees import Tree, TreeEnsemble, float32_at_most

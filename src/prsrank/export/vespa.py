@@ -4,7 +4,7 @@ import json
 import re
 
 from prsrank.errors import InputError
-from prsrank.export.exportable import Exportable
+from prsrank.export.formats import Exportable
 from prsrank.export.tree_texts import TreeText, json_numbers
 from prsrank.rankers.trees import float32_above
 

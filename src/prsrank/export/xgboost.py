@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from prsrank.export.exportable import Exportable
+from prsrank.export.formats import Exportable
 from prsrank.export.tree_texts import float32_trees
 from prsrank.rankers.trees import Tree, float32_above
 from prsrank.types import Longs

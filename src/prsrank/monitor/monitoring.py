@@ -256,12 +256,12 @@ def monitor_log(
     windows: list[Window] = []
     with frame_file(features, "the table of features") as table:
         new = _new_plan(plan, data, table, mapping)
-        with _loaded(log, replace(new, memory=memory), watched) as (loaded, left_out):
+        with _loaded(log, replace(new, memory=memory), watched) as loaded:
             name = Path(log_name(log)).stem if is_path(log) else f"window {len(seen.windows) + 1}"
             for title, part in cut(loaded, every, name):
-                share = round(left_out * part.extent().sessions / loaded.extent().sessions)
-                now = summarise(part, watched, title, left_out=share)
-                now = replace(now, before=seen.before(title))
+                share = part.extent().sessions / loaded.extent().sessions
+                shared = replace(part, left_out=round(loaded.left_out * share))
+                now = replace(summarise(shared, watched, title), before=seen.before(title))
                 windows.append(judge(now, seen.reference, seen.number(title)))
                 seen = seen.seen(windows[-1])
     seen.write(path)
@@ -290,8 +290,8 @@ def _watched(run: FileName, plan: Plan) -> Watched:
 
 
 @contextmanager
-def _loaded(log: Any, plan: Plan, watched: Watched) -> Iterator[tuple[PiecedLog, int]]:
-    """Read a log with the features of a plan, in the order of the model's; and what is left out."""
+def _loaded(log: Any, plan: Plan, watched: Watched) -> Iterator[PiecedLog]:
+    """Read a log with the features of a plan, in the order of the model's."""
     with (
         LocalEngine() as engine,
         engine.open_log(log, mapping=plan.mapping, memory=plan.memory) as source,
@@ -314,7 +314,7 @@ def _loaded(log: Any, plan: Plan, watched: Watched) -> Iterator[tuple[PiecedLog,
                 f"from {len(names)}"
             )
         sessions = LocalSessions(logs_of(loaded), replace(lists, feature_names=names))
-        yield replace(loaded, sessions=sessions), loaded.left_out
+        yield replace(loaded, sessions=sessions)
 
 
 def _reference(run: FileName, plan: Plan, watched: Watched) -> Reference:
@@ -322,15 +322,14 @@ def _reference(run: FileName, plan: Plan, watched: Watched) -> Reference:
     # over shuffled docs a gain is another than over the ranking in production
     gain = None if plan.holdout == RANDOMISED else gain_of(run)
     try:
-        with _loaded(plan.log, plan, watched) as (log, left_out):
-            source = f"the log of the fit, {plan.log}"
-            return measure(log, watched, source=source, gain=gain, left_out=left_out)
+        with _loaded(plan.log, plan, watched) as log:
+            return measure(log, watched, source=f"the log of the fit, {plan.log}", gain=gain)
     except InputError as error:
         held_out = Path(run, "held_out")
         if Path(plan.log).exists() or not held_out.is_dir():
             raise InputError(f"the log of the fit cannot be read again: {error}") from error
     lists = replace(plan, data=str(held_out / "lists"), features=None, mapping=LogMapping())
-    with _loaded(str(held_out / "log.parquet"), lists, watched) as (log, _):
+    with _loaded(str(held_out / "log.parquet"), lists, watched) as log:
         source = "the held-out part of the fit, whose log is gone"
         return measure(log, watched, source=source, gain=gain)
 

@@ -162,9 +162,7 @@ class Reference:
         return replace(watched, edges=edges, method=method)
 
 
-def measure(
-    log: PiecedLog, watched: Watched, *, source: str, gain: Gain | None, left_out: int = 0
-) -> Reference:
+def measure(log: PiecedLog, watched: Watched, *, source: str, gain: Gain | None) -> Reference:
     """Measure the log that a model was trained on.
 
     Args:
@@ -172,7 +170,6 @@ def measure(
         watched: the model and its curve.
         source: which log it is, in words.
         gain: of the model, by clicks that it did not learn from.
-        left_out: sessions without features.
     """
     importance = _importance(watched.model)
     shown = log.pieces.total(lambda piece: impressions_of(piece, log.lists))
@@ -184,7 +181,7 @@ def measure(
     }
     return Reference(
         source=source,
-        summary=summarise(log, replace(watched, edges=edges), "reference", left_out=left_out),
+        summary=summarise(log, replace(watched, edges=edges), "reference"),
         edges={name: ends.tolist() for name, ends in edges.items()},
         importance=importance,
         curve=None if watched.curve is None else Curve.of(watched.curve, DEPTH),
@@ -200,7 +197,7 @@ def _importance(model: Ranker) -> dict[str, float]:
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
-def summarise(log: PiecedLog, watched: Watched, name: str, *, left_out: int = 0) -> Summary:
+def summarise(log: PiecedLog, watched: Watched, name: str) -> Summary:
     """Measure a window, or the log of the fit: one pass over its sessions for each kind of sum."""
     extent = log.extent()
     if not extent.sessions:
@@ -208,7 +205,7 @@ def summarise(log: PiecedLog, watched: Watched, name: str, *, left_out: int = 0)
     scores = np.asarray(watched.model.score(log.lists.features))
     sums = log.pieces.total(lambda piece: WindowSums.of(piece, log.lists, scores, watched.edges))
     ratios = {name: sums.ratio(*columns) for name, columns in _RATIOS.items()}
-    ratios["left out"] = Ratio.of_counts(left_out, extent.sessions + left_out)
+    ratios["left out"] = Ratio.of_counts(log.left_out, extent.sessions + log.left_out)
     shown, clicked = (
         sums.block(name).sum(axis=0).astype(int).tolist()[: min(extent.depth, DEPTH)]
         for name in ("shown", "clicked")
