@@ -12,7 +12,6 @@ from prsrank.cli import run
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.collections import open_collection
-from prsrank.evaluation.doc_sums import Regression
 from prsrank.evaluation.log_evaluation import evaluate_on_log
 from prsrank.evaluation.log_sums import sum_log
 from prsrank.logs.click_log import ClickLog
@@ -25,7 +24,7 @@ from prsrank.report.parts import page
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "evaluation"))
-from estimates import evaluate_counterfactual, part_sums
+from estimates import evaluate_counterfactual, learned, part_sums
 from report_checks import check_report
 
 DATA = "synthetic:mq2007:80:3"
@@ -76,7 +75,7 @@ def test_json_holds_the_library_s_estimates(prsrank, folder):
                 assert value[one.part, one.metric, one.ranker] == pytest.approx(one.value)
     lists = known_lists(log, data)
     scores = {n: load_ranker(folder / n).score(lists.features) for n in scores}
-    regression = Regression.of_logs([log], lists, PowerLaw(1), tau=0.05)
+    regression = learned([log], lists, PowerLaw(1), 0.05)
     docs = part_sums(sum_log(log, lists, PowerLaw(1), scores, regression=regression), "dr")[0]
     robust = [
         e["value"]

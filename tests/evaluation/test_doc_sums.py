@@ -19,7 +19,7 @@ from prsrank.logs.coverage import known_lists
 from prsrank.propensity.curve import PowerLaw, Propensities
 
 sys.path.insert(0, str(Path(__file__).parent))
-from estimates import part_sums
+from estimates import learned, part_sums
 
 METRICS = ("dcg@10", "dcg@2", "wmrr", "arp")
 POSITIONS = 150
@@ -228,25 +228,25 @@ def test_moves_are_the_derivatives_by_the_log_of_each_propensity(
 
 
 def test_relevance_is_learned_where_a_clip_needs_it(data, log):
-    assert not Regression.of_logs([log], data, PowerLaw(0.1), tau=0.05).relevance.any()
-    learned = Regression.of_logs([log], data, PowerLaw(1), tau=0.05).relevance
+    assert not learned([log], data, PowerLaw(0.1), 0.05).relevance.any()
+    relevance = learned([log], data, PowerLaw(1), 0.05).relevance
     mean = log.click_weights.mean()
-    assert 0 < learned.min() < learned.max() < mean
+    assert 0 < relevance.min() < relevance.max() < mean
     # docs of grades above 0 are clicked more often
-    assert learned[data.labels > 0].mean() > learned[data.labels == 0].mean()
+    assert relevance[data.labels > 0].mean() > relevance[data.labels == 0].mean()
 
 
 def test_relevance_is_that_of_the_log_in_pieces(data, log):
-    whole = Regression.of_logs([log], data, PowerLaw(1), tau=0.05)
+    whole = learned([log], data, PowerLaw(1), 0.05)
     query = log.ranking_query[log.session_ranking]
     pieces = [log.select(query % 2 == n) for n in (0, 1)]
-    cut = Regression.of_logs(pieces, data, PowerLaw(1), tau=0.05)
+    cut = learned(pieces, data, PowerLaw(1), 0.05)
     np.testing.assert_allclose(cut.relevance, whole.relevance, rtol=1e-12)
 
 
 def test_relevance_is_worth_what_clicks_weigh(data, log):
     plain = replace(log, click_weights=None)
     double = replace(log, click_weights=np.full(len(log.clicks), 2.0))
-    one, two = (Regression.of_logs([x], data, PowerLaw(1.0), tau=0.4) for x in (plain, double))
+    one, two = (learned([x], data, PowerLaw(1.0), 0.4) for x in (plain, double))
     assert one.relevance.any()
     np.testing.assert_allclose(two.relevance, 2 * one.relevance)

@@ -16,17 +16,15 @@ is ips at tau = 0, for any mu, and clipped ips at mu = 0.
 mu is q(x) of posterior pairs, cross-fitted: no query's mu comes from its own clicks.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import bare_lists, marked_queries
-from prsrank.logs.pieces import LocalPieces
-from prsrank.logs.session_pieces import LocalSessions, Place, SessionPieces, Sessions
+from prsrank.logs.session_pieces import Place, SessionPieces, Sessions
 from prsrank.pairs.log_on_lists import PropensitySource
 from prsrank.propensity.counted_clicks import Columns, CountedClicks, count_clicks
 from prsrank.relevance.prior import cross_fitted_prior
@@ -52,20 +50,6 @@ class Regression:
     tau: float = DEFAULT_TAU
     lists: RankingDataset | None = None
     predict: Callable[[RankingDataset], Floats] | None = None
-
-    @classmethod
-    def of_logs(
-        cls,
-        logs: Iterable[ClickLog],
-        lists: RankingDataset,
-        propensities: PropensitySource,
-        *,
-        tau: float = DEFAULT_TAU,
-        context: str | None = None,
-    ) -> "Regression":
-        """Learn mu from pieces of a log on some lists, as `of_pieces` does."""
-        pieces = LocalSessions(LocalPieces(logs), lists, whole=True)
-        return cls.of_pieces(pieces, propensities, tau=tau, context=context).on(lists)
 
     @classmethod
     @one_blas_thread()

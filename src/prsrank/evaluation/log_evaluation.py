@@ -26,6 +26,8 @@ from prsrank.evaluation.results import LOGGED, CounterfactualEvaluation, Differe
 from prsrank.evaluation.weight_diagnostics import estimate_warnings
 from prsrank.logs.click_log import LogOrFrame, as_click_log
 from prsrank.logs.coverage import covered_log
+from prsrank.logs.pieces import LocalPieces
+from prsrank.logs.session_pieces import LocalSessions
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.threads import one_blas_thread
@@ -102,6 +104,8 @@ def evaluate_on_log(
     """
     log = as_click_log(log)
     used = covered_log(log, dataset)
+    pieces = LocalSessions(LocalPieces([used]), dataset, whole=True)
+    regression = Regression.of_pieces(pieces, propensities, tau=tau, context=context)
     sums = sum_log(
         used,
         dataset,
@@ -109,7 +113,7 @@ def evaluate_on_log(
         rankers,
         metrics=metrics,
         tau=tau,
-        regression=Regression.of_logs([used], dataset, propensities, tau=tau, context=context),
+        regression=regression.on(dataset),
         context=context,
     )
     return evaluation_of(

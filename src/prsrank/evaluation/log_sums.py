@@ -210,7 +210,7 @@ def sum_log(
     return LogSums(
         tuple(metrics),
         (LOGGED, *rankers),
-        tau,
+        float(tau),
         tuple(sums),
         tuple(WeightSums.of(p, statistics, counts, shown, tau) for p, counts, shown, _ in parts),
         log.position_counts()[1],
