@@ -213,7 +213,7 @@ def depths_of(log: PiecedLog) -> Depths:
     """Return what the state keeps of a quiet window."""
     scores = np.zeros(log.lists.docs)
     sums = log.pieces.total(lambda one: WindowSums.of(one, log.lists, scores, {}))
-    return Depths.of(sums.totals.keys, sums.column("clicks"), sums.column("depth"))
+    return Depths.of(sums.units.keys, sums.column("clicks"), sums.column("depth"))
 
 
 def jobs(logs: int, changed: int) -> Iterator[tuple[int, str, int]]:

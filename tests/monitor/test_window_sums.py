@@ -118,9 +118,9 @@ def test_pieces_add_up(log, lists, scores, edges, sums):
     first = np.isin(log.ranking_query[log.session_ranking], np.arange(5))
     parts = [WindowSums.of(log.select(m), lists, scores, edges) for m in (first, ~first)]
     both = parts[0] + parts[1]
-    assert both.sums.keys.tolist() == sums.sums.keys.tolist()
+    assert both.units.keys.tolist() == sums.units.keys.tolist()
     assert both.columns == sums.columns
-    np.testing.assert_allclose(both.sums.values, sums.sums.values, atol=1e-12)
+    np.testing.assert_allclose(both.units.values, sums.units.values, atol=1e-12)
 
 
 def test_missing_values_are_counted_apart(log, lists, scores, edges):

@@ -222,7 +222,7 @@ def summarise(log: PiecedLog, watched: Watched, name: str) -> Summary:
         shown=shown,
         clicked=clicked,
         depth_spread=_spread(sums),
-        depths=Depths.of(sums.sums.keys, sums.column("clicks"), sums.column("depth")),
+        depths=Depths.of(sums.units.keys, sums.column("clicks"), sums.column("depth")),
         before=None,
         features=sums.feature_shares(),
         orders=sums.feature_orders(),

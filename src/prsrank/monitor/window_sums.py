@@ -38,12 +38,12 @@ class WindowSums:
     Attributes:
         columns: which columns of the sums have a name.
         features: the features, those used most first.
-        sums: all columns.
+        units: all columns, by unit.
     """
 
     columns: dict[str, slice]
     features: tuple[str, ...]
-    sums: UnitSums
+    units: UnitSums
 
     @classmethod
     def of(
@@ -100,11 +100,11 @@ class WindowSums:
 
     def __add__(self, other: "WindowSums") -> "WindowSums":
         """Return the sums of both; no query is in both."""
-        return replace(self, sums=self.sums + other.sums)
+        return replace(self, units=self.units + other.units)
 
     def block(self, name: str) -> Floats:
         """Return the columns of a name (units x columns)."""
-        return self.sums.values[:, self.columns[name]]
+        return self.units.values[:, self.columns[name]]
 
     def column(self, name: str) -> Floats:
         """Return a named sum of each unit."""
