@@ -37,7 +37,7 @@ def finished(jobs):
 
 @pytest.fixture
 def results(planner, jobs, finished):
-    return Results.of_jobs(planner, dict.fromkeys(jobs), jobs, finished)
+    return Results.of_jobs(planner, jobs, finished)
 
 
 def test_folds_stand_side_by_side_and_runs_below_one_another(results, jobs, finished):
@@ -80,6 +80,6 @@ def test_the_frame_does_not_depend_on_the_order_of_finishing(
 ):
     reverse = dict(reversed(finished.items()))
     write_frame([results], tmp_path / "a")
-    write_frame([Results.of_jobs(planner, dict.fromkeys(jobs), jobs, reverse)], tmp_path / "b")
+    write_frame([Results.of_jobs(planner, jobs, reverse)], tmp_path / "b")
     first, second = (tmp_path / name / "results.parquet" for name in "ab")
     assert first.read_bytes() == second.read_bytes()

@@ -25,7 +25,7 @@ from prsrank.experiment.spec import Claim, Point, direction, metric_title
 from prsrank.experiment.statistics import (
     SIGNIFICANT,
     compare_queries,
-    interval_text,
+    difference_text,
     p_text,
     per_query,
 )
@@ -128,7 +128,7 @@ class Assertion:
         text += (
             f": {outcomes.count(SUPPORTS)} of {len(outcomes)} significantly so{more}; difference "
         )
-        text += interval_text(effect)
+        text += difference_text(effect)
         tested = [c.corrected for c in self.comparisons if not math.isnan(c.corrected)]
         if not tested:
             return f"{text}, no test ({effect.reason})"

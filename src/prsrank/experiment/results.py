@@ -34,7 +34,7 @@ class Results:
             stand side by side, in the same order for every method; NaN where the metric has no
             meaning for the query.
         queries: ids of the test queries of each fold.
-        chosen: hyper-parameters by "panel method", one entry for each search.
+        chosen: hyper-parameters of the last point by "panel method", one entry for each fold.
         clicks_per_query: by point.
     """
 
@@ -46,24 +46,19 @@ class Results:
 
     @classmethod
     def of_jobs(
-        cls,
-        planner: Planner,
-        searches: Mapping[Cell, Job | None],
-        jobs: Mapping[Cell, Job],
-        finished: Mapping[str, Finished],
+        cls, planner: Planner, jobs: Mapping[Cell, Job], finished: Mapping[str, Finished]
     ) -> "Results":
         """Put finished jobs where an experiment says they belong.
 
         Args:
             planner: of the experiment.
-            searches: the tuning job of each cell.
             jobs: the job of each cell.
             finished: all that are finished, by their ids.
         """
         spec = planner.spec
         parts: dict[Key, dict[int, list[Floats]]] = {}
         clicks: dict[Point, list[float]] = {}
-        chosen: dict[str, dict[str, dict[str, Any]]] = {}
+        chosen: dict[str, list[dict[str, Any]]] = {}
         for cell, job in jobs.items():  # of each run, the folds follow one another
             done = finished[job.id]
             for metric in spec.metrics:
@@ -71,11 +66,9 @@ class Results:
                 runs.setdefault(cell.run, []).append(done.values[metric])
             if "clicks_per_query" in done.details:
                 clicks.setdefault(cell.point, []).append(done.details["clicks_per_query"])
-            search = searches[cell]
-            if search is not None:
-                setting = finished[search.id].details["chosen"]
-                values = {**setting["parameters"], **setting["settings"]}
-                chosen.setdefault(cell.name, {})[search.id] = values
+            if "settings" in job.identity and (cell.run, cell.point) == (0, spec.axis.points[-1]):
+                values = {**job.identity["parameters"], **job.identity["settings"]}
+                chosen.setdefault(cell.name, []).append(values)
         return cls(
             spec,
             {
@@ -83,7 +76,7 @@ class Results:
                 for key, runs in parts.items()
             },
             planner.source.queries[: spec.folds],
-            {name: list(values.values()) for name, values in chosen.items()},
+            chosen,
             {point: float(np.mean(values)) for point, values in clicks.items()},
         )
 

@@ -114,8 +114,8 @@ def run_experiments(
         ]
         ids |= finish("measuring", (job for plan in plans for job in plan.values()))
         results = [
-            Results.of_jobs(planner, search, plan, finished)
-            for planner, search, plan in zip(planners, searches, plans, strict=True)
+            Results.of_jobs(planner, plan, finished)
+            for planner, plan in zip(planners, plans, strict=True)
         ]
         write_frame(results, out)
     return Run(

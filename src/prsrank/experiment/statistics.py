@@ -106,12 +106,15 @@ def decimal_text(value: float, sign: str = "") -> str:
     return f"{value:{sign},.{digits}f}"
 
 
-def interval_text(test: PairedTest) -> str:
+def difference_text(test: PairedTest) -> str:
     """Return a difference with its 95 % interval, where it has one."""
     text = decimal_text(test.difference, "+")
-    if math.isnan(test.low):
-        return text
-    return f"{text} (95 % {decimal_text(test.low, '+')} to {decimal_text(test.high, '+')})"
+    return text if math.isnan(test.low) else f"{text} (95 % {interval_text(test)})"
+
+
+def interval_text(test: PairedTest) -> str:
+    """Return the interval of a difference."""
+    return f"{decimal_text(test.low, '+')} to {decimal_text(test.high, '+')}"
 
 
 def _both_present(first: Floats, second: Floats) -> Marks:

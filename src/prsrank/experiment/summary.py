@@ -19,6 +19,7 @@ from prsrank.experiment.statistics import (
     RunMean,
     compare_queries,
     decimal_text,
+    difference_text,
     interval_text,
     p_text,
     per_query,
@@ -82,9 +83,7 @@ class Statistic:
             return text
         if test.reason:
             return {"value": text, "mark": "", "note": f"no test: {test.reason}"}
-        note = (
-            f"{interval_text(test)} against {self.reference}, corrected p {p_text(self.corrected)}"
-        )
+        note = f"{difference_text(test)} against {self.reference}, corrected p {p_text(self.corrected)}"
         is_worse = test.difference * direction(self.key[3]) < 0
         mark = (WORSE if is_worse else BETTER) if self.corrected <= SIGNIFICANT else ""
         return {"value": text, "mark": mark, "note": f"{note}, d {test.effect_size:.2f}"}
@@ -207,20 +206,19 @@ def _claim_table(results: Results, verdict: Verdict) -> Part:
     titles, panels, rows = results.titles(), results.panels(), []
     for assertion in verdict.assertions:
         for made in assertion.comparisons:
-            numbers: list[Any] = [None] * 4
-            if made.paired is not None:
-                test = made.paired
+            test, numbers = made.paired, list[Any]([None] * 4)
+            if test is not None:
                 interval = None if test.reason else interval_text(test)
                 numbers = [test.difference, interval, test.effect_size, made.corrected]
-            where = [assertion.text(titles), panels.get(made.panel, made.panel)]
-            outcome = made.outcome if not made.paired else made.paired.reason or made.outcome
-            rows.append([*where, point_text(made.point), *map(plain_number, numbers), outcome])
+            row = [assertion.text(titles), panels.get(made.panel, made.panel)]
+            row += [point_text(made.point), *map(plain_number, numbers)]
+            rows.append([*row, test.reason or made.outcome if test else made.outcome])
     spec = results.spec
     where = ["claim", _panel_header(results), spec.axis.title if spec.has_axis else "point"]
     return table(
         identifier(spec.id, "claim"),
         "The claim, comparison by comparison",
-        [*where, "difference", "with its interval", "d", "p (Holm)", "outcome"],
+        [*where, "difference", "95 % interval", "d", "p (Holm)", "outcome"],
         rows,
         caption="Paired t-tests over queries, each query averaged over the runs; p values "
         "corrected after Holm for all of them.",
