@@ -262,21 +262,21 @@ def test_one_run_and_one_query_do_not_break():
     assert single["tables"][0]["rows"][1][-1]["note"].startswith("no test: 1 of 1")
 
 
-def test_report_counts_verdicts_and_passes_names_on():
+def test_report_lists_verdicts_and_passes_names_on():
     methods = (Method("prs", NASTY, panels=("linear",)), Method("ips", "IPS", panels=("linear",)))
     spec = make_spec(title=NASTY, methods=methods, panels=(Panel("linear", NASTY, "linear"),))
     section = summarise(make_results(spec))
     silent = {**section, "id": "other", "verdict": None}
-    report = report_of([section, silent], NASTY, [["data", NASTY], ["seed", 1]], ["First."])
+    report = report_of([section, silent], [["data", NASTY], ["seed", 1]], ["First."])
     assert section["figures"][0]["panels"][0]["series"][0]["name"] == NASTY
-    assert report["lead"] == ["First.", "Of 1 claim: 1 confirmed, 0 not confirmed, 0 contradicted."]
+    assert report["lead"] == ["First."]
     assert [v["section"] for v in report["verdicts"]] == ["fig3"]
     assert report["about"] == [["data", NASTY], ["seed", 1]]
     assert NASTY in report["subtitle"]
 
 
 def test_the_page_takes_the_report(section):
-    check_report(report_of([section], "x", [("seed", "1")]))
+    check_report(report_of([section], [["data", "x"], ["seed", "1"]]))
 
 
 def test_tables_are_written_as_csv(section, results, tmp_path):
@@ -284,7 +284,7 @@ def test_tables_are_written_as_csv(section, results, tmp_path):
         **{"id": "plain", "title": "", "caption": "", "columns": ["a,b", "c"]},
         "rows": [["x", 1.5], [None, 2]],
     }
-    report = report_of([{**section, "tables": [*section["tables"], plain]}], "x", [])
+    report = report_of([{**section, "tables": [*section["tables"], plain]}], [["data", "x"]])
     write_tables(report, tmp_path / "tables")
     assert len(list((tmp_path / "tables").iterdir())) == 4
     with (tmp_path / "tables" / "fig3-ndcg-10-table.csv").open(newline="") as file:
@@ -300,5 +300,5 @@ def test_tables_are_written_as_csv(section, results, tmp_path):
 def test_nothing_is_left_of_a_table_that_cannot_be_written(section, tmp_path):
     (tmp_path / "tables").write_text("a file")
     with pytest.raises(InputError, match="cannot be written"):
-        write_tables(report_of([section], "x", []), tmp_path / "tables")
+        write_tables(report_of([section], [["data", "x"]]), tmp_path / "tables")
     assert (tmp_path / "tables").read_text() == "a file"

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prsrank.errors import InputError
-from prsrank.experiment.claims import CONFIRMED, CONTRADICTED, NOT_CONFIRMED
 from prsrank.experiment.runner import Progress, run_experiments
 from prsrank.experiment.spec import Point, RankerSettings, Spec
 from prsrank.experiment.spec_files import load_specs
@@ -155,15 +154,14 @@ def reproduce(
     )
     progress("writing the report", 0, 1)
     sections = [summarise(results) for results in run.results.values()]
-    title = run.titles.get(data, data)
     reused = f" and {run.reused:,} found finished" if run.reused else ""
     about = [
-        ["data", title],
+        ["data", run.titles.get(data, data)],
         ["jobs", f"{run.computed:,} computed{reused}"],
         ["processor time of all jobs", f"{run.cpu_seconds:,.0f} s"],
         *about_rows(seed=specs[0].seed, started=started, command=command),
     ]
-    report = report_of(sections, title, about, [TRIAL] if changes.smoke else [])
+    report = report_of(sections, about, [TRIAL] if changes.smoke else [])
     write_json(out / "report.json", report)
     write_tables(report, out / "tables")
     write_figures(report, out / "figures")
@@ -173,33 +171,22 @@ def reproduce(
 
 
 def report_of(
-    sections: Sequence[Part], data: str, about: Sequence[Sequence[Any]], lead: Sequence[str] = ()
+    sections: Sequence[Part], about: Sequence[Sequence[Any]], lead: Sequence[str] = ()
 ) -> Part:
     """Return the whole report.
 
     Args:
         sections: one for each experiment.
-        data: name of the data set.
-        about: rows of name and value: versions, seed, wall time, command.
-        lead: opening paragraphs, before the count of verdicts.
+        about: rows of name and value: data set, jobs, versions, seed, wall time, command.
+        lead: opening paragraphs.
     """
     verdicts = [
         {"section": part["id"], "title": part["title"], "claim": part["claim"], **part["verdict"]}
         for part in sections
         if part["verdict"] is not None
     ]
-    labels = [verdict["label"] for verdict in verdicts]
-    kinds = (CONFIRMED, NOT_CONFIRMED, CONTRADICTED)
-    counts = ", ".join(f"{labels.count(label)} {label}" for label in kinds)
-    claims = f"{len(labels)} claim{'s' if len(labels) > 1 else ''}"
-    return page(
-        "The PRS paper's experiments",
-        f"on {data}",
-        sections,
-        lead=[*lead, *([f"Of {claims}: {counts}."] if labels else [])],
-        verdicts=verdicts,
-        about=about,
-    )
+    title = "The PRS paper's experiments"
+    return page(title, f"on {about[0][1]}", sections, lead=lead, verdicts=verdicts, about=about)
 
 
 def write_tables(report: Mapping[str, Any], folder: Path) -> None:
