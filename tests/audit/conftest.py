@@ -8,7 +8,6 @@ import pytest
 
 from prsrank import cli
 from prsrank.audit import Audit, audit
-from prsrank.cli.audit import audit as audit_command
 from prsrank.logs.event_source import open_frame
 
 Events = dict[str, np.ndarray]
@@ -83,8 +82,5 @@ def clean() -> Events:
 
 @pytest.fixture(scope="session")
 def run() -> Callable[..., int]:
-    """Return the command line, with the command audit."""
-    known = {command.callback for command in cli.app.registered_commands}
-    if audit_command not in known:
-        cli.app.command()(audit_command)
+    """Return the command line."""
     return lambda *arguments: cli.run([str(argument) for argument in arguments])

@@ -4,13 +4,14 @@ import typer
 from typer.testing import CliRunner
 
 from prsrank.cli.export import export
+from prsrank.cli.options import with_groups
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.lambdamart import LambdaMART
 
 app = typer.Typer()
-app.command()(export)
+app.command()(with_groups(export))
 
 
 @pytest.fixture(scope="module")

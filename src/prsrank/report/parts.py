@@ -74,15 +74,15 @@ def table(
 
 def weight_tables(pairs: Mapping[str, "PairDiagnostics | None"]) -> list[Part]:
     """Return a Table with a row for each set of pairs that is known, if any is."""
-    known = {name: diagnostics for name, diagnostics in pairs.items() if diagnostics is not None}
-    rows = [[name, *(getattr(d, key) for key in _WEIGHTS)] for name, d in known.items()]
+    measured = {name: diagnostics for name, diagnostics in pairs.items() if diagnostics is not None}
+    rows = [[name, *(getattr(d, key) for key in _WEIGHTS)] for name, d in measured.items()]
     caption = (
         "A pair is a clicked and a non-clicked doc of one session. The effective sample size is "
         "the number of equal weights that would be worth as much."
     )
     columns = ["weighting", *_WEIGHTS.values()]
     shown = table("weights", "Weights of the pairs", columns, rows, caption=caption)
-    return [shown] if known else []
+    return [shown] if measured else []
 
 
 def importance_figures(rankers: Mapping[str, "Ranker"], *, most: int = 15) -> list[Part]:
