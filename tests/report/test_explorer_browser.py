@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -287,7 +288,7 @@ def test_the_selection_is_downloaded_as_csv(page, explored, tmp_path):
     first = rows[0]
     doc = next(d for d in range(len(found.doc_ids)) if first["title"] == f"Shoe {found.doc_ids[d]}")
     assert (int(first["rank"]), int(first["logged_rank"])) == (1, found.logged[doc])
-    assert float(first["theta"]) == pytest.approx(found.evidence.theta[doc], rel=1e-3)
+    assert float(first["theta"]) == pytest.approx(found.evidence["theta"][doc], rel=1e-3)
     assert float(first["query_gain"]) == pytest.approx(found.gain[0, query], rel=1e-3)
     texts = {row["query_id"] for row in rows} | {row["doc_id"] for row in rows}
     assert "'=1+1" in texts  # a formula is none
@@ -317,7 +318,13 @@ def test_nothing_sticks_out_of_a_narrow_window(page, width):
 
 def test_a_sample_is_said_and_texts_of_queries_are_shown(page, explored, tmp_path):
     found, lists, rankers = explored
-    few = found.select(np.array([7, 9, 20]), np.array([0, 3, 3]))
+    why = np.full(QUERIES, -1)
+    why[[7, 9, 20]] = 0, 3, 3
+    few, _, _ = made(
+        QUERIES, DOCS, features=9, names=found.rankers, query_ids=list(found.query_ids),
+        doc_ids=list(found.doc_ids), seed=7, why=why,
+    )  # fmt: skip
+    few = replace(few, queries=QUERIES)
     texts = PageTexts(columns={"words": np.repeat(["red shoes", "hats", "<i>"], DOCS).tolist()})
     file = tmp_path / "few.html"
     write_explorer(explorer_html(few, lists, rankers, texts), file)
