@@ -95,7 +95,7 @@ class ToyUsers:
 
     def tables(self, depth):
         p = level(np.arange(1, depth + 1))
-        return WalkTables.independent(np.vstack([p * self.mu, p * (1 - self.mu)]))
+        return WalkTables.of(np.vstack([p * self.mu, p * (1 - self.mu)]))
 
     def click_probabilities(self, relevance, positions):
         return marginal_clicks(self.tables(int(np.max(positions))), relevance, positions)

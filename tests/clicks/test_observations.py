@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from prsrank.clicks.cascade import CascadeModel
-from prsrank.clicks.observations import simulate_observations
 from prsrank.clicks.position_based import PositionBasedModel
-from prsrank.clicks.simulate import simulate_clicks
+from prsrank.clicks.simulate import simulate_clicks, simulate_observations
 from prsrank.clicks.trust import TrustBiasModel
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError

@@ -8,8 +8,7 @@ from scipy import stats
 
 from prsrank.clicks.cascade import CascadeModel
 from prsrank.clicks.position_based import PositionBasedModel
-from prsrank.clicks.randomise import DESIGNS, Design
-from prsrank.clicks.simulate import simulate_clicks
+from prsrank.clicks.simulate import DESIGNS, Design, simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 

@@ -81,12 +81,11 @@ class CascadeModel(Users):
 
     def tables(self, depth: int) -> WalkTables:
         """Return what a user does at positions 1 to `depth`."""
-        every = np.ones((2, depth))
         unsatisfied = 1 - np.array(self.satisfaction)[:, None]
-        return WalkTables(
-            click=every * np.array([[self.mu], [1 - self.mu]]),
-            stop_after_click=every * (1 - unsatisfied * self.gamma),
-            stop_after_skip=every * (1 - self.gamma),
+        return WalkTables.of(
+            click=np.repeat([[self.mu], [1 - self.mu]], depth, axis=1),
+            stop_after_click=1 - unsatisfied * self.gamma,
+            stop_after_skip=1 - self.gamma,
         )
 
 

@@ -30,24 +30,49 @@ CLICK_MODELS: Family[type[ClickModel]] = Family(
 class WalkTables:
     """What a user does at each position, by relevance (row 0: irrelevant, row 1: relevant).
 
-    A user who reaches position k clicks there with probability click[r, k - 1]. The walk then
-    ends with probability stop_after_click[r, k - 1] or stop_after_skip[r, k - 1], and else
-    goes on to position k + 1. A walk that never ends makes the clicks independent.
+    A user in a state s who reaches position k clicks there with probability click[s, r, k - 1].
+    The walk then ends with probability stop_after_click[s, r, k - 1] or
+    stop_after_skip[s, r, k - 1], and else goes on to position k + 1. A walk that never ends, of
+    users in one state, makes the clicks independent. States are what else a click may depend on:
+    the kind of user, drawn once a session, or where the last click was.
 
     Attributes:
-        click: P(click | position reached) (2 x positions).
-        stop_after_click: P(walk ends | clicked) (2 x positions).
-        stop_after_skip: P(walk ends | reached, not clicked) (2 x positions).
+        click: P(click | position reached) (states x 2 x positions).
+        stop_after_click: P(walk ends | clicked) (states x 2 x positions).
+        stop_after_skip: P(walk ends | reached, not clicked) (states x 2 x positions).
+        start: P(the walk begins in a state) (states).
+        after_click: the state that a click in a state and at a position leads to
+            (states x positions).
     """
 
     click: Floats
     stop_after_click: Floats
     stop_after_skip: Floats
+    start: Floats
+    after_click: Longs
 
     @classmethod
-    def independent(cls, click: Floats) -> "WalkTables":
-        """Return the tables of a user who looks at each slot for itself."""
-        return cls(click, np.zeros_like(click), np.zeros_like(click))
+    def of(
+        cls,
+        click: Floats,
+        *,
+        stop_after_click: npt.ArrayLike = 0.0,
+        stop_after_skip: npt.ArrayLike = 0.0,
+        start: npt.ArrayLike = (1.0,),
+        after_click: npt.ArrayLike | None = None,
+    ) -> "WalkTables":
+        """Spread what is the same for several states, kinds of docs or positions over all of them.
+
+        By default there is one state, a click leads to no other, and no walk ends.
+        """
+        shape = (states := np.size(start), 2, click.shape[-1])
+        clicking, satisfied, tired = (
+            np.array(np.broadcast_to(table, shape), np.float64)
+            for table in (click, stop_after_click, stop_after_skip)
+        )
+        after = np.arange(states)[:, None] if after_click is None else after_click
+        leading = np.array(np.broadcast_to(after, (states, shape[2])), np.int64)
+        return cls(clicking, satisfied, tired, np.array(start, np.float64), leading)
 
 
 def marginal_clicks(
@@ -55,33 +80,31 @@ def marginal_clicks(
 ) -> Floats:
     r"""Return the probability of a click at each slot of a ranking.
 
-    With reach_1 = 1 and reach_{s+1} = reach_s (c_s (1 - a_s) + (1 - c_s)(1 - b_s)), where c is
-    `click`, a `stop_after_click` and b `stop_after_skip` at slot s: P(click at s) = reach_s c_s.
+    From the probabilities that a user reaches a slot in each state, those of a click there
+    and of reaching the next slot follow.
 
     Args:
         tables: the model's tables, at least as many positions as the last of `positions`.
         relevance: 0 or 1 for each slot, in the order shown.
         positions: 1-based position of each slot, rising.
     """
-    row = _checked_relevance(relevance)
-    column = np.asarray(positions, dtype=np.int64) - 1
-    if column.shape != row.shape:
-        raise InputError(f"{row.size} relevances for {column.size} positions")
-    if column.size and (column[0] < 0 or np.any(np.diff(column) <= 0)):
-        raise InputError("positions must start at 1 or later and rise")
-    click = tables.click[row, column]
-    stay = click * (1 - tables.stop_after_click[row, column])
-    stay += (1 - click) * (1 - tables.stop_after_skip[row, column])
-    # slots between the positions given do not count: nothing was shown there
-    reach = np.concatenate([[1.0], np.cumprod(stay[:-1])])[: len(click)]
-    return np.asarray(reach * click)
-
-
-def _checked_relevance(relevance: npt.ArrayLike) -> Longs:
-    values = np.asarray(relevance)
-    if values.ndim != 1 or not np.isin(values, (0, 1)).all():
+    rows, columns = np.asarray(relevance), np.asarray(positions, dtype=np.int64) - 1
+    if rows.ndim != 1 or not np.isin(rows, (0, 1)).all():
         raise InputError("relevance must be a flat array of 0 and 1")
-    return values.astype(np.int64)
+    if columns.shape != rows.shape:
+        raise InputError(f"{rows.size} relevances for {columns.size} positions")
+    if columns.size and (columns[0] < 0 or np.any(np.diff(columns) <= 0)):
+        raise InputError("positions must start at 1 or later and rise")
+    reach, chances = tables.start, np.zeros(len(rows))
+    # slots between the positions given do not count: nothing was shown there
+    for slot, at in enumerate(zip(rows.astype(np.int64), columns, strict=True)):
+        clicked = reach * tables.click[:, *at]
+        skipped = reach - clicked
+        chances[slot] = clicked.sum()
+        going_on = clicked * (1 - tables.stop_after_click[:, *at])
+        reach = skipped * (1 - tables.stop_after_skip[:, *at])
+        reach += np.bincount(tables.after_click[:, at[1]], going_on, len(reach))
+    return chances
 
 
 def check_share(name: str, value: float, *, below: float | None = None) -> None:

@@ -59,7 +59,7 @@ class PositionBasedModel(Users):
     def tables(self, depth: int) -> WalkTables:
         """Return what a user does at positions 1 to `depth`."""
         attraction = np.array([[self.mu], [1 - self.mu]])
-        return WalkTables.independent(attraction * self.examination(depth))
+        return WalkTables.of(attraction * self.examination(depth))
 
     def affine(self, positions: Longs, propensity: Floats) -> AffineClicks:
         r"""Return $P(click) = p_k \theta$, theta being the probability of a click once examined.

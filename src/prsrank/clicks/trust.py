@@ -74,7 +74,7 @@ class TrustBiasModel(PositionBasedModel):
     def tables(self, depth: int) -> WalkTables:
         """Return what a user does at positions 1 to `depth`."""
         noise = self.noise(np.arange(1, depth + 1))
-        return WalkTables.independent(noise * self.examination(depth))
+        return WalkTables.of(noise * self.examination(depth))
 
     def affine(self, positions: Longs, propensity: Floats) -> AffineClicks:
         """Return p (eps+ - eps-) and p eps-, theta being the probability of relevance."""

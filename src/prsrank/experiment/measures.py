@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from prsrank.clicks.observations import simulate_observations
 from prsrank.clicks.position_based import PositionBasedModel
+from prsrank.clicks.simulate import simulate_observations
 from prsrank.evaluation.counterfactual import ClickStatistics
 from prsrank.experiment.inputs import Inputs, Logged, Parts
 from prsrank.experiment.jobs import Identity, Job

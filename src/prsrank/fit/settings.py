@@ -24,7 +24,7 @@ _TABLES = {
     "estimators": "prsrank.propensity.estimators:ESTIMATORS",
     "shapes": "prsrank.propensity.shapes:SHAPES",
     "click_models": "prsrank.clicks.models:CLICK_MODELS",
-    "designs": "prsrank.clicks.randomise:DESIGNS",
+    "designs": "prsrank.clicks.simulate:DESIGNS",
     "production": "prsrank.clicks.production:PRODUCTION_RANKERS",
     "metrics": "prsrank.metrics.ranking:METRICS",
     "click_metrics": "prsrank.evaluation.rank_values:COUNTERFACTUAL_METRICS",
