@@ -73,7 +73,7 @@ def test_propensities_by_curve_and_by_slot_say_the_same(
     np.testing.assert_allclose(
         by_curve.evidence().log_likelihood(theta), by_slot.evidence().log_likelihood(theta)
     )
-    assert np.array_equal(np.sort(by_curve.positions), np.sort(by_slot.positions))
+    assert np.array_equal(np.sort(by_curve.cells.positions), np.sort(by_slot.cells.positions))
 
 
 def test_contexts_have_curves_of_their_own(lists: RankingDataset) -> None:
@@ -101,10 +101,10 @@ def test_contexts_have_curves_of_their_own(lists: RankingDataset) -> None:
     )
     counted = CountedClicks.of_log(log, lists, shared, context="device")
     assert sorted(counted.propensity.tolist()) == [0.2, 0.8, 1.0, 1.0]
-    clicked_at_two = (counted.positions == 2) & (counted.cells.clicked > 0)
+    clicked_at_two = (counted.cells.positions == 2) & (counted.cells.clicked > 0)
     assert counted.propensity[clicked_at_two].tolist() == [0.8]
 
 
 def test_a_power_tempers_the_curve(log: ClickLog, lists: RankingDataset) -> None:
     counted = CountedClicks.of_log(log, lists, PowerLaw(1.0))
-    np.testing.assert_allclose(counted.evidence(power=0.5).gain, counted.positions**-0.5)
+    np.testing.assert_allclose(counted.evidence(power=0.5).gain, counted.cells.positions**-0.5)

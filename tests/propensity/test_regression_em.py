@@ -11,7 +11,6 @@ from prsrank.propensity.em_steps import (
     CellLikelihood,
     best_relevance_per_doc,
     most_likely_curve,
-    profile_information,
     propensity_given_relevance,
     relevance_gradient,
 )
@@ -131,8 +130,7 @@ def test_gradient_is_what_an_m_step_descends(simulated_log):
 def test_information_is_the_curvature_of_the_best_likelihood(simulated_log):
     _, cells = some_cells(simulated_log, queries=30, sessions=60_000, seed=3)
     p = most_likely_curve(LocalPieces([CellLikelihood(cells)]), cells.clicks_at, tolerance=1e-10)
-    r, _ = best_relevance_per_doc(cells, p)
-    information = profile_information(cells, p, r)
+    information = CellLikelihood(cells).information(p)
 
     def height(k, a, other, b):
         moved = np.log(p)

@@ -11,8 +11,13 @@ from prsrank.errors import InputError
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw
 from prsrank.relevance.linear_prior import LinearPrior
-from prsrank.relevance.prior import cross_fitted_prior, query_parts, sampled_queries
-from prsrank.relevance.priors import PRIORS, find_prior
+from prsrank.relevance.prior import (
+    PRIORS,
+    cross_fitted_prior,
+    find_prior,
+    query_parts,
+    sampled_queries,
+)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +115,7 @@ def test_missing_features_are_allowed(lists: RankingDataset, evidence: ClickEvid
 
 
 def test_bad_settings(lists: RankingDataset, evidence: ClickEvidence) -> None:
-    with pytest.raises(InputError, match="did you mean 'trees'"):
+    with pytest.raises(InputError, match="there are: trees, linear"):
         find_prior("tree")
     with pytest.raises(InputError, match="falling"):
         LinearPrior(l2=(1.0, 2.0))

@@ -147,4 +147,4 @@ def _on_lists(
     depth = int(positions.max(initial=1))
     counts = Cells(offsets, positions, shown, clicked, keys, keys, depth)
     p = np.array([cell[5] for cell in cells], np.float64) if logged else PowerLaw(1.0).at(positions)
-    return lists, CountedClicks(counts, positions, p)
+    return lists, CountedClicks(counts, p)

@@ -27,8 +27,7 @@ from prsrank.logs.coverage import bare_lists, marked_queries
 from prsrank.logs.session_pieces import Place, SessionPieces, Sessions
 from prsrank.pairs.log_on_lists import PropensitySource
 from prsrank.propensity.counted_clicks import Columns, CountedClicks, count_clicks
-from prsrank.relevance.prior import cross_fitted_prior
-from prsrank.relevance.priors import find_prior
+from prsrank.relevance.prior import cross_fitted_prior, find_prior
 from prsrank.threads import one_blas_thread
 from prsrank.types import Floats
 

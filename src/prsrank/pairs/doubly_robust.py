@@ -12,8 +12,7 @@ from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.propensity.counted_clicks import CountedClicks
-from prsrank.relevance.prior import PriorModel, cross_fitted_prior
-from prsrank.relevance.priors import find_prior
+from prsrank.relevance.prior import PriorModel, cross_fitted_prior, find_prior
 from prsrank.types import ClickModel, Floats
 from prsrank.weighting import find_weighting
 

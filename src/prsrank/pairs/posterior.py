@@ -27,8 +27,7 @@ from prsrank.pairs.doc_clicks import DocClicks
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.propensity.tempering import temper_counts
 from prsrank.relevance.beta_posterior import beta_posterior
-from prsrank.relevance.prior import Prior, PriorModel, cross_fitted_prior, cross_fitting
-from prsrank.relevance.priors import find_prior
+from prsrank.relevance.prior import Prior, PriorModel, cross_fitted_prior, cross_fitting, find_prior
 from prsrank.types import ClickModel, Floats
 from prsrank.weighting import find_weighting
 

@@ -24,7 +24,7 @@ from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.logs.pieces import Extent, LocalPieces, Pieces
 from prsrank.propensity.curve import MOST_POSITIONS, Propensities
 from prsrank.propensity.shapes import SHAPES, check_shape
-from prsrank.propensity.verdict import FEW_CARRIERS, Status, Verdict, judge_counts
+from prsrank.propensity.verdict import FEW_CARRIERS, judge_counts
 from prsrank.threads import one_blas_thread
 from prsrank.types import Floats, Longs, Marks
 
@@ -74,9 +74,57 @@ class CurveOptions(ABC):
         """Return the curve of the log; see `Estimator`."""
         return self.estimate_pieces(LocalPieces([as_click_log(log)]), seed=seed)
 
-    @abstractmethod
     def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
         """Return the curve of a log that lies in pieces; the same, however it is cut."""
+        depth = self.depth(pieces.total(Extent.of))
+        return self.with_intervals(self.raw_curve(pieces, depth), seed)
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """Its name; see `Estimator`."""
+
+    @abstractmethod
+    def raw_curve(self, pieces: Pieces[ClickLog], depth: int) -> "RawCurve":
+        """Return the estimate for positions 1 to `depth` of a log that lies in pieces."""
+
+    @one_blas_thread()
+    def with_intervals(self, raw: "RawCurve", seed: int) -> Propensities:
+        """Return the curve with intervals, shaped if asked.
+
+        Intervals are p_k exp(± t s_k): s_k is the standard deviation of log p, over bootstrap
+        replicates if they take a shape, t Student's quantile with as many degrees of freedom as
+        the units' influences amount to: few where few units carry the estimate.
+        """
+        log_p, covariance = raw.log_p, raw.covariance
+        if self.shape is not None and np.isfinite(log_p[1:]).any():
+            fit = SHAPES[self.shape](log_p, raw.deviation, raw.zero_impressions)
+            log_p = fit(log_p)
+            # the replicates take the same shape, so that intervals are those of the shaped curve
+            drawn = replicate_curves(raw, replicates=self.replicates, seed=seed)
+            moves = _centred(np.array([fit(row) for row in drawn]), log_p)
+            covariance = np.asarray(moves.T @ moves / (len(moves) - 1))
+        t = stdtrit(degrees_of_freedom(raw.influence), (1 + _LEVEL) / 2)
+        reach = t * np.where(np.isfinite(log_p), np.sqrt(np.diagonal(covariance)), np.nan)
+        with np.errstate(invalid="ignore", over="ignore"):
+            low, p, high = np.exp(log_p - reach), np.exp(log_p), np.exp(log_p + reach)
+        zero = log_p == -np.inf
+        low[zero] = 0.0
+        high[zero] = np.nan if raw.zero_high is None else raw.zero_high[zero]
+        high[np.isinf(high)] = np.nan
+        if self.shape == "monotone":  # below the last click there is no lower end
+            last = max(np.flatnonzero(np.isfinite(raw.log_p)), default=-1)
+            low[last + 1 :][raw.log_p[last + 1 :] == -np.inf] = 0.0
+        p[0] = low[0] = high[0] = 1.0
+        # as wide as the intervals, which know how few units there are
+        wide = covariance * np.outer(t, t) / ndtri((1 + _LEVEL) / 2) ** 2
+        few = None
+        # sessions of one query are independent, docs of one query are not
+        if raw.carriers is not None and not self.only_randomised:
+            few = raw.carriers <= FEW_CARRIERS
+        verdict = judge_counts(~np.isnan(p), raw.clicks, why_unknown=raw.why_unknown, few=few)
+        doubt = None if verdict.unknown else wide
+        return Propensities(p, low, high, raw.clicks, verdict, self.method, covariance=doubt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +151,13 @@ class RawCurve:
     zero_impressions: Floats | None = None
     carriers: Longs | None = None
 
+    @classmethod
+    def unknown(cls, clicks: Longs, why: str) -> "RawCurve":
+        """Return the curve of a log that tells nothing beyond position 1."""
+        log_p = np.full(len(clicks), np.nan)
+        log_p[:1] = 0.0
+        return cls(log_p, np.zeros((0, len(clicks))), clicks, why)
+
     @property
     def deviation(self) -> Floats:
         r"""Standard deviation of log p at each position; NaN where log p is not finite.
@@ -121,8 +176,7 @@ class RawCurve:
         unseen = np.diag(np.where(estimated, self.unseen, 0.0))
         if units < 2:
             return unseen
-        v = np.where(estimated, np.nan_to_num(self.influence), 0.0)
-        v = v - v.mean(axis=0)
+        v = _centred(np.nan_to_num(self.influence), self.log_p)
         return np.asarray(v.T @ v * (units / (units - 1)) + unseen)
 
     @property
@@ -146,49 +200,10 @@ class RawCurve:
         return np.where(np.isfinite(self.log_p), np.maximum(variance, 0.0), np.nan)
 
 
-@one_blas_thread()
-def curve_with_intervals(
-    raw: RawCurve, *, options: CurveOptions, method: str, seed: int
-) -> Propensities:
-    """Return the curve with intervals, shaped if asked.
-
-    Intervals are p_k exp(± t s_k): s_k is the standard deviation of log p, over bootstrap
-    replicates if they take a shape, t Student's quantile with as many degrees of freedom as the units' influences
-    amount to: few where few units carry the estimate.
-    """
-    log_p = raw.log_p
-    covariance = raw.covariance
-    if options.shape is not None and np.isfinite(log_p[1:]).any():
-        fit = SHAPES[options.shape](log_p, raw.deviation, raw.zero_impressions)
-        log_p = fit(log_p)
-        replicates = replicate_curves(raw, replicates=options.replicates, seed=seed)
-        # the replicates take the same shape, so that intervals are those of the shaped curve
-        replicates = np.array([fit(row) for row in replicates])
-        covariance = _covariance(replicates, log_p)
-    t = stdtrit(degrees_of_freedom(raw.influence), (1 + _LEVEL) / 2)
-    reach = t * np.where(np.isfinite(log_p), np.sqrt(np.diagonal(covariance)), np.nan)
-    with np.errstate(invalid="ignore", over="ignore"):
-        low, p, high = np.exp(log_p - reach), np.exp(log_p), np.exp(log_p + reach)
-    zero = log_p == -np.inf
-    low[zero] = 0.0
-    high[zero] = np.nan if raw.zero_high is None else raw.zero_high[zero]
-    high[np.isinf(high)] = np.nan
-    if options.shape == "monotone":  # below the last click there is no lower end
-        last = max(np.flatnonzero(np.isfinite(raw.log_p)), default=-1)
-        low[last + 1 :][raw.log_p[last + 1 :] == -np.inf] = 0.0
-    p[0] = low[0] = high[0] = 1.0
-    # as wide as the intervals, which know how few units there are
-    wide = covariance * np.outer(t, t) / ndtri((1 + _LEVEL) / 2) ** 2
-    verdict = _verdict(raw, p, options)
-    return Propensities(p, low, high, raw.clicks, verdict, method, covariance=wide)
-
-
-def _verdict(raw: RawCurve, p: Floats, options: CurveOptions) -> Verdict:
-    few = None
-    # sessions of one query are independent, docs of one query are not
-    if raw.carriers is not None and not options.only_randomised:
-        few = raw.carriers <= FEW_CARRIERS
-    return judge_counts(~np.isnan(p), raw.clicks, why_unknown=raw.why_unknown, few=few)
+def _centred(rows: Floats, log_p: Floats) -> Floats:
+    """Return rows less their mean, 0 where log p is not finite."""
+    moves = np.where(np.isfinite(log_p), rows, 0.0)
+    return np.asarray(moves - moves.mean(axis=0))
 
 
 def replicate_curves(raw: RawCurve, *, replicates: int, seed: int) -> Floats:
@@ -217,23 +232,6 @@ def degrees_of_freedom(influence: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         degrees = 3 * squares.sum(axis=0) ** 2 / fourth
     return np.asarray(np.maximum(np.nan_to_num(degrees, nan=3.0), 3.0))
-
-
-def not_identified(depth: int, clicks: Longs, *, method: str, why: str) -> Propensities:
-    """Return the curve that is unknown beyond position 1."""
-    curve = np.full(depth, np.nan)
-    curve[:1] = 1.0
-    if depth < 2:
-        why = "only position 1 was shown; nothing can be compared with it"
-    return Propensities(curve, curve, curve, clicks, Verdict.of(Status.UNKNOWN, why), method)
-
-
-def _covariance(replicates: Floats, log_p: Floats) -> Floats:
-    """Return the covariance of replicates, 0 where log p is not finite."""
-    estimated = np.isfinite(log_p)
-    moves = np.where(estimated, replicates, 0.0)
-    moves = moves - moves.mean(axis=0)
-    return np.asarray(moves.T @ moves / (len(moves) - 1))
 
 
 def linked_to_first(conductance: Floats) -> Marks:

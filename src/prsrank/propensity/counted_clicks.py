@@ -14,17 +14,16 @@ from prsrank.data.ids import texts_of
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import lists_of_queries
-from prsrank.propensity.cells import Cells, count_cells, count_columns, keys_of_docs
+from prsrank.propensity.cells import Cells, count_columns, keys_of_docs
+from prsrank.propensity.cells import Columns as CellColumns
 from prsrank.propensity.curve import Propensities, PropensityCurve
-from prsrank.ragged import list_of_row, offsets_of, ragged_rows
+from prsrank.ragged import offsets_of
 from prsrank.relevance.prior import sampled_queries
 from prsrank.types import ClickModel, Floats, Longs
 from prsrank.weighting import check_propensities
 
 DOCS_FOR_JUDGING = 30_000
 """So many docs judge a curve to a few hundredths."""
-
-_OF_CELLS, _OF_DOCS = ("positions", "shown", "clicked"), ("query_key", "doc_key")
 
 Columns = tuple[Longs, Longs, Floats, Floats, Floats]
 """The doc of each cell, its position, propensity, impressions and clicks."""
@@ -37,12 +36,10 @@ class CountedClicks:
     Attributes:
         cells: the counts; where contexts, or sessions, have propensities of their own, cells of
             one doc may have one position.
-        positions: the position of each cell.
         propensity: p of each cell.
     """
 
     cells: Cells
-    positions: Longs
     propensity: Floats
 
     @classmethod
@@ -86,11 +83,13 @@ class CountedClicks:
             positions.max(initial=1),
         )
         cells = Cells(offsets, positions, shown, clicked, *keys_of_docs(dataset), int(depth))
-        return cls(cells, positions, propensity)
+        return cls(cells, propensity)
 
     def evidence(self, model: ClickModel | None = None, *, power: float = 1.0) -> ClickEvidence:
         """Return the clicks as evidence about each doc, with propensities p^power."""
-        affine = (model or PositionBasedModel()).affine(self.positions, self.propensity**power)
+        affine = (model or PositionBasedModel()).affine(
+            self.cells.positions, self.propensity**power
+        )
         cells = self.cells
         return ClickEvidence.of(
             cells.offsets,
@@ -166,7 +165,7 @@ class SampledClicks:
         parts: lists, and the counts on their docs, of each piece.
     """
 
-    parts: tuple[tuple[RankingDataset, Cells], ...]
+    parts: tuple[tuple[RankingDataset, CellColumns], ...]
 
     @classmethod
     def of(cls, log: ClickLog, lists: RankingDataset, share: float) -> "SampledClicks":
@@ -176,7 +175,7 @@ class SampledClicks:
             return cls(())
         part = log.select(chosen[log.ranking_query][log.session_ranking])
         some = lists_of_queries(part.query_ids, lists)
-        return cls(((some, count_cells(part, some)),))
+        return cls(((some, count_columns(part, some)),))
 
     def __add__(self, other: "SampledClicks") -> "SampledClicks":
         """Return those of both."""
@@ -199,20 +198,11 @@ class SampledClicks:
             doc_ids=lists.doc_names[by_doc],
             feature_names=lists.feature_names,
         )
-        cells = self._cells(by_doc, np.flatnonzero(curve.propensity > 0) + 1)
-        return ordered, CountedClicks(cells, cells.positions, curve.at(cells.positions))
-
-    def _cells(self, order: Longs, places: Longs) -> Cells:
-        """Return the counts at some positions, of all docs in an order."""
-        starts = offsets_of(np.concatenate([np.diff(cells.offsets) for _, cells in self.parts]))
-        rows, offsets = ragged_rows(starts, order)
-        joined = {
-            name: np.concatenate([getattr(cells, name) for _, cells in self.parts])[chosen]
-            for names, chosen in ((_OF_CELLS, rows), (_OF_DOCS, order))
-            for name in names
-        }
-        there = np.isin(joined["positions"], places)
-        lengths = np.bincount(list_of_row(offsets)[there], minlength=len(order))
-        joined |= {name: joined[name][there] for name in _OF_CELLS}
-        depth = max(cells.depth for _, cells in self.parts)
-        return Cells(offsets=offsets_of(lengths), depth=depth, **joined)
+        place_of_doc = np.argsort(by_doc)
+        starts = offsets_of([part.docs for part, _ in self.parts])
+        columns: list[Columns] = []
+        for start, (_, (docs, at, shown, clicked)) in zip(starts, self.parts, strict=False):
+            there = np.isin(at, np.flatnonzero(curve.propensity > 0) + 1)
+            places, counts = place_of_doc[start + docs[there]], (shown[there], clicked[there])
+            columns.append((places, at[there], curve.at(at[there]), *counts))
+        return ordered, CountedClicks.of_columns(ordered, columns)

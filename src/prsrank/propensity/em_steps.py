@@ -7,6 +7,7 @@ P(seen) = p (1 - r) / (1 - p r) and P(relevant) = r (1 - p) / (1 - p r).
 
 import numpy as np
 from numba import njit
+from scipy.sparse import csr_array
 
 from prsrank.logs.pieces import Pieces
 from prsrank.logs.units import UnitSums, units_of
@@ -25,35 +26,57 @@ class CellLikelihood:
 
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
-        self._known: tuple[Floats, Floats] | None = None
+        self._at: tuple[Floats, Floats] | None = None
 
     def relevance(self, p: Floats) -> Floats:
         """Return the best r of each doc."""
-        if self._known is None or self._known[0] is not p:
+        if self._at is None or self._at[0] is not p:
             self.height(p)
-        assert self._known is not None  # noqa: S101
-        return self._known[1]
+        assert self._at is not None  # noqa: S101
+        return self._at[1]
 
     def height(self, p: Floats) -> float:
         """Return the log-likelihood."""
         r, height = best_relevance_per_doc(self.cells, p)
-        self._known = p, r
+        self._at = p, r
         return height
 
     def information(self, p: Floats) -> Floats:
-        """Return what `profile_information` returns."""
-        return profile_information(self.cells, p, self.relevance(p))
+        r"""Return how strongly docs tie each two positions together, their r being free.
 
-    def scores(self, p: Floats) -> Floats:
-        """Return the derivative by log p (1 x positions)."""
-        alone = np.zeros(self.cells.docs, np.int64)
-        return profile_scores(self.cells, p, self.relevance(p), alone, 1)
+        With $I_{dk} = w p r / (1 - p r)$: $\sum_d I_{dk} I_{dk'} / \sum_j I_{dj}$, the negative
+        second derivative of the likelihood by log p_k and log p_k', r at its best (the upper
+        triangle).
+        """
+        _, own = cell_scores(self.cells, p, self.relevance(p))
+        cells = (self.cells.positions - 1, self.cells.offsets)
+        shape = (self.cells.docs, self.cells.depth)
+        shares, ties = (csr_array((x, *cells), shape) for x in (self._shares(own), own))
+        # what a doc says of a position alone goes into its free r: only ties are left
+        return np.triu((shares.T @ ties).toarray(), 1)
 
-    def unit_scores(self, p: Floats, queries: int) -> UnitSums:
-        """Return the derivative by log p of each unit's counts; see `Cells.unit_keys`."""
-        keys, unit = units_of(self.cells.unit_keys(queries))
-        scores = profile_scores(self.cells, p, self.relevance(p), unit, len(keys))
-        return UnitSums(keys, np.arange(self.cells.depth), scores)
+    def scores(self, p: Floats, queries: int | None = None) -> UnitSums:
+        """Return the derivative by log p of each unit's counts, or of all of them.
+
+        Args:
+            p: the curve.
+            queries: of the whole log; see `Cells.unit_keys`. None: all counts are one unit.
+        """
+        cells = self.cells
+        surplus, own = cell_scores(cells, p, self.relevance(p))
+        of_doc = _summed(cells.cell_docs, surplus, cells.docs)
+        # the surplus is what the doc's r takes up when it follows
+        moves = surplus - self._shares(own) * of_doc[cells.cell_docs]
+        none = np.zeros(cells.docs, np.int64)
+        keys, unit = units_of(none if queries is None else cells.unit_keys(queries))
+        at = unit[cells.cell_docs] * cells.depth + cells.positions - 1
+        sums = _summed(at, moves, len(keys) * cells.depth).reshape(-1, cells.depth)
+        return UnitSums(keys, np.arange(cells.depth), sums)
+
+    def _shares(self, own: Floats) -> Floats:
+        """Return each cell's share of its doc's information."""
+        total = _summed(self.cells.cell_docs, own, self.cells.docs)[self.cells.cell_docs]
+        return np.divide(own, total, out=np.zeros(len(own)), where=total > 0)
 
 
 def most_likely_curve(
@@ -74,40 +97,32 @@ def most_likely_curve(
         tolerance: a step of log p below this is the last.
         iterations: at most so many steps.
     """
+
+    def height(p: Floats) -> float:
+        return likelihood.total(lambda piece: piece.height(p))
+
     p: Floats = np.arange(1, len(clicks_at) + 1, dtype=np.float64) ** -0.5
     # without a click p = 0 is the most likely, and log p has no finite step
     p[clicks_at == 0] = 0.0
-    reached = _height(likelihood, p)
+    reached = height(p)
     for iteration in range(iterations):
         # the curvature changes little near the end, and is the costly part
         if iteration < _FRESH or iteration % _FRESH == 0:
             information = likelihood.total(lambda piece, p=p: piece.information(p))  # type: ignore[misc]
             linked = linked_to_first(information)
         scores = likelihood.total(lambda piece, p=p: piece.scores(p))  # type: ignore[misc]
-        move = np.nan_to_num(solve_grounded(information, scores, linked)[0])
+        move = np.nan_to_num(solve_grounded(information, scores.values, linked)[0])
         # far from the top the quadratic may send p anywhere: at most a factor of e
-        move = np.clip(move, -1.0, 1.0)
-        p, height = _uphill(likelihood, p, reached, move)
-        gained, reached = height - reached, height
-        if np.abs(move).max(initial=0.0) < tolerance or gained < 1e-12 * abs(reached):
+        move, before = np.clip(move, -1.0, 1.0), reached
+        # the likelihood is not concave in log p: a step that does not climb is halved
+        for halving in range(8):
+            trial = np.asarray(p * np.exp(move * 0.5**halving))
+            if (trial_height := height(trial)) > reached:
+                p, reached = trial, trial_height
+                break
+        if np.abs(move).max(initial=0.0) < tolerance or reached - before < 1e-12 * abs(reached):
             break
     return p
-
-
-def _height(likelihood: Pieces[CellLikelihood], p: Floats) -> float:
-    return likelihood.total(lambda piece: piece.height(p))
-
-
-def _uphill(
-    likelihood: Pieces[CellLikelihood], p: Floats, reached: float, move: Floats
-) -> tuple[Floats, float]:
-    # the likelihood is not concave in log p: a step that does not climb is halved
-    for halving in range(8):
-        trial = np.asarray(p * np.exp(move * 0.5**halving))
-        height = _height(likelihood, trial)
-        if height > reached:
-            return trial, height
-    return p, reached
 
 
 def best_relevance_per_doc(cells: Cells, p: Floats) -> tuple[Floats, float]:
@@ -130,20 +145,15 @@ def propensity_given_relevance(
     Newton's method on log p, each position for itself.
     """
     for _ in range(20):
-        score, information = position_scores(cells, p, r)
+        score, information = (
+            _summed(cells.positions - 1, values, cells.depth) for values in cell_scores(cells, p, r)
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
             move = np.clip(np.where(information > 0, score / information, 0.0), -0.7, 0.7)
         p = p * np.exp(move)
         if np.abs(move[cells.clicks_at > 0]).max(initial=0.0) < tolerance:
             break
     return np.asarray(p)
-
-
-def position_scores(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floats]:
-    """Return the likelihood's first and negative second derivative by log p, r given."""
-    surplus, information = cell_scores(cells, p, r)
-    places = cells.positions - 1
-    return _summed(places, surplus, cells.depth), _summed(places, information, cells.depth)
 
 
 def relevance_gradient(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floats]:
@@ -168,65 +178,6 @@ def cell_scores(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floats]:
     both = np.minimum(p[cells.positions - 1] * r[cells.cell_docs], 1 - 1e-6)
     missed = 1 - both
     return (cells.clicked - cells.shown * both) / missed, cells.shown * both / missed
-
-
-def profile_information(cells: Cells, p: Floats, r: Floats) -> Floats:
-    r"""Return how strongly docs tie each two positions together, their r being free.
-
-    With $I_{dk} = w p r / (1 - p r)$: $\sum_d I_{dk} I_{dk'} / \sum_j I_{dj}$, the negative
-    second derivative of the likelihood by log p_k and log p_k', r at its best (the upper
-    triangle).
-    """
-    information = np.zeros((cells.depth, cells.depth))
-    _information_kernel(cells.offsets, cells.positions, cells.shown, p, r, information)
-    return information
-
-
-def profile_scores(cells: Cells, p: Floats, r: Floats, unit: np.ndarray, units: int) -> Floats:
-    """Return each unit's derivative of the likelihood by log p, r free (units x positions)."""
-    scores = np.zeros((units, cells.depth))
-    _score_kernel(cells.offsets, cells.positions, cells.shown, cells.clicked, p, r, unit, scores)
-    return scores
-
-
-@njit(cache=True, nogil=True)
-def _information_kernel(offsets, positions, shown, p, r, information):  # type: ignore[no-untyped-def]
-    own = np.empty(len(p))
-    for doc in range(len(r)):
-        start, stop = offsets[doc], offsets[doc + 1]
-        total = 0.0
-        for i in range(start, stop):
-            both = min(p[positions[i] - 1] * r[doc], 1 - 1e-6)
-            own[i - start] = shown[i] * both / (1 - both)
-            total += own[i - start]
-        if total <= 0:
-            continue
-        for i in range(start, stop):
-            share = own[i - start] / total
-            k = positions[i] - 1
-            # what a doc says of a position alone goes into its free r: only ties are left
-            for j in range(i + 1, stop):
-                information[k, positions[j] - 1] += share * own[j - start]
-
-
-@njit(cache=True, nogil=True)
-def _score_kernel(offsets, positions, shown, clicked, p, r, unit, scores):  # type: ignore[no-untyped-def]
-    for doc in range(len(r)):
-        total = 0.0
-        surplus = 0.0
-        for i in range(offsets[doc], offsets[doc + 1]):
-            both = min(p[positions[i] - 1] * r[doc], 1 - 1e-6)
-            total += shown[i] * both / (1 - both)
-            surplus += (clicked[i] - shown[i] * both) / (1 - both)
-        if total <= 0:
-            continue
-        for i in range(offsets[doc], offsets[doc + 1]):
-            k = positions[i] - 1
-            both = min(p[k] * r[doc], 1 - 1e-6)
-            own = (clicked[i] - shown[i] * both) / (1 - both)
-            share = shown[i] * both / (1 - both) / total
-            # the surplus is what the doc's r takes up when it follows
-            scores[unit[doc], k] += own - share * surplus
 
 
 @njit(cache=True, nogil=True)

@@ -7,18 +7,10 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.pieces import Extent, Pieces, Sums
+from prsrank.logs.pieces import Pieces, Sums
 from prsrank.logs.units import UnitSums, units_of
-from prsrank.propensity.bootstrap import (
-    CurveOptions,
-    RawCurve,
-    curve_with_intervals,
-    linked_to_first,
-    not_identified,
-    solve_grounded,
-)
+from prsrank.propensity.bootstrap import CurveOptions, RawCurve, linked_to_first, solve_grounded
 from prsrank.propensity.cells import Cells, carriers_of, count_cells, queries_of
-from prsrank.propensity.curve import Propensities
 from prsrank.propensity.identification import Identified, MovedDocs
 from prsrank.types import Floats, LogTables, Longs, Marks
 
@@ -78,22 +70,20 @@ class HarvestEstimator(CurveOptions):
         links = [(k, other) for k, other, _, both in moved.pairs if both and other - k <= apart]
         return moved.judged(self.method, links)
 
-    def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
-        """Return the curve of a log that lies in pieces."""
-        depth = self.depth(pieces.total(Extent.of))
+    def raw_curve(self, pieces: Pieces[ClickLog], depth: int) -> RawCurve:
+        """Return the estimate of a log that lies in pieces."""
         moved = pieces.map(lambda log: _moved_cells(log, depth))
         rates, docs, clicks, queries = moved.total(
             lambda cells: Sums((*pair_statistics(cells), cells.clicks_at, queries_of(cells)))
         )
         if not docs.any():
-            return not_identified(len(rates), clicks, method=self.method, why=_NONE)
+            return RawCurve.unknown(clicks, _NONE)
         fit = _FITS[self.form](rates, docs)
         count = len(queries.keys)
         flows = moved.total(lambda cells: _unit_flows(cells, fit.gain, count)).values
         influence = solve_grounded(fit.conductance, flows, fit.linked)
         carriers = carriers_of(queries)
-        raw = RawCurve(np.log(fit.propensity), influence, clicks, _UNKNOWN, carriers=carriers)
-        return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
+        return RawCurve(np.log(fit.propensity), influence, clicks, _UNKNOWN, carriers=carriers)
 
 
 HARVEST, HARVEST_CHAIN = HarvestEstimator(), HarvestEstimator(form="adjacent-chain")

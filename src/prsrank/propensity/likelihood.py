@@ -9,12 +9,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.logs.pieces import Extent, Pieces
-from prsrank.propensity.bootstrap import (
-    CurveOptions,
-    RawCurve,
-    curve_with_intervals,
-    not_identified,
-)
+from prsrank.propensity.bootstrap import CurveOptions, RawCurve
 from prsrank.propensity.cells import Cells, carriers_of, count_cells, queries_of
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import MOST_POSITIONS, Propensities, power_law
@@ -74,29 +69,24 @@ class LikelihoodEstimator(CurveOptions):
     def identify(self, tables: LogTables) -> None:
         """Return None: counts alone cannot tell, the features must."""
 
-    def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
+    def raw_curve(self, pieces: Pieces[ClickLog], depth: int) -> RawCurve:
         """Say that sessions alone do not identify the curve."""
-        depth = self.depth(pieces.total(Extent.of))
-        none = np.zeros(depth, np.int64)
-        return not_identified(depth, none, method=self.method, why=_NO_FEATURES)
+        return RawCurve.unknown(np.zeros(depth, np.int64), _NO_FEATURES)
 
     def estimate(
         self, log: LogOrFrame, *, dataset: RankingDataset | None = None, seed: int = 0
     ) -> Propensities:
         """Return the curve of the log; see `Estimator`."""
         log = as_click_log(log)
-        depth = self.depth(Extent.of(log))
         if dataset is None:
-            clicks = log.position_counts()[1][:depth]
-            return not_identified(depth, clicks, method=self.method, why=_NO_FEATURES)
+            return super().estimate(log, seed=seed)
+        depth = self.depth(Extent.of(log))
         cells = count_cells(log, dataset, depth=min(MOST_POSITIONS, log.max_position))
         at = cells.clicks_at[:depth]
-        if depth < 2:
-            return not_identified(depth, at, method=self.method, why=_FLAT)
-        counted = CountedClicks(cells, cells.positions, 1.0 / cells.positions)
+        counted = CountedClicks(cells, 1.0 / cells.positions)
         tempering = temper_counts(counted, dataset, prior=self.prior, seed=seed)
-        if not tempering.decides:
-            return not_identified(depth, at, method=self.method, why=_FLAT)
+        if depth < 2 or not tempering.decides:
+            return self.with_intervals(RawCurve.unknown(at, _FLAT), seed)
         curve = (
             _power_curve(*_ends(tempering), cells, depth)
             if self.shape == "power"
@@ -116,7 +106,7 @@ class LikelihoodEstimator(CurveOptions):
         q: Floats = np.zeros(cells.docs)
         fit = cross_fitting(dataset, float(cells.clicked.sum()), self.prior, seed=seed)
         for _ in range(self.rounds):
-            q = fit(CountedClicks(cells, cells.positions, p[cells.positions - 1]).evidence()).q
+            q = fit(CountedClicks(cells, p[cells.positions - 1]).evidence()).q
             p = propensity_given_relevance(cells, p, q)
             # a position without clicks would be impossible to see, and its docs free of evidence
             p = np.maximum(p / p[0], 1e-6)
@@ -126,8 +116,7 @@ class LikelihoodEstimator(CurveOptions):
         influence = power * influence_given_relevance(cells, p, q)[:, :depth]
         clicks, carriers = cells.clicks_at[:depth], carriers_of(queries_of(cells))[:depth]
         raw = RawCurve(log_p, influence, clicks, "no clicks", carriers=carriers)
-        curve = curve_with_intervals(raw, options=self, method=self.method, seed=seed)
-        return _with_doubt(curve, error / power)
+        return _with_doubt(self.with_intervals(raw, seed), error / power)
 
 
 # The powers of a curve to compare: features miss some of what put docs on top, not all of it.
@@ -143,7 +132,7 @@ def _power_within(
     too steep. These docs are compared with themselves, so that it does not matter there. Where
     they are too few to tell, the curve stays as it is.
     """
-    counted = CountedClicks(cells, cells.positions, p[cells.positions - 1])
+    counted = CountedClicks(cells, p[cells.positions - 1])
     drawn = within_powers(counted, dataset, _POWERS, seed=seed)
     if drawn is None or np.ptp(np.quantile(drawn, [0.025, 0.975])) > WIDEST_INTERVAL:
         return 1.0, 0.0

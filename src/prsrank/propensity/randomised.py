@@ -8,17 +8,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.pieces import Extent, Pieces
+from prsrank.logs.pieces import Pieces
 from prsrank.logs.units import UnitSums, clicks_by_unit, session_keys, units_of
-from prsrank.propensity.bootstrap import (
-    CurveOptions,
-    RawCurve,
-    curve_with_intervals,
-    linked_to_first,
-    not_identified,
-    solve_grounded,
-)
-from prsrank.propensity.curve import Propensities
+from prsrank.propensity.bootstrap import CurveOptions, RawCurve, linked_to_first, solve_grounded
 from prsrank.propensity.identification import (
     SHUFFLED,
     Identified,
@@ -27,8 +19,8 @@ from prsrank.propensity.identification import (
     judged,
     linked_positions,
 )
-from prsrank.ragged import offsets_of, ragged_rows
-from prsrank.types import Floats, LogTables, Longs, Marks
+from prsrank.ragged import list_of_row, offsets_of, ragged_rows
+from prsrank.types import Floats, LogTables, Longs
 
 _NO_SHUFFLES = (
     "no session is marked as shuffled; show a share of the sessions in random order "
@@ -99,21 +91,19 @@ class RandomisedEstimator(CurveOptions):
             counts={"sessions": sessions, "clicks": sum(clicks.values())},
         )
 
-    def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
-        """Return the curve of a log that lies in pieces."""
-        depth = self.depth(pieces.total(Extent.of))
+    def raw_curve(self, pieces: Pieces[ClickLog], depth: int) -> RawCurve:
+        """Return the estimate of a log that lies in pieces."""
         counts = pieces.total(lambda log: shuffled_clicks(log, depth=depth)).values
         here, first = counts[:, :depth], counts[:, depth:]
         if not len(here):
-            none = np.zeros(depth, np.int64)
-            return not_identified(depth, none, method=self.method, why=_NO_SHUFFLES)
+            return RawCurve.unknown(np.zeros(depth, np.int64), _NO_SHUFFLES)
         clicks, at_first = here.sum(axis=0), first.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_p = np.where(at_first > 0, np.log(clicks / at_first), np.nan)
             influence = here / clicks - first / at_first
             # no click among n: with 95 % confidence fewer than 3.0 were expected
             zero_high = -np.log(0.05) / at_first
-        raw = RawCurve(
+        return RawCurve(
             log_p,
             influence,
             clicks.astype(np.int64),
@@ -122,7 +112,6 @@ class RandomisedEstimator(CurveOptions):
             zero_impressions=at_first,
             carriers=(here > 0).sum(axis=0),
         )
-        return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
 
 
 RANDOMISED = RandomisedEstimator()
@@ -137,16 +126,20 @@ def shuffled_clicks(log: ClickLog, *, depth: int) -> UnitSums:
         position at least (units x 2 depth).
     """
     reach = np.array([_reach(mark) for mark in log.designs], dtype=np.int64)
+    ranking = list_of_row(log.ranking_offsets)
     ranking_reach = np.minimum(reach[log.ranking_design], depth)
     # only lists shown from position 1 can be compared with it
-    ranking_reach[~_starts_at_one(log)] = 0
+    at_one = log.ranking_positions == 1
+    ranking_reach[~np.isin(np.arange(log.rankings), ranking[at_one])] = 0
     sessions = np.flatnonzero(ranking_reach[log.session_ranking] > 0)
     keys, unit = units_of(session_keys(log)[sessions])
     column = log.ranking_positions.astype(np.int64) - 1
-    column[column >= np.repeat(ranking_reach, np.diff(log.ranking_offsets))] = -1
+    column[column >= ranking_reach[ranking]] = -1
     here = clicks_by_unit(log, sessions, unit, column, (len(keys), depth))
     # clicks at 1, once for each position shown with it: (units x rankings) (rankings x depth)
-    shown = _matrix_of_rows(column, log.ranking_offsets, depth)
+    named = column >= 0
+    slots = (np.ones(int(named.sum())), (ranking[named], column[named]))
+    shown = csr_array(slots, shape=(log.rankings, depth))
     first = np.flatnonzero(log.session_clicks[sessions])
     first = first[log.clicks[log.click_offsets[sessions[first]]] == 0]
     cells = (np.ones(len(first)), (unit[first], log.session_ranking[sessions[first]]))
@@ -155,24 +148,10 @@ def shuffled_clicks(log: ClickLog, *, depth: int) -> UnitSums:
     return UnitSums(keys, np.arange(2 * depth), counts)
 
 
-def _matrix_of_rows(column: Longs, offsets: Longs, columns: int) -> csr_array:
-    """Return a matrix with a 1 in each column that a ragged row names; -1 is none."""
-    named = column >= 0
-    ones = np.ones(int(named.sum()))
-    return csr_array((ones, column[named], offsets_of(named)[offsets]), (len(offsets) - 1, columns))
-
-
 def _reach(mark: str) -> int:
     if mark == "uniform":
         return np.iinfo(np.int32).max
     return int(mark.removeprefix("top-k:")) if mark.startswith("top-k:") else 0
-
-
-def _starts_at_one(log: ClickLog) -> Marks:
-    filled = np.diff(log.ranking_offsets) > 0
-    starts = np.zeros(log.rankings, bool)
-    starts[filled] = log.ranking_positions[log.ranking_offsets[:-1][filled]] == 1
-    return starts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,9 +197,8 @@ class SwapEstimator(CurveOptions):
             counts=counts,
         )
 
-    def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
-        """Return the curve of a log that lies in pieces."""
-        depth = self.depth(pieces.total(Extent.of))
+    def raw_curve(self, pieces: Pieces[ClickLog], depth: int) -> RawCurve:
+        """Return the estimate of a log that lies in pieces."""
         sums = pieces.total(lambda log: swapped_clicks(log, depth=depth))
         pairs = _pairs_of(sums.columns[::2])
         counts = sums.values.reshape(len(sums.keys), len(pairs), 2)
@@ -228,12 +206,11 @@ class SwapEstimator(CurveOptions):
         np.add.at(clicks, pairs - 1, counts.sum(axis=0))
         behind = clicks.astype(np.int64)
         if not len(counts):
-            return not_identified(depth, behind, method=self.method, why=_NO_SWAPS)
+            return RawCurve.unknown(behind, _NO_SWAPS)
         log_p, influence = curve_of_pairs(pairs, counts, depth=depth)
         carriers = np.zeros(depth, np.int64)
         np.add.at(carriers, pairs - 1, (counts > 0).sum(axis=0))
-        raw = RawCurve(log_p, influence, behind, _NOT_LINKED, carriers=carriers)
-        return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
+        return RawCurve(log_p, influence, behind, _NOT_LINKED, carriers=carriers)
 
 
 SWAP = SwapEstimator()
@@ -282,16 +259,27 @@ def swapped_clicks(log: ClickLog, *, depth: int) -> UnitSums:
         By session, or group of sessions: clicks at A and at B, swap after swap, of the
         sessions that had docs at both.
     """
-    pairs, pair_of_design = swap_pairs(log.designs, depth=depth)
-    ranking_pair = pair_of_design[log.ranking_design]
-    column = _swapped_slots(log, pairs, ranking_pair)
+    code_of_design = np.array([_swap_code(mark, depth) for mark in log.designs], np.int64)
+    codes = np.setdiff1d(code_of_design, [0])
+    pairs = _pairs_of(codes)
+    pair = np.where(code_of_design > 0, np.searchsorted(codes, code_of_design), -1)
+    ranking_pair = pair[log.ranking_design]
     sessions = np.flatnonzero(ranking_pair[log.session_ranking] >= 0)
     keys, unit = units_of(session_keys(log)[sessions])
     shape = (len(keys), 2 * len(pairs))
-    counts = clicks_by_unit(log, sessions, unit, column, shape).reshape(len(keys), len(pairs), 2)
-    columns = ((pairs[:, :1] << _BITS | pairs[:, 1:]) << 1) + np.arange(2)
-    order = np.argsort(columns[:, 0])
-    return UnitSums(keys, columns[order].ravel(), counts[:, order].reshape(shape))
+    column = _swapped_slots(log, pairs, ranking_pair)
+    counts = clicks_by_unit(log, sessions, unit, column, shape)
+    return UnitSums(keys, (codes[:, None] + [0, 1]).ravel(), counts)
+
+
+def _swap_code(mark: str, depth: int) -> int:
+    """Return the first column of the swap that a design names, 0 for another one or a deeper swap.
+
+    >>> _swap_code("swap:2:1", 5) == (1 << 21 | 2) << 1
+    True
+    """
+    upper, lower = sorted(map(int, mark.split(":")[1:])) if mark.startswith("swap:") else (0, 0)
+    return (upper << _BITS | lower) << 1 if lower <= depth else 0
 
 
 def _swapped_slots(log: ClickLog, pairs: Longs, ranking_pair: Longs) -> Longs:
@@ -306,21 +294,3 @@ def _swapped_slots(log: ClickLog, pairs: Longs, ranking_pair: Longs) -> Longs:
     rows, end = np.nonzero(swapped)
     column[slots[rows]] = 2 * pair[rows] + end
     return column
-
-
-def swap_pairs(designs: tuple[str, ...], *, depth: int) -> tuple[Longs, Longs]:
-    """Return the swapped positions (pairs x 2), and each design's pair or -1.
-
-    >>> swap_pairs(("", "swap:1:2", "uniform", "swap:2:1"), depth=5)
-    (array([[1, 2]]), array([-1,  0, -1,  0]))
-    """
-    number_of_pair: dict[tuple[int, int], int] = {}
-    pair_of_design = np.full(len(designs), -1, np.int64)
-    for number, mark in enumerate(designs):
-        if mark.startswith("swap:"):
-            one, other = sorted(int(part) for part in mark.split(":")[1:])
-            if other <= depth:
-                pair_of_design[number] = number_of_pair.setdefault(
-                    (one, other), len(number_of_pair)
-                )
-    return np.array(list(number_of_pair), dtype=np.int64).reshape(-1, 2), pair_of_design

@@ -11,14 +11,7 @@ from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.logs.pieces import Extent, Pieces, Sums
 from prsrank.logs.units import units_of
-from prsrank.propensity.bootstrap import (
-    CurveOptions,
-    RawCurve,
-    curve_with_intervals,
-    linked_to_first,
-    not_identified,
-    solve_grounded,
-)
+from prsrank.propensity.bootstrap import CurveOptions, RawCurve, linked_to_first, solve_grounded
 from prsrank.propensity.cells import Cells, carriers_of, count_cells, queries_of
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.em_steps import (
@@ -30,10 +23,9 @@ from prsrank.propensity.em_steps import (
 )
 from prsrank.propensity.identification import MOVE, Identified, MovedDocs
 from prsrank.propensity.verdict import Status, Verdict
-from prsrank.threads import thread_count
+from prsrank.threads import tree_threads
 from prsrank.types import Floats, LogTables, Reals
 
-_MANY_DOCS = 200_000
 _NONE = (
     "every doc was only ever shown at one position, so nothing tells relevance from position; "
     "give the data set's features, log sessions of a second ranker or randomise a share"
@@ -119,26 +111,24 @@ class RegressionEM(CurveOptions):
         cells = count_cells(log, depth=self.depth(Extent.of(log)))
         return self._by_features(cells, dataset.features[log.doc_rows(dataset)], seed)
 
-    def estimate_pieces(self, pieces: Pieces[ClickLog], *, seed: int = 0) -> Propensities:
-        """Return the curve of a log that lies in pieces, with an r of its own for every doc."""
-        depth = self.depth(pieces.total(Extent.of))
+    def raw_curve(self, pieces: Pieces[ClickLog], depth: int) -> RawCurve:
+        """Return the estimate of a log that lies in pieces, with an r of its own for every doc."""
         likelihood = pieces.map(lambda log: CellLikelihood(_telling_cells(log, depth)))
         clicks, queries = likelihood.total(
             lambda piece: Sums((piece.cells.clicks_at, queries_of(piece.cells)))
         )
         if not clicks.any():
-            return not_identified(len(clicks), clicks, method=self.method, why=_NONE)
+            return RawCurve.unknown(clicks, _NONE)
         p = most_likely_curve(likelihood, clicks)
         information = likelihood.total(lambda piece: piece.information(p))
         information[clicks == 0] = information[:, clicks == 0] = 0.0
         linked = linked_to_first(information)
         count = len(queries.keys)
-        scores = likelihood.total(lambda piece: piece.unit_scores(p, count)).values
+        scores = likelihood.total(lambda piece: piece.scores(p, count)).values
         influence = solve_grounded(information, scores, linked)
         with np.errstate(divide="ignore", invalid="ignore"):  # positions without clicks
             log_p = np.where(linked, np.log(p / p[0]), np.nan)
-        raw = RawCurve(log_p, influence, clicks, _UNKNOWN, carriers=carriers_of(queries))
-        return curve_with_intervals(raw, options=self, method=self.method, seed=seed)
+        return RawCurve(log_p, influence, clicks, _UNKNOWN, carriers=carriers_of(queries))
 
     def _by_features(self, cells: Cells, features: Reals, seed: int) -> Propensities:
         shown = np.diff(cells.offsets)
@@ -146,13 +136,13 @@ class RegressionEM(CurveOptions):
         clicks = cells.clicks_at
         if clicks[0] == 0:
             why = "no doc at position 1 was clicked; nothing can be compared with it"
-            return not_identified(cells.depth, clicks, method=self.method, why=why)
+            return self.with_intervals(RawCurve.unknown(clicks, why), seed)
         p, r = self._fit_trees(cells, features, seed)
         with np.errstate(divide="ignore"):
             log_p = np.where(clicks > 0, np.log(p / p[0]), np.nan)
         influence, carriers = influence_given_relevance(cells, p, r), carriers_of(queries_of(cells))
         raw = RawCurve(log_p, influence, clicks, "no clicks", carriers=carriers)
-        curve = curve_with_intervals(raw, options=self, method=self.method, seed=seed)
+        curve = self.with_intervals(raw, seed)
         if (shown < 2).all() and cells.depth > 1:
             why = f"positions 2-{cells.depth}: {_BY_FEATURES}"
             return replace(curve, verdict=Verdict.of(Status.WEAK, why))
@@ -164,10 +154,22 @@ class RegressionEM(CurveOptions):
         top = cells.positions == 1
         share = np.clip(cells.clicked[top].sum() / cells.shown[top].sum(), 0.01, 0.5)
         start = np.full(cells.docs, np.log(share / (1 - share)))
-        data = lightgbm.Dataset(
-            features, init_score=start, params={"feature_pre_filter": False, "verbose": -1}
-        )
-        booster = lightgbm.Booster(self._tree_parameters(seed, cells.docs > _MANY_DOCS), data)
+        options = {
+            "objective": "none",
+            "num_leaves": self.leaves,
+            "learning_rate": self.learning_rate,
+            "min_data_in_leaf": 5,
+            "min_sum_hessian_in_leaf": 1.0,
+            "lambda_l2": 1.0,
+            "num_threads": tree_threads(features.size),
+            "seed": seed,
+            "deterministic": True,
+            "force_col_wise": True,
+            "feature_pre_filter": False,
+            "verbose": -1,
+        }
+        data = lightgbm.Dataset(features, init_score=start, params=options)
+        booster = lightgbm.Booster(options, data)
         # LightGBM hands the current scores to the objective, so EM steps happen inside it
         p: Floats = 0.9 * np.arange(1, cells.depth + 1, dtype=np.float64) ** -0.5
         r, calls = start, 0
@@ -184,22 +186,6 @@ class RegressionEM(CurveOptions):
         for _ in range(self.steps * self.trees_per_step + 1):
             booster.update(fobj=objective)
         return p, r
-
-    def _tree_parameters(self, seed: int, many: bool) -> dict[str, object]:
-        return {
-            "objective": "none",
-            "num_leaves": self.leaves,
-            "learning_rate": self.learning_rate,
-            "min_data_in_leaf": 5,
-            "min_sum_hessian_in_leaf": 1.0,
-            "lambda_l2": 1.0,
-            "num_threads": thread_count() if many else 1,
-            "seed": seed,
-            "deterministic": True,
-            "force_col_wise": True,
-            "feature_pre_filter": False,
-            "verbose": -1,
-        }
 
 
 REGRESSION_EM = RegressionEM()

@@ -25,8 +25,7 @@ from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.cells import ENOUGH_QUERIES
 from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING, CountedClicks, SampledClicks
 from prsrank.propensity.curve import PowerLaw, Propensities, PropensityCurve
-from prsrank.relevance.prior import PriorModel, cross_fitting, sampled_queries
-from prsrank.relevance.priors import find_prior
+from prsrank.relevance.prior import PriorModel, cross_fitting, find_prior, sampled_queries
 from prsrank.relevance.tree_prior import TreePrior
 from prsrank.threads import one_blas_thread
 from prsrank.types import ClickModel, Floats, Marks
@@ -228,7 +227,7 @@ def _steepness(counted: CountedClicks) -> float:
     clicks = counted.cells.clicked
     with np.errstate(divide="ignore"):
         fall = np.where(clicks > 0, -np.log(counted.propensity), 0.0)
-    depth = float((clicks * np.log(counted.positions)).sum())
+    depth = float((clicks * np.log(counted.cells.positions)).sum())
     return max(float((clicks * fall).sum()) / depth, 0.0) if depth > 0 else 0.0
 
 

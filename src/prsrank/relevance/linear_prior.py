@@ -9,7 +9,7 @@ from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
-from prsrank.relevance.prior import Prior
+from prsrank.relevance.prior import Fit, Prior
 from prsrank.types import Floats, Marks
 
 _WIDEST_LOGIT = 12.0
@@ -37,19 +37,22 @@ class LinearPrior:
         if not self.l2 or min(self.l2) <= 0 or list(self.l2) != sorted(self.l2, reverse=True):
             raise InputError("l2 must be strengths above 0, falling")
 
-    def on(
-        self,
-        dataset: RankingDataset,
-        clicks: float,
-        *,
-        seed: int,
-        threads: int | None,
-    ) -> "_LinearOnLists":
+    def on(self, dataset: RankingDataset, clicks: float, *, seed: int, threads: int | None) -> Fit:
         """Standardise the features; see `PriorModel`. Nothing in it is random."""
         scaling = FeatureScaling.fit(dataset.features, missing="impute")
         columns = np.ones((dataset.docs, scaling.columns + 1))
         columns[:, 1:] = scaling.transform(dataset.features)
-        return _LinearOnLists(self, columns, threads)
+
+        def fit(evidence: ClickEvidence, parts: Sequence[Marks]) -> Prior:
+            logit, strengths = np.zeros(len(columns)), []
+            for held in parts:
+                scores = _Scores(columns, evidence, ~held, threads)
+                logit[held], l2 = self.chosen(scores, held)
+                strengths.append(l2)
+            height = evidence.log_likelihood(1 / (1 + np.exp(-logit)), threads=threads)
+            return Prior(logit, height, {"l2": strengths})
+
+        return fit
 
     def chosen(self, scores: "_Scores", held: Marks) -> tuple[Floats, float]:
         """Return the logits of the docs left out, and the strength behind them."""
@@ -70,33 +73,14 @@ class LinearPrior:
         return best_logits, best_l2
 
 
-@dataclass(frozen=True, eq=False)
-class _LinearOnLists:
-    """See `PriorOnLists`."""
-
-    model: LinearPrior
-    columns: Floats
-    threads: int | None
-
-    def cross_fit(self, evidence: ClickEvidence, parts: Sequence[Marks]) -> Prior:
-        logit, strengths = np.zeros(len(self.columns)), []
-        for held in parts:
-            scores = _Scores(self.columns, evidence, ~held, self.threads)
-            logit[held], l2 = self.model.chosen(scores, held)
-            strengths.append(l2)
-        height = evidence.log_likelihood(1 / (1 + np.exp(-logit)), threads=self.threads)
-        return Prior(logit, height, {"l2": strengths})
+LINEAR = LinearPrior()
 
 
 class _Scores:
     """The penalised likelihood of some docs as a function of the weights."""
 
     def __init__(
-        self,
-        columns: Floats,
-        evidence: ClickEvidence,
-        used: Marks,
-        threads: int | None,
+        self, columns: Floats, evidence: ClickEvidence, used: Marks, threads: int | None
     ) -> None:
         self.columns, self.evidence, self.threads = columns, evidence, threads
         self.rows = np.flatnonzero(used & (np.diff(evidence.offsets) > 0))

@@ -14,6 +14,7 @@ import numpy as np
 from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.families import Family
 from prsrank.hashing import text_hashes
 from prsrank.threads import one_blas_thread
 from prsrank.types import Floats, IdArray, Longs, Marks
@@ -46,18 +47,16 @@ class Prior:
         return np.asarray(1 / (1 + np.exp(-self.logit)))
 
 
+Fit = Callable[[ClickEvidence, Sequence[Marks]], Prior]
+"""Takes clicks on the docs, and which docs are in each part; returns the prior of each doc from
+the docs of other parts."""
+
+
 class PriorModel(Protocol):
     """A family of functions f(x), and how one is chosen. Immutable."""
 
-    def on(
-        self,
-        dataset: RankingDataset,
-        clicks: float,
-        *,
-        seed: int,
-        threads: int | None,
-    ) -> "PriorOnLists":
-        """Make lists ready to learn from.
+    def on(self, dataset: RankingDataset, clicks: float, *, seed: int, threads: int | None) -> Fit:
+        """Make lists ready to learn from, for as many counts of their clicks as there are.
 
         Args:
             dataset: the lists.
@@ -68,17 +67,23 @@ class PriorModel(Protocol):
         ...
 
 
-class PriorOnLists(Protocol):
-    """Lists made ready, for as many counts of their clicks as there are."""
+PRIORS: Family[PriorModel] = Family(
+    "prior",
+    {
+        "trees": "prsrank.relevance.tree_prior:TREES",
+        "linear": "prsrank.relevance.linear_prior:LINEAR",
+    },
+)
+"""With default settings; `dataclasses.replace` changes a setting."""
 
-    def cross_fit(self, evidence: ClickEvidence, parts: Sequence[Marks]) -> Prior:
-        """Return the prior of each doc from the docs of other parts.
 
-        Args:
-            evidence: the clicks on the docs.
-            parts: which docs are in each part.
-        """
-        ...
+def find_prior(prior: str | PriorModel) -> PriorModel:
+    """Return the prior of a name, or itself.
+
+    >>> find_prior("linear").l2[0]
+    1000.0
+    """
+    return PRIORS.find(prior) if isinstance(prior, str) else prior
 
 
 def cross_fitting(
@@ -110,7 +115,7 @@ def cross_fitting(
             raise InputError(f"clicks on {evidence.docs} docs for a data set of {dataset.docs}")
         if not evidence.clicked.any():
             raise InputError("the log has no clicks at all: there is nothing to learn from")
-        fitted = ready.cross_fit(evidence, some)
+        fitted = ready(evidence, some)
         return fitted if len(some) == len(held) else replace(fitted, predict=None)
 
     return fit

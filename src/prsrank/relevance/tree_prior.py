@@ -1,6 +1,6 @@
 """A prior of boosted trees, grown by LightGBM on the likelihood of the clicks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.binned import binned
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.relevance.prior import Prior, marked_parts, sampled_queries
+from prsrank.relevance.prior import Fit, Prior, marked_parts, sampled_queries
 from prsrank.threads import import_lightgbm, tree_threads
 from prsrank.types import Floats, Longs, Marks, Reals
 
@@ -53,15 +53,9 @@ class TreePrior:
         if min(self.trees, self.patience) < 1 or self.leaves < 2 or not self.learning_rate > 0:
             raise InputError("trees and patience must be at least 1, leaves 2, learning_rate > 0")
 
-    def on(
-        self,
-        dataset: RankingDataset,
-        clicks: float,
-        *,
-        seed: int,
-        threads: int | None,
-    ) -> "_TreesOnLists":
+    def on(self, dataset: RankingDataset, clicks: float, *, seed: int, threads: int | None) -> Fit:
         """Choose the docs to learn from; LightGBM bins them once. See `PriorModel`."""
+        lightgbm = import_lightgbm()
         share = max(MOST_DOCS / max(dataset.docs, 1.0), MOST_CLICKS / max(clicks, 1.0))
         used = np.ones(dataset.docs, np.bool_)
         if share < 1:
@@ -69,9 +63,29 @@ class TreePrior:
         options = self._options(seed, threads, dataset.features.size)
         data = binned(dataset, seed)
         data = data if used.all() else data.subset(np.flatnonzero(used))
-        return _TreesOnLists(self, dataset, used, data, options, seed, threads)
 
-    def grow(self, booster: Any, growth: "_Growth") -> None:
+        def fit(evidence: ClickEvidence, parts: Sequence[Marks]) -> Prior:
+            some = evidence if used.all() else evidence.of_docs(used)
+            logit, grown = np.zeros(dataset.docs), list[_Trees]()
+            for held in parts:
+                booster = lightgbm.Booster(dict(options), data)
+                growth = _Growth(some, held[used], threads)
+                self._grow(booster, growth)
+                grown.append(_Trees(booster, growth.start, growth.best_trees))
+                logit[held & used] = growth.best_logits
+                others = np.flatnonzero(held & ~used)
+                logit[others] = grown[-1].logits(dataset.features, others)
+            return Prior(
+                logit,
+                evidence.log_likelihood(1 / (1 + np.exp(-logit)), threads=threads),
+                {"trees": [trees.count for trees in grown]},
+                partial(_predict, grown, seed),
+                not used.all(),
+            )
+
+        return fit
+
+    def _grow(self, booster: Any, growth: "_Growth") -> None:
         """Grow trees until the part left out is no likelier."""
         # the first call sees no tree yet, so that the last one sees them all
         for _ in range(self.trees + 1):
@@ -97,37 +111,7 @@ class TreePrior:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class _TreesOnLists:
-    """See `PriorOnLists`."""
-
-    model: TreePrior
-    dataset: RankingDataset
-    used: Marks
-    data: Any
-    options: Mapping[str, Any]
-    seed: int
-    threads: int | None
-
-    def cross_fit(self, evidence: ClickEvidence, parts: Sequence[Marks]) -> Prior:
-        lightgbm, options = import_lightgbm(), dict(self.options)
-        some = evidence if self.used.all() else evidence.of_docs(self.used)
-        logit, grown = np.zeros(self.dataset.docs), list[_Trees]()
-        for held in parts:
-            booster = lightgbm.Booster(options, self.data)
-            growth = _Growth(some, held[self.used], self.threads)
-            self.model.grow(booster, growth)
-            grown.append(_Trees(booster, growth.start, growth.best_trees))
-            logit[held & self.used] = growth.best_logits
-            others = np.flatnonzero(held & ~self.used)
-            logit[others] = grown[-1].logits(self.dataset.features, others)
-        return Prior(
-            logit,
-            evidence.log_likelihood(1 / (1 + np.exp(-logit)), threads=self.threads),
-            {"trees": [trees.count for trees in grown]},
-            partial(_predict, grown, self.seed),
-            not self.used.all(),
-        )
+TREES = TreePrior()
 
 
 @dataclass(frozen=True)
