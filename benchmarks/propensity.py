@@ -23,7 +23,7 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.collections import load_dataset
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.cells import count_cells
-from prsrank.propensity.curve import Propensities, power_law
+from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.propensity.harvest import HarvestEstimator, pair_statistics
 from prsrank.propensity.randomised import RandomisedEstimator, SwapEstimator
 from prsrank.propensity.regression_em import RegressionEM
@@ -170,7 +170,7 @@ def recover(task: tuple[float, float, int, int]) -> dict[str, tuple[list[float],
 
 
 def _compare(curve: Propensities, eta: float) -> tuple[list[float], list[bool]]:
-    truth = power_law(eta, np.arange(1, DEPTH + 1))
+    truth = PowerLaw(eta).at(np.arange(1, DEPTH + 1))
     p, low, high = (x[:DEPTH] for x in (curve.propensity, curve.low, curve.high))
     error = np.abs(p / truth - 1)[1:5]
     return error.tolist(), ((low <= truth) & (truth <= high))[1:].tolist()

@@ -8,7 +8,6 @@ from prsrank.propensity.curve import (
     PowerLaw,
     Propensities,
     covering,
-    power_law,
 )
 from prsrank.propensity.curve_of import parse_propensity
 
@@ -103,7 +102,7 @@ def test_a_file_with_the_curve_alone_is_enough(tmp_path):
 
 
 def test_power_law():
-    assert power_law(2, [1, 2, 3]).tolist() == [1, 1 / 4, 1 / 9]
+    assert PowerLaw(2).at([1, 2, 3]).tolist() == [1, 1 / 4, 1 / 9]
     assert parse_propensity("power:0.5") == PowerLaw(0.5)
     assert PowerLaw(1).at([10_000], context="any").tolist() == [1e-4]
 

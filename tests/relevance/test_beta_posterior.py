@@ -8,7 +8,7 @@ from scipy.stats import beta as beta_distribution
 
 from prsrank.clicks.evidence import ClickEvidence
 from prsrank.errors import InputError
-from prsrank.relevance.beta_posterior import beta_posterior, log_marginal, most_likely_strength
+from prsrank.relevance.beta_posterior import beta_posterior, most_likely_strength
 
 
 def evidence_of(seed: int, docs: int = 60, most: float = 4.0) -> ClickEvidence:
@@ -64,7 +64,7 @@ def test_mean_and_marginal_are_those_of_quadrature(strength: float) -> None:
     evidence = evidence_of(1)
     q = np.random.default_rng(2).choice([0.3, 0.5, 0.8], evidence.docs)
     found = beta_posterior(evidence, q, strength=strength)
-    heights = log_marginal(evidence, q, strength)
+    heights = beta_posterior(evidence, q, strength=strength).log_marginal
     for doc in range(0, evidence.docs, 4):
         mean, height = by_quadrature(evidence, doc, q[doc], strength)
         assert found.mean[doc] == pytest.approx(mean, abs=1e-6)
@@ -86,7 +86,9 @@ def test_certain_looks_give_the_beta_distribution(q: float, strength: float) -> 
     np.testing.assert_allclose(found.high, exact.ppf(0.975), atol=1e-4)
     marginal = betaln(strength * q + n, strength * (1 - q) + shown - n)
     marginal -= betaln(strength * q, strength * (1 - q))
-    np.testing.assert_allclose(log_marginal(evidence, np.full(6, q), strength), marginal, atol=5e-3)
+    np.testing.assert_allclose(
+        beta_posterior(evidence, np.full(6, q), strength=strength).log_marginal, marginal, atol=5e-3
+    )
 
 
 def test_strength_and_coverage_where_the_model_is_right() -> None:

@@ -210,15 +210,6 @@ class Propensities(Shown):
         return _from_json(value, str(path))
 
 
-def power_law(eta: float, positions: npt.ArrayLike) -> Floats:
-    r"""Return $(1/k)^\eta$ for each 1-based position k.
-
-    >>> power_law(0.5, [1, 4]).tolist()
-    [1.0, 0.5]
-    """
-    return PowerLaw(eta).at(positions)
-
-
 def learned_curve(values: Floats, clicks: Longs | None, method: str) -> Propensities:
     """Return propensities that a ranker learned as a curve without intervals.
 
@@ -285,19 +276,24 @@ def checked_positions(positions: npt.ArrayLike) -> Floats:
     return values
 
 
-def _column(name: str, values: npt.ArrayLike) -> npt.NDArray:
+def _numbers(name: str, values: npt.ArrayLike, form: str, dimensions: int = 1) -> npt.NDArray:
+    """Return an array of its own; an InputError says what form it must have."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"'{name}' must be a list of numbers") from None
-    if array.ndim != 1:
-        raise InputError(f"'{name}' must be a list of numbers, not {array.ndim}-dimensional")
-    if np.isinf(array).any():
-        raise InputError(f"'{name}' of position {int(np.isinf(array).argmax()) + 1} is infinite")
-    if (array < 0).any():
-        raise InputError(f"'{name}' of position {int((array < 0).argmax()) + 1} is negative")
+        array = np.empty(())
+    if array.ndim != dimensions:
+        raise InputError(f"'{name}' must be {form}")
+    return array
+
+
+def _column(name: str, values: npt.ArrayLike) -> npt.NDArray:
+    array = _numbers(name, values, "a list of numbers")
+    for fault, places in (("infinite", np.isinf(array)), ("negative", array < 0)):
+        if places.any():
+            raise InputError(f"'{name}' of position {int(places.argmax()) + 1} is {fault}")
     if name == "clicks":
-        if np.isnan(array).any() or (array != np.floor(array)).any():
+        if (array != np.floor(array)).any():  # as NaN is
             raise InputError("'clicks' must be whole numbers")
         array = array.astype(np.int64)
     array.flags.writeable = False
@@ -305,12 +301,10 @@ def _column(name: str, values: npt.ArrayLike) -> npt.NDArray:
 
 
 def _square(values: npt.ArrayLike, size: int) -> Floats:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.empty(0)
+    form = f"{size} rows of {size} numbers, symmetric"
+    array = _numbers("covariance", values, form, 2)
     if array.shape != (size, size) or not np.isfinite(array).all() or (array != array.T).any():
-        raise InputError(f"'covariance' must be {size} rows of {size} numbers, symmetric")
+        raise InputError(f"'covariance' must be {form}")
     array.flags.writeable = False
     return array
 

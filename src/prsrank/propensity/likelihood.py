@@ -12,7 +12,7 @@ from prsrank.logs.pieces import Extent, Pieces
 from prsrank.propensity.bootstrap import CurveOptions, RawCurve
 from prsrank.propensity.cells import Cells, carriers_of, count_cells, queries_of
 from prsrank.propensity.counted_clicks import CountedClicks
-from prsrank.propensity.curve import MOST_POSITIONS, Propensities, power_law
+from prsrank.propensity.curve import MOST_POSITIONS, PowerLaw, Propensities
 from prsrank.propensity.em_steps import propensity_given_relevance
 from prsrank.propensity.regression_em import influence_given_relevance
 from prsrank.propensity.tempering import (
@@ -102,7 +102,7 @@ class LikelihoodEstimator(CurveOptions):
     def _free(
         self, cells: Cells, dataset: RankingDataset, eta: float, seed: int, depth: int
     ) -> Propensities:
-        p = power_law(eta, np.arange(1, cells.depth + 1))
+        p = PowerLaw(eta).at(np.arange(1, cells.depth + 1))
         q: Floats = np.zeros(cells.docs)
         fit = cross_fitting(dataset, float(cells.clicked.sum()), self.prior, seed=seed)
         for _ in range(self.rounds):
@@ -166,7 +166,7 @@ def _ends(tempering: Tempering) -> tuple[float, float, float]:
 
 def _power_curve(power: float, least: float, most: float, cells: Cells, depth: int) -> Propensities:
     k = np.arange(1, depth + 1)
-    p, low, high = (power_law(eta, k) for eta in (power, most, least))
+    p, low, high = (PowerLaw(eta).at(k) for eta in (power, most, least))
     # one exponent: all positions move together
     moves = np.log(k[:MOST_POSITIONS]) * (most - least) / (2 * 1.96)
     return Propensities(

@@ -2,12 +2,13 @@
 
 from dataclasses import asdict, dataclass
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from prsrank.clicks.simulate import DESIGNS
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.propensity.curve import PropensityCurve
@@ -70,13 +71,13 @@ class _Shown:
     p: Floats
 
 
-@dataclass(frozen=True)
-class _Moments:
-    """Of one randomised session: expected clicks at two positions, both, and clicks lost."""
+class _Session(NamedTuple):
+    """What a randomised session brings, on average: clicks at two positions, at both, and lost."""
 
     here: float
     first: float
     both: float
+    lost: float
 
     @property
     def variance(self) -> float:
@@ -119,8 +120,8 @@ def plan_experiment(
     >>> from prsrank import PowerLaw
     >>> plan = plan_experiment(
     ...     [0.4, 0.1], position=2, precision=0.1, design="pivot", k=2, curve=PowerLaw(1))
-    >>> plan.sessions, round(plan.clicks_lost, 1)
-    (3159, 157.9)
+    >>> plan.sessions, round(plan.clicks_lost)
+    (3159, 158)
     """
     _check(position, precision, design, k, confidence)
     shown = _shown(log_or_ctr, curve)
@@ -129,12 +130,18 @@ def plan_experiment(
     last = len(shown.p) if design == "uniform" else min(k, len(shown.p))
     if position > last:
         raise InputError(f"design '{design}' with k={k} does not reach position {position}")
-    terms, links = _DESIGNS[design](shown, position, last)
-    variance = sum(term.variance for term in terms) * links
+    if design in ("uniform", "top-k"):
+        drawn = compared = [_shuffle(shown, position, last)]
+    else:
+        swaps = [(1 if design == "pivot" else k - 1, k) for k in range(2, last + 1)]
+        drawn = [_swap(shown, *pair) for pair in swaps]
+        compared = drawn[0 if design == "adjacent" else position - 2 : position - 1]
+    # a session draws one of the swaps, and so tells of one of them
+    variance = sum(session.variance for session in compared) * len(drawn)
     # half-width = z sqrt(variance / sessions), solved for the sessions
     sessions = ceil((float(ndtri((1 + confidence) / 2)) / precision) ** 2 * variance)
     logged = float(shown.share @ (shown.relevance * shown.p).sum(axis=1))
-    lost = logged - _clicks_under(shown, design, last)
+    lost = float(np.mean([session.lost for session in drawn]))
     return ExperimentPlan(
         sessions=sessions,
         position=position,
@@ -142,63 +149,35 @@ def plan_experiment(
         design=design,
         k=None if design == "uniform" else k,
         confidence=confidence,
-        clicks_at_position=sessions * terms[-1].here / links,
+        clicks_at_position=float(sessions * compared[-1].here / len(drawn)),
         clicks_per_session=logged,
         clicks_lost=sessions * lost,
         share_lost=lost / logged if logged else 0.0,
     )
 
 
-def _shuffle(shown: _Shown, position: int, last: int) -> tuple[list[_Moments], int]:
-    present = shown.present[:, :last]
-    relevance = shown.relevance[:, :last]
+def _shuffle(shown: _Shown, position: int, last: int) -> _Session:
+    """Return what a session brings whose docs down to a position are in random order."""
+    present, relevance, p = shown.present[:, :last], shown.relevance[:, :last], shown.p[:last]
+    docs, total = present.sum(axis=1), relevance.sum(axis=1)
+    mean = total / np.maximum(docs, 1)
+    # the mean over ordered pairs of docs, without a loop over them
+    both = (total**2 - (relevance**2).sum(axis=1)) / np.maximum(docs * (docs - 1), 1)
+    lost = (relevance * p).sum(axis=1) - mean * (present * p).sum(axis=1)
     # only lists with positions 1 and k count
     share = shown.share * present[:, 0] * present[:, position - 1]
-    docs = present.sum(axis=1)
-    mean = relevance.sum(axis=1) / np.maximum(docs, 1)
-    # the sum over ordered pairs of docs, without a loop over them
-    others = relevance.sum(axis=1) ** 2 - (relevance**2).sum(axis=1)
-    both = others / np.maximum(docs * (docs - 1), 1)
-    p_k, p_1 = shown.p[position - 1], shown.p[0]
-    moments = _Moments(p_k * (share @ mean), p_1 * (share @ mean), p_k * p_1 * (share @ both))
-    return [moments], 1
+    p_k, p_1, clicks = p[position - 1], p[0], share @ mean
+    return _Session(p_k * clicks, p_1 * clicks, p_k * p_1 * (share @ both), shown.share @ lost)
 
 
-def _swap(shown: _Shown, one: int, other: int) -> _Moments:
+def _swap(shown: _Shown, one: int, other: int) -> _Session:
+    """Return what a session brings whose docs at two positions change places half of the time."""
     share = shown.share * shown.present[:, one - 1] * shown.present[:, other - 1]
     first, second = shown.relevance[:, one - 1], shown.relevance[:, other - 1]
     p_1, p_2 = shown.p[one - 1], shown.p[other - 1]
     mean = float(share @ (first + second)) / 2
-    return _Moments(p_2 * mean, p_1 * mean, p_1 * p_2 * float(share @ (first * second)))
-
-
-def _adjacent(shown: _Shown, position: int, last: int) -> tuple[list[_Moments], int]:
-    return [_swap(shown, j, j + 1) for j in range(1, position)], last - 1
-
-
-def _pivot(shown: _Shown, position: int, last: int) -> tuple[list[_Moments], int]:
-    return [_swap(shown, 1, position)], last - 1
-
-
-_DESIGNS = {"uniform": _shuffle, "top-k": _shuffle, "adjacent": _adjacent, "pivot": _pivot}
-
-
-def _clicks_under(shown: _Shown, design: str, last: int) -> float:
-    """Return the expected clicks of a randomised session."""
-    logged = (shown.relevance * shown.p).sum(axis=1)
-    if design in ("uniform", "top-k"):
-        docs = np.maximum(shown.present[:, :last].sum(axis=1), 1)
-        p = shown.p[:last] * shown.present[:, :last]
-        top = shown.relevance[:, :last]
-        change = p.sum(axis=1) * top.sum(axis=1) / docs - (top * p).sum(axis=1)
-        return float(shown.share @ (logged + change))
-    pairs = [(1 if design == "pivot" else j - 1, j) for j in range(2, last + 1)]
-    change = np.zeros(len(logged))
-    for first, other in pairs:
-        present = shown.present[:, first - 1] & shown.present[:, other - 1]
-        gap = shown.relevance[:, first - 1] - shown.relevance[:, other - 1]
-        change -= present * (shown.p[first - 1] - shown.p[other - 1]) * gap / 2
-    return float(shown.share @ (logged + change / max(len(pairs), 1)))
+    lost = float(share @ (first - second)) * (p_1 - p_2) / 2
+    return _Session(p_2 * mean, p_1 * mean, p_1 * p_2 * float(share @ (first * second)), lost)
 
 
 def _shown(log_or_ctr: ClickLog | npt.ArrayLike, curve: PropensityCurve) -> _Shown:
@@ -244,7 +223,7 @@ def _check(position: int, precision: float, design: str, k: int, confidence: flo
         raise InputError(f"precision must be between 0 and 1, not {precision}")
     if not 0 < confidence < 1:
         raise InputError(f"confidence must be between 0 and 1, not {confidence}")
-    if design not in _DESIGNS:
-        raise InputError(f"unknown design '{design}'; there are: {', '.join(_DESIGNS)}")
+    if design not in DESIGNS:
+        raise InputError(f"unknown design '{design}'; there are: {', '.join(DESIGNS)}")
     if k < 2:
         raise InputError(f"k must be at least 2, not {k}")

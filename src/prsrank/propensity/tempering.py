@@ -12,7 +12,6 @@ the two apart, since a doc is compared with itself there: given a doc's clicks, 
 its positions does not depend on relevance.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +24,7 @@ from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.cells import ENOUGH_QUERIES
 from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING, CountedClicks, SampledClicks
 from prsrank.propensity.curve import PowerLaw, Propensities, PropensityCurve
+from prsrank.ragged import list_of_row
 from prsrank.relevance.prior import PriorModel, cross_fitting, find_prior, sampled_queries
 from prsrank.relevance.tree_prior import TreePrior
 from prsrank.threads import one_blas_thread
@@ -191,9 +191,13 @@ def temper_counts(
     threads: int | None = None,
 ) -> Tempering:
     """Let counts of clicks judge their propensities."""
-    chosen = _some_lists(lists, counted)
+    shown = np.diff(counted.cells.offsets) > 0
+    chosen = np.bincount(list_of_row(lists.offsets), shown, lists.lists) > 0
+    most = DOCS_FOR_JUDGING / max(int(lists.list_lengths[chosen].sum()), 1)
+    if most < 1:
+        chosen &= sampled_queries(lists.query_ids, most)
     docs, some = np.repeat(chosen, lists.list_lengths), lists.select(chosen)
-    owner = np.repeat(np.arange(some.lists), some.list_lengths)
+    owner = list_of_row(some.offsets)
     clicks, judge = float(counted.cells.clicked.sum()), find_prior(prior)
     fit = cross_fitting(some, clicks, judge, parts=_JUDGE_PARTS, seed=seed, threads=threads)
 
@@ -201,7 +205,7 @@ def temper_counts(
         fitted = fit(counted.evidence(model, power=power).of_docs(docs))
         return np.bincount(owner, fitted.log_likelihood, some.lists).astype(np.float64)
 
-    steepness, information = _steepness(counted), _information(counted, docs)
+    steepness = _steepness(counted)
     # the spread between a handful of lists cannot be seen
     if steepness < _FLATTEST or some.lists < ENOUGH_QUERIES:
         unknown = np.full(1, np.nan)
@@ -218,8 +222,11 @@ def temper_counts(
             tried[power] = heights(power)
     powers = np.array(sorted(tried))
     values = np.array([tried[power] for power in powers])
-    tempering = _verdict(powers, values, steepness, information, seed)
-    return replace(tempering, within=_within(counted, lists, powers, seed))
+    tempering = _verdict(powers, values, steepness, _information(counted, docs), seed)
+    drawn = within_powers(counted, lists, powers, seed=seed)
+    if drawn is None:
+        return tempering
+    return replace(tempering, within=tuple(np.quantile(drawn, [0.025, 0.975]).tolist()))
 
 
 def _steepness(counted: CountedClicks) -> float:
@@ -238,14 +245,6 @@ def _information(counted: CountedClicks, docs: Marks) -> float:
     return float((counted.cells.clicked[cells] * logs**2).sum())
 
 
-def _within(
-    counted: CountedClicks, lists: RankingDataset, powers: Floats, seed: int
-) -> tuple[float, float]:
-    """Return the interval of the power by docs shown at several positions."""
-    drawn = within_powers(counted, lists, powers, seed=seed)
-    return _ANY if drawn is None else tuple(np.quantile(drawn, [0.025, 0.975]).tolist())
-
-
 def within_powers(
     counted: CountedClicks, lists: RankingDataset, powers: Floats, *, seed: int = 0
 ) -> Floats | None:
@@ -259,8 +258,7 @@ def within_powers(
     cells = counted.cells
     several = np.diff(cells.offsets) > 1
     some, p = cells.keep_docs(several), counted.propensity[several[cells.cell_docs]]
-    owner = np.repeat(np.arange(lists.lists), lists.list_lengths)[several]
-    units, unit = np.unique(owner, return_inverse=True)
+    units, unit = np.unique(list_of_row(lists.offsets)[several], return_inverse=True)
     if len(units) < ENOUGH_QUERIES or not some.clicked.any() or np.ptp(p) == 0:
         return None
     clicks = np.bincount(some.cell_docs, some.clicked, some.docs)
@@ -275,17 +273,6 @@ def within_powers(
     return _peaks(powers, np.array([heights(power) for power in powers]), seed)[1]
 
 
-def _some_lists(lists: RankingDataset, counted: CountedClicks) -> Marks:
-    """Choose lists with impressions, whole hash parts of them, up to a number of docs."""
-    shown = np.diff(counted.cells.offsets) > 0
-    owner = np.repeat(np.arange(lists.lists), lists.list_lengths)
-    used = np.bincount(owner, shown, lists.lists) > 0
-    docs = int(lists.list_lengths[used].sum())
-    if docs <= DOCS_FOR_JUDGING:
-        return used
-    return used & sampled_queries(lists.query_ids, DOCS_FOR_JUDGING / docs)
-
-
 def _verdict(
     powers: Floats, by_list: Floats, steepness: float, information: float, seed: int
 ) -> Tempering:
@@ -297,7 +284,7 @@ def _verdict(
     aside = _ASIDE / steepness
     falls = [profile[best] - np.interp(fine[best] + s * aside, fine, profile) for s in (-1, 1)]
     inside = [fine[best] - aside >= powers[0], fine[best] + aside <= powers[-1]]
-    fall = min(f for f, there in zip(falls, inside, strict=True) if there)
+    fall = min(np.array(falls)[inside])
     share = float(2 * fall / aside**2 / information)
     decides = bool(
         (high - low) * steepness <= WIDEST_INTERVAL
@@ -334,14 +321,11 @@ def tempered(curve: Any, power: float) -> Any:
         return PowerLaw(curve.eta * power)
     if not isinstance(curve, Propensities):
         return np.asarray(curve, np.float64) ** power
-    parts: Mapping[str, Propensities] = {
-        name: tempered(part, power) for name, part in curve.contexts.items()
-    }
     return replace(
         curve,
         propensity=curve.propensity**power,
         low=curve.low**power,
         high=curve.high**power,
-        contexts=parts,
+        contexts={name: tempered(part, power) for name, part in curve.contexts.items()},
         covariance=None if curve.covariance is None else curve.covariance * power**2,
     )

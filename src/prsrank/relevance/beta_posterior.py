@@ -41,12 +41,14 @@ class BetaPosterior:
         mean: its expectation (docs).
         low: lower end of its equal-tailed 95 % interval (docs).
         high: upper end (docs).
+        log_marginal: log of the expectation of its likelihood over its prior (docs).
         strength: a.
     """
 
     mean: Floats
     low: Floats
     high: Floats
+    log_marginal: Floats
     strength: float
 
 
@@ -77,7 +79,7 @@ def beta_posterior(
     if strength is None:
         strength = most_likely_strength(evidence, prior, keys=keys, threads=threads)
     out = _run(evidence, prior, strength, np.arange(evidence.docs), threads)
-    return BetaPosterior(out[0], out[1], out[2], strength)
+    return BetaPosterior(out[0], out[1], out[2], out[3], strength)
 
 
 def most_likely_strength(
@@ -118,14 +120,6 @@ def most_likely_strength(
         options={"xatol": 0.01},
     )
     return float(math.exp(lowest.x))
-
-
-def log_marginal(
-    evidence: ClickEvidence, q: npt.ArrayLike, strength: float, *, threads: int | None = None
-) -> Floats:
-    """Return log of the expectation of each doc's likelihood over its Beta prior (docs)."""
-    prior = _checked(evidence, q)
-    return np.asarray(_run(evidence, prior, strength, np.arange(evidence.docs), threads)[3])
 
 
 def _checked(evidence: ClickEvidence, q: npt.ArrayLike) -> Floats:
