@@ -158,19 +158,9 @@ def draw_sessions(plan: Plan, first: int, last: int) -> tuple[Ints, Ints, Ints, 
     return bases, variants, counts, clicks[:used].copy()
 
 
-class ShownRankings(NamedTuple):
-    """The rankings part of a `ClickLog`; `base` is the base ranking of each."""
-
-    base: Ints
-    design: Ints
-    offsets: Longs
-    docs: Ints
-    positions: Ints
-
-
 def shown_rankings(
     plan: Plan, bases: Ints, variants: Ints, *, queries: int, threads: int | None = None
-) -> tuple[Ints, ShownRankings]:
+) -> tuple[Ints, Longs, Longs, Ints]:
     """Number the rankings that sessions show by first appearance; write them out.
 
     Args:
@@ -181,7 +171,8 @@ def shown_rankings(
         threads: default: all cores.
 
     Returns:
-        The number of each session's ranking, and the rankings.
+        The number of each session's ranking; the first session of each ranking; where the slots
+        of each ranking begin, and the end; and the docs in them.
     """
     import pyarrow
 
@@ -193,16 +184,14 @@ def shown_rankings(
     # of several values that go to one place the last one stays: here that of the first session
     firsts = np.empty(numbers.max() + 1, np.int64)
     firsts[numbers[::-1]] = np.arange(len(numbers))[::-1]
-    base = bases[firsts]
-    offsets = offsets_of(np.minimum(np.diff(plan.offsets)[base], plan.cutoff))
+    offsets = offsets_of(np.minimum(np.diff(plan.offsets)[bases[firsts]], plan.cutoff))
     docs = np.empty(offsets[-1], np.int32)
     for_each_piece(
         lambda start, stop: _write_kernel(start, stop, firsts, plan, offsets, docs),
         offsets,
         threads=threads,
     )
-    positions = (row_in_list(offsets) + 1).astype(np.int32)
-    return numbers, ShownRankings(base, (variants[firsts] + 1) // 2, offsets, docs, positions)
+    return numbers, firsts, offsets, docs
 
 
 def _first_alike(plan: Plan, queries: int) -> Longs:

@@ -15,7 +15,7 @@ from prsrank.clicks.stream import LONGEST_WAIT, stream_key
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.ragged import offsets_of, ragged_rows
+from prsrank.ragged import offsets_of, ragged_rows, row_in_list
 from prsrank.threads import map_in_order
 from prsrank.types import ClickModel, Floats, Ints, Longs, Marks
 
@@ -146,19 +146,21 @@ def simulate_clicks(
     if clicks is not None and not possible[:, np.unique(plan.relevance)].any():
         raise InputError("no click can happen: every click probability is 0 on this data set")
     bases, variants, counts, clicked = _draw(plan, clicks, sessions, threads)
-    numbers, rankings = shown_rankings(plan, bases, variants, queries=len(shown), threads=threads)
+    numbers, firsts, offsets, docs = shown_rankings(
+        plan, bases, variants, queries=len(shown), threads=threads
+    )
     return ClickLog(
         query_ids=dataset.query_ids[shown],
         doc_offsets=doc_offsets,
         doc_ids=dataset.doc_names,
-        ranking_query=rankings.base % len(shown),
-        ranking_offsets=rankings.offsets,
-        ranking_docs=rankings.docs,
-        ranking_positions=rankings.positions,
+        ranking_query=bases[firsts] % len(shown),
+        ranking_offsets=offsets,
+        ranking_docs=docs,
+        ranking_positions=(row_in_list(offsets) + 1).astype(np.int32),
         session_ranking=numbers,
         session_clicks=counts,
         clicks=clicked,
-        ranking_design=rankings.design,
+        ranking_design=(variants[firsts] + 1) // 2,
         designs=randomising.marks,
     )
 

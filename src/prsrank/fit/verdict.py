@@ -10,6 +10,7 @@ import numpy as np
 
 from prsrank.evaluation.results import LOGGED, Difference
 from prsrank.metrics.significance import kendall_tau
+from prsrank.propensity.cells import Columns
 from prsrank.propensity.counted_clicks import SampledClicks
 from prsrank.propensity.curve import Propensities
 from prsrank.rankers.base import Ranker
@@ -52,10 +53,10 @@ class Agreement:
         return cls(mean, math.sqrt(spread / len(taus_known)))
 
 
-def _taus(ranker: Ranker, lists: Any, cells: Any) -> Floats:
-    docs = cells.cell_docs
-    shown = np.bincount(docs, cells.shown, lists.docs)
-    total = np.bincount(docs, cells.shown * cells.positions, lists.docs)
+def _taus(ranker: Ranker, lists: Any, cells: Columns) -> Floats:
+    docs, positions, times, _ = cells
+    shown = np.bincount(docs, times, lists.docs)
+    total = np.bincount(docs, times * positions, lists.docs)
     there = shown > 0
     offsets = np.concatenate([[0], np.cumsum(there)])[lists.offsets]
     scores = np.asarray(ranker.score(lists.features))

@@ -9,7 +9,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.events import check_few_values
-from prsrank.propensity.curve import MOST_POSITIONS, Propensities
+from prsrank.propensity.curve import Propensities
 from prsrank.propensity.verdict import verdict_of
 from prsrank.types import Estimator, Floats
 
@@ -113,17 +113,12 @@ def _curve(
 
 
 def _stretched(curve: Propensities, positions: int) -> Propensities:
-    more = positions - curve.positions
+    more = (0, positions - curve.positions)
     p, low, high = (
-        np.concatenate([x, np.full(more, np.nan)])
-        for x in (curve.propensity, curve.low, curve.high)
+        np.pad(x, more, constant_values=np.nan) for x in (curve.propensity, curve.low, curve.high)
     )
-    clicks = np.concatenate([curve.clicks, np.zeros(more, np.int64)])
-    covariance = None
-    if curve.covariance is not None:
-        size = min(positions, MOST_POSITIONS)
-        covariance = np.pad(curve.covariance, (0, size - len(curve.covariance)))
-    return replace(curve, propensity=p, low=low, high=high, clicks=clicks, covariance=covariance)
+    clicks = np.pad(curve.clicks, more)
+    return replace(curve, propensity=p, low=low, high=high, clicks=clicks, covariance=None)
 
 
 def _log(p: Floats) -> Floats:

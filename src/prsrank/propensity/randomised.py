@@ -19,7 +19,7 @@ from prsrank.propensity.identification import (
     judged,
     linked_positions,
 )
-from prsrank.ragged import list_of_row, offsets_of, ragged_rows
+from prsrank.ragged import list_of_row
 from prsrank.types import Floats, LogTables, Longs
 
 _NO_SHUFFLES = (
@@ -284,13 +284,11 @@ def _swap_code(mark: str, depth: int) -> int:
 
 def _swapped_slots(log: ClickLog, pairs: Longs, ranking_pair: Longs) -> Longs:
     """Return 2 x pair + end of each slot at an end of its ranking's swap; -1 for the others."""
-    column = np.full(len(log.ranking_positions), -1, np.int64)
-    slots, offsets = ragged_rows(log.ranking_offsets, ranking_pair >= 0)
-    pair = np.repeat(ranking_pair[ranking_pair >= 0], np.diff(offsets))
-    at_end = log.ranking_positions[slots][:, None] == pairs[pair]
+    ranking = list_of_row(log.ranking_offsets)
+    pair = ranking_pair[ranking]
+    # rankings without a swap have pair -1, the last row: no slot is at position 0
+    at_end = log.ranking_positions[:, None] == np.vstack([pairs, [[0, 0]]])[pair]
     # where a doc was missing at one of the two positions there was nothing to swap
-    ends = np.diff(offsets_of(at_end.any(axis=1))[offsets])
-    swapped = at_end & (np.repeat(ends, np.diff(offsets)) == 2)[:, None]
-    rows, end = np.nonzero(swapped)
-    column[slots[rows]] = 2 * pair[rows] + end
-    return column
+    ends = np.bincount(ranking, at_end.any(axis=1), log.rankings)
+    swapped = at_end & (ends[ranking] == 2)[:, None]
+    return np.where(swapped.any(axis=1), 2 * pair + swapped[:, 1], -1)
