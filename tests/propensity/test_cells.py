@@ -37,7 +37,7 @@ def test_keep_docs(tiny_log):
     log = tiny_log(
         [(0, [0, 1, 2], [1, 2, 4]), (0, [1, 0, 2], [1, 2, 4])], [(0, [1]), (1, [1, 4]), (1, [])]
     )
-    kept = count_cells(log).keep_docs(np.array([True, False, True]))
+    kept = count_cells(log).of_docs(np.array([True, False, True]))
     assert kept.offsets.tolist() == [0, 2, 3]
     assert kept.positions.tolist() == [1, 2, 4]
     assert kept.shown.tolist() == [1, 2, 3]

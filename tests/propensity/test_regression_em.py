@@ -87,7 +87,7 @@ def test_a_step_by_hand(tiny_log):
 
 def test_the_fit_is_where_many_plain_steps_end(simulated_log):
     _, cells = some_cells(simulated_log, sessions=6000, seed=2)
-    cells = cells.keep_docs(np.bincount(cells.cell_docs, cells.clicked, cells.docs) > 0)
+    cells = cells.of_docs(np.bincount(cells.cell_docs, cells.clicked, cells.docs) > 0)
     p = most_likely_curve(LocalPieces([CellLikelihood(cells)]), cells.clicks_at, tolerance=1e-9)
     r, _ = best_relevance_per_doc(cells, p)
     # the scale is free: choose one at which both are probabilities

@@ -145,6 +145,6 @@ def _on_lists(
     offsets = offsets_of(np.bincount(owner, minlength=len(docs)))
     keys = np.arange(len(docs))
     depth = int(positions.max(initial=1))
-    counts = Cells(offsets, positions, shown, clicked, keys, keys, depth)
+    counts = Cells(offsets, shown, clicked, positions, keys, keys, depth)
     p = np.array([cell[5] for cell in cells], np.float64) if logged else PowerLaw(1.0).at(positions)
     return lists, CountedClicks(counts, p)

@@ -19,13 +19,14 @@ and B = 1 for impressions that are counted in every session (see `prsrank.clicks
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from prsrank.errors import GAPS_FILLED, InputError
-from prsrank.ragged import offsets_of
+from prsrank.ragged import list_of_row, offsets_of
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Longs, Marks
 
@@ -36,13 +37,49 @@ _TURNS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class ClickEvidence:
-    r"""All that the clicks say about each doc's theta: counts, and what each cell's P(click) is.
+class DocCells:
+    """Counts in cells, such as one for each position of a doc, doc after doc.
 
     Attributes:
         offsets: where each doc's cells begin, and the end (docs + 1).
         shown: N, impressions of each cell.
         clicked: n, clicks of each cell.
+    """
+
+    per_cell: ClassVar[tuple[str, ...]] = ("shown", "clicked")
+    per_doc: ClassVar[tuple[str, ...]] = ()
+
+    offsets: Longs
+    shown: Floats
+    clicked: Floats
+
+    @property
+    def docs(self) -> int:
+        """Number of docs."""
+        return len(self.offsets) - 1
+
+    @property
+    def cell_docs(self) -> Longs:
+        """The doc of each cell."""
+        return list_of_row(self.offsets)
+
+    def sums(self, values: Floats) -> Floats:
+        """Return the sum over each doc's cells."""
+        return np.bincount(self.cell_docs, values, self.docs).astype(np.float64)
+
+    def of_docs(self, docs: Marks) -> Self:
+        """Return the cells of some of the docs."""
+        cells = docs[self.cell_docs]
+        columns = {name: getattr(self, name)[cells] for name in self.per_cell}
+        columns |= {name: getattr(self, name)[docs] for name in self.per_doc}
+        return replace(self, offsets=offsets_of(np.diff(self.offsets)[docs]), **columns)
+
+
+@dataclass(frozen=True, eq=False)
+class ClickEvidence(DocCells):
+    r"""All that the clicks say about each doc's theta: counts, and what each cell's P(click) is.
+
+    Attributes:
         gain: g of each cell.
         floor: b of each cell.
         below: B of each cell: 1 where its impressions are counted whatever else is clicked.
@@ -52,9 +89,8 @@ class ClickEvidence:
     [-2.2493]
     """
 
-    offsets: Longs
-    shown: Floats
-    clicked: Floats
+    per_cell: ClassVar[tuple[str, ...]] = (*DocCells.per_cell, "gain", "floor", "below")
+
     gain: Floats
     floor: Floats
     below: Floats
@@ -83,32 +119,11 @@ class ClickEvidence:
             )
         return evidence
 
-    @property
-    def docs(self) -> int:
-        """Number of docs."""
-        return len(self.offsets) - 1
-
-    @property
-    def cell_docs(self) -> Longs:
-        """The doc of each cell."""
-        return np.repeat(np.arange(self.docs), np.diff(self.offsets))
-
-    def of_docs(self, docs: Marks) -> "ClickEvidence":
-        """Return the evidence of some docs."""
-        cells = docs[self.cell_docs]
-        columns = (self.shown, self.clicked, self.gain, self.floor, self.below)
-        offsets = offsets_of(np.diff(self.offsets)[docs])
-        return ClickEvidence(offsets, *(column[cells] for column in columns))
-
     def without(self, docs: Marks) -> "ClickEvidence":
         """Return the evidence as if some docs had never been shown."""
         rest = self.of_docs(~docs)
         offsets = offsets_of(np.where(docs, 0, np.diff(self.offsets)))
         return replace(rest, offsets=offsets)
-
-    def sums(self, values: Floats) -> Floats:
-        """Return the sum over each doc's cells."""
-        return np.bincount(self.cell_docs, values, self.docs).astype(np.float64)
 
     def base_rate(self, docs: Marks | None = None) -> float:
         r"""Return the theta that all docs would share by moments, kept from 0 and 1.

@@ -1,11 +1,13 @@
 """A click log folded into counts per (query, doc, position)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
 
+from prsrank.clicks.evidence import DocCells
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.hashing import id_keys, joined_keys
@@ -13,30 +15,27 @@ from prsrank.logs.array_checks import check_indices
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.units import UnitSums, query_keys, units_of
 from prsrank.ragged import list_of_row, offsets_of
-from prsrank.types import Floats, Longs, Marks
+from prsrank.types import Floats, Longs
 
 Columns = tuple[Longs, Longs, Floats, Floats]
 """The doc of each cell, its position, impressions and clicks."""
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Cells(DocCells):
     """How often each doc was shown and clicked at each position, doc after doc.
 
     Attributes:
-        offsets: where each doc's cells begin, and the end (docs + 1).
         positions: 1-based position of each cell, rising within a doc.
-        shown: number of sessions with the doc at the position.
-        clicked: number of those with a click on it.
         query_key: key of each doc's query (docs).
         doc_key: key of each doc, of its query and its own id (docs).
         depth: the last position that is kept.
     """
 
-    offsets: Longs
+    per_cell: ClassVar[tuple[str, ...]] = (*DocCells.per_cell, "positions")
+    per_doc: ClassVar[tuple[str, ...]] = ("query_key", "doc_key")
+
     positions: Longs
-    shown: Floats
-    clicked: Floats
     query_key: Longs
     doc_key: Longs
     depth: int
@@ -48,33 +47,10 @@ class Cells:
             raise InputError(f"cells at positions {low} to {high} of 1 to {self.depth}")
 
     @property
-    def docs(self) -> int:
-        """Number of (query, doc) pairs."""
-        return len(self.offsets) - 1
-
-    @property
-    def cell_docs(self) -> Longs:
-        """The doc of each cell."""
-        return np.repeat(np.arange(self.docs), np.diff(self.offsets))
-
-    @property
     def clicks_at(self) -> Longs:
         """Number of clicks at each position, index 0 being position 1."""
         counts = np.bincount(self.positions - 1, self.clicked, self.depth)
         return counts.round().astype(np.int64)
-
-    def keep_docs(self, keep: Marks) -> "Cells":
-        """Return the cells of some of the docs."""
-        chosen = keep[self.cell_docs]
-        return Cells(
-            offsets_of(np.diff(self.offsets)[keep]),
-            self.positions[chosen],
-            self.shown[chosen],
-            self.clicked[chosen],
-            self.query_key[keep],
-            self.doc_key[keep],
-            self.depth,
-        )
 
     def unit_keys(self, queries: int) -> Longs:
         """Return the unit of resampling of each doc: its query, or itself if queries are few.
@@ -122,7 +98,7 @@ def count_cells(
         queries, docs_keys = keys_of_docs(dataset)
     return Cells(
         offsets_of(np.bincount(docs[there], minlength=len(queries))),
-        *(positions[there], shown[there], clicked[there], queries, docs_keys, last),
+        *(shown[there], clicked[there], positions[there], queries, docs_keys, last),
     )
 
 

@@ -82,7 +82,7 @@ class CountedClicks:
             offsets_of(np.bincount(every, minlength=dataset.docs)),
             positions.max(initial=1),
         )
-        cells = Cells(offsets, positions, shown, clicked, *keys_of_docs(dataset), int(depth))
+        cells = Cells(offsets, shown, clicked, positions, *keys_of_docs(dataset), int(depth))
         return cls(cells, propensity)
 
     def evidence(self, model: ClickModel | None = None, *, power: float = 1.0) -> ClickEvidence:

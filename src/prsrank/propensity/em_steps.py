@@ -64,18 +64,18 @@ class CellLikelihood:
         """
         cells = self.cells
         surplus, own = cell_scores(cells, p, self.relevance(p))
-        of_doc = _summed(cells.cell_docs, surplus, cells.docs)
+        of_doc = cells.sums(surplus)
         # the surplus is what the doc's r takes up when it follows
         moves = surplus - self._shares(own) * of_doc[cells.cell_docs]
         none = np.zeros(cells.docs, np.int64)
         keys, unit = units_of(none if queries is None else cells.unit_keys(queries))
         at = unit[cells.cell_docs] * cells.depth + cells.positions - 1
-        sums = _summed(at, moves, len(keys) * cells.depth).reshape(-1, cells.depth)
-        return UnitSums(keys, np.arange(cells.depth), sums)
+        sums = np.bincount(at, moves, len(keys) * cells.depth).astype(np.float64)
+        return UnitSums(keys, np.arange(cells.depth), sums.reshape(-1, cells.depth))
 
     def _shares(self, own: Floats) -> Floats:
         """Return each cell's share of its doc's information."""
-        total = _summed(self.cells.cell_docs, own, self.cells.docs)[self.cells.cell_docs]
+        total = self.cells.sums(own)[self.cells.cell_docs]
         return np.divide(own, total, out=np.zeros(len(own)), where=total > 0)
 
 
@@ -146,7 +146,8 @@ def propensity_given_relevance(
     """
     for _ in range(20):
         score, information = (
-            _summed(cells.positions - 1, values, cells.depth) for values in cell_scores(cells, p, r)
+            np.bincount(cells.positions - 1, values, cells.depth)
+            for values in cell_scores(cells, p, r)
         )
         with np.errstate(divide="ignore", invalid="ignore"):
             move = np.clip(np.where(information > 0, score / information, 0.0), -0.7, 0.7)
@@ -165,12 +166,7 @@ def relevance_gradient(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floa
     """
     surplus, information = cell_scores(cells, p, r)
     docs, far = cells.cell_docs, 1 - r
-    gradient = -_summed(docs, surplus * far[docs], cells.docs)
-    return gradient, _summed(docs, information * far[docs] ** 2, cells.docs)
-
-
-def _summed(groups: Longs, values: Floats, count: int) -> Floats:
-    return np.asarray(np.bincount(groups, values, count), np.float64)
+    return -cells.sums(surplus * far[docs]), cells.sums(information * far[docs] ** 2)
 
 
 def cell_scores(cells: Cells, p: Floats, r: Floats) -> tuple[Floats, Floats]:

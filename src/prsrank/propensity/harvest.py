@@ -239,7 +239,7 @@ def _loss(log_free: Floats, free: Longs, pairs: _Pairs, depth: int) -> tuple[flo
 def _moved_cells(log: ClickLog, depth: int) -> Cells:
     """Return the cells of the docs that were shown at several positions."""
     cells = count_cells(log, depth=depth)
-    return cells.keep_docs(np.diff(cells.offsets) > 1)
+    return cells.of_docs(np.diff(cells.offsets) > 1)
 
 
 def _unit_flows(cells: Cells, gain: Floats, queries: int) -> UnitSums:

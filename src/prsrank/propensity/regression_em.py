@@ -132,7 +132,7 @@ class RegressionEM(CurveOptions):
 
     def _by_features(self, cells: Cells, features: Reals, seed: int) -> Propensities:
         shown = np.diff(cells.offsets)
-        cells, features = cells.keep_docs(shown > 0), features[shown > 0]
+        cells, features = cells.of_docs(shown > 0), features[shown > 0]
         clicks = cells.clicks_at
         if clicks[0] == 0:
             why = "no doc at position 1 was clicked; nothing can be compared with it"
@@ -194,8 +194,7 @@ REGRESSION_EM = RegressionEM()
 def _telling_cells(log: ClickLog, depth: int) -> Cells:
     """Return the cells of the docs that were clicked and shown at several positions."""
     cells = count_cells(log, depth=depth)
-    clicked = np.bincount(cells.cell_docs, cells.clicked, cells.docs) > 0
-    return cells.keep_docs(clicked & (np.diff(cells.offsets) > 1))
+    return cells.of_docs((cells.sums(cells.clicked) > 0) & (np.diff(cells.offsets) > 1))
 
 
 def influence_given_relevance(cells: Cells, p: Floats, r: Floats) -> Floats:

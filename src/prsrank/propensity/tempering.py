@@ -257,17 +257,17 @@ def within_powers(
     """
     cells = counted.cells
     several = np.diff(cells.offsets) > 1
-    some, p = cells.keep_docs(several), counted.propensity[several[cells.cell_docs]]
+    some, p = cells.of_docs(several), counted.propensity[several[cells.cell_docs]]
     units, unit = np.unique(list_of_row(lists.offsets)[several], return_inverse=True)
     if len(units) < ENOUGH_QUERIES or not some.clicked.any() or np.ptp(p) == 0:
         return None
-    clicks = np.bincount(some.cell_docs, some.clicked, some.docs)
+    clicks = some.sums(some.clicked)
 
     def heights(power: float) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             own = np.where(some.clicked > 0, some.clicked * power * np.log(p), 0.0)
-            other = np.log(np.bincount(some.cell_docs, some.shown * p**power))
-        of_doc = np.bincount(some.cell_docs, own) - np.where(clicks > 0, clicks * other, 0.0)
+            other = np.log(some.sums(some.shown * p**power))
+        of_doc = some.sums(own) - np.where(clicks > 0, clicks * other, 0.0)
         return np.asarray(np.bincount(unit, of_doc, len(units)), np.float64)
 
     return _peaks(powers, np.array([heights(power) for power in powers]), seed)[1]
