@@ -17,10 +17,8 @@ from prsrank.clicks.models import CLICK_MODELS, WalkTables, marginal_clicks
 from prsrank.data.collections import load_dataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.export.formats import FORMATS
-from prsrank.logs.pieces import Extent
 from prsrank.metrics.ranking import METRICS, RankingMetric
-from prsrank.propensity.bootstrap import CurveOptions
-from prsrank.propensity.curve import Propensities
+from prsrank.propensity.bootstrap import CurveOptions, RawCurve
 from prsrank.propensity.estimators import ESTIMATORS
 from prsrank.propensity.identification import Identified
 from prsrank.rankers.base import RANKERS, Ranker, checked_features, load_ranker
@@ -81,9 +79,9 @@ class ToyEstimator(CurveOptions):
         (rows,) = tables.row("SELECT count(*) FROM {events}")
         return Identified("toy", "identified", "it believes", {"rows": rows})
 
-    def estimate_pieces(self, pieces, *, seed=0):
-        p = level(np.arange(1, pieces.total(Extent.of).depth + 1))
-        return Propensities(p, p, p, np.full(len(p), 100), "identified", "toy")
+    def raw_curve(self, pieces, depth):
+        p = level(np.arange(1, depth + 1))
+        return RawCurve(np.log(p), np.zeros((0, depth)), np.full(depth, 100), "")
 
 
 @dataclass(frozen=True)
