@@ -10,7 +10,7 @@ from prsrank.errors import InputError
 from prsrank.logs.array_checks import check_fit
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_parts import canonical, merge
-from prsrank.logs.distinct import code_pairs, code_rankings, doc_table, group_rows
+from prsrank.logs.distinct import code_pairs, code_rankings, doc_table, number_keys
 from prsrank.logs.events import event_blocks
 
 
@@ -356,12 +356,12 @@ def test_rankings_that_do_not_rise_or_repeat_a_doc():
 def test_codes_against_a_dictionary(distinct):
     rng = np.random.default_rng(distinct)
     one, two = rng.integers(-distinct, distinct, (2, 20_000)) * 2**40
-    seen = {}
-    expected = [seen.setdefault(pair, len(seen)) for pair in zip(one, two, strict=True)]
-    codes, firsts = code_pairs(one, two)
-    assert codes.tolist() == expected
-    np.testing.assert_array_equal(firsts, np.unique(expected, return_index=True)[1])
-    assert list(zip(one[firsts], two[firsts], strict=True)) == list(seen)
+    for other in (two, np.zeros_like(one)):
+        seen = {}
+        expected = [seen.setdefault(pair, len(seen)) for pair in zip(one, other, strict=True)]
+        for codes, firsts in [code_pairs(one, other), *([number_keys(one)] * (other is not two))]:
+            assert codes.tolist() == expected
+            np.testing.assert_array_equal(firsts, np.unique(expected, return_index=True)[1])
 
 
 @pytest.mark.parametrize("with_propensities", [False, True])
@@ -381,19 +381,9 @@ def test_ranking_codes_against_a_dictionary(with_propensities):
         key += (propensities[part].tobytes(),) if with_propensities else ()
         expected.append(seen.setdefault(key, len(seen)))
     codes, firsts = code_rankings(offsets, query, design, docs, positions, propensities)
-    assert len(seen) > 3000  # the hash table grew
+    assert len(seen) > 3000
     assert codes.tolist() == expected
     assert codes[firsts].tolist() == list(range(len(seen)))
-
-
-def test_group_rows_against_lexsort():
-    rng = np.random.default_rng(8)
-    group = rng.integers(40, size=3000).astype(np.int32)
-    group[:600] = 40  # one long group
-    value = rng.integers(100, size=3000)
-    offsets, order = group_rows(group, 42, value)
-    np.testing.assert_array_equal(order, np.lexsort((np.arange(3000), value, group)))
-    np.testing.assert_array_equal(np.diff(offsets), np.bincount(group, minlength=42))
 
 
 def test_doc_table_against_sorted_pairs():

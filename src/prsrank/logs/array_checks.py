@@ -164,7 +164,7 @@ def _check_rankings(log: "ClickLog") -> None:
     if log.max_position > MAX_POSITION:
         slot = int(positions.argmax())
         raise InputError(f"{log.name_slot(slot)}, which is above {MAX_POSITION:,}")
-    slot = first_repeated_doc(log.ranking_offsets, log.ranking_docs.astype(np.int64))
+    slot = first_repeated_doc(log.ranking_offsets, log.ranking_docs)
     if slot >= 0:
         raise InputError(f"a ranking shows the doc at {log.name_slot(slot)} twice")
 

@@ -6,7 +6,7 @@ Logs are made with `replace`, so that the class can import this module.
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,9 @@ import numpy.typing as npt
 from prsrank.data.dataset import joined_arrays
 from prsrank.data.ids import id_array, joined_ids
 from prsrank.errors import InputError
-from prsrank.logs.distinct import code_pairs, code_rankings, doc_table
+from prsrank.logs.distinct import IdKeys, code_rankings, doc_table, number_keys
 from prsrank.ragged import ragged_rows
-from prsrank.types import IdArray, Ints, Longs
+from prsrank.types import Floats, IdArray, Ints, Longs
 
 if TYPE_CHECKING:
     from prsrank.logs.click_log import ClickLog
@@ -40,7 +40,7 @@ class Context:
 def select(log: "ClickLog", sessions: npt.ArrayLike) -> "ClickLog":
     """Return the named sessions of a log; see `ClickLog.select`."""
     chosen = _session_indices(log, sessions)
-    ranking, firsts = code_pairs(log.session_ranking[chosen], np.zeros(len(chosen), np.int64))
+    ranking, firsts = number_keys(log.session_ranking[chosen])
     kept = log.session_ranking[chosen][firsts]
     slots, ranking_offsets = ragged_rows(log.ranking_offsets, kept)
     # docs are numbered query by query, so their sorted numbers keep the queries together
@@ -164,39 +164,73 @@ def canonical(log: "ClickLog") -> "ClickLog":
     first show them. Queries and docs that no session shows are left out.
     """
     log = select(log, _session_order(log))
-    query_ids, query_of = _sorted_ids(log.query_ids)
-    names, name_of_doc = _sorted_ids(log.doc_ids)
-    ranking_query = query_of[log.ranking_query]
-    lengths = np.diff(log.ranking_offsets)
-    doc_offsets, table, docs = doc_table(
-        np.repeat(ranking_query, lengths), name_of_doc[log.ranking_docs], len(query_ids)
-    )
+    (query_ids, query), (doc_ids, doc) = _sorted_ids(log.query_ids), _sorted_ids(log.doc_ids)
     designs, design = _sorted_designs(log)
-    codes, firsts = code_rankings(
+    fields = ranking_fields(
         log.ranking_offsets,
-        ranking_query,
+        query[log.ranking_query],
         design,
-        docs,
+        doc[log.ranking_docs],
         log.ranking_positions,
         log.ranking_propensities,
+        query_keys=IdKeys(query_ids),
+        doc_keys=IdKeys(doc_ids),
     )
-    slots, ranking_offsets = ragged_rows(log.ranking_offsets, firsts)
+    fields["session_ranking"] = fields["session_ranking"][log.session_ranking]
     return replace(
         log,
-        query_ids=query_ids,
-        doc_offsets=doc_offsets,
-        doc_ids=names[table],
-        ranking_query=ranking_query[firsts],
-        ranking_offsets=ranking_offsets,
-        ranking_docs=docs[slots],
-        ranking_positions=log.ranking_positions[slots],
-        session_ranking=codes[log.session_ranking],
-        ranking_design=design[firsts],
+        **fields,
         designs=designs,
-        ranking_propensities=_taken(log.ranking_propensities, slots),
         session_ids=None if _is_numbering(log.session_ids) else log.session_ids,
         contexts={name: _sorted_values(context) for name, context in log.contexts.items()},
     )
+
+
+def ranking_fields(
+    offsets: Longs,
+    query: Longs | Ints,
+    design: Ints,
+    docs: Longs | Ints,
+    positions: Ints,
+    propensities: Floats | None,
+    *,
+    query_keys: IdKeys,
+    doc_keys: IdKeys,
+) -> dict[str, Any]:
+    """Return the fields of a log that hold queries, docs and distinct rankings, in their one order.
+
+    Args:
+        offsets: where the slots of each list that was shown begin, and the end.
+        query: key of each list's query.
+        design: index of each list's design.
+        docs: key of each slot's doc.
+        positions: of each slot, rising within a list.
+        propensities: of each slot, if known.
+        query_keys: what the keys of queries stand for.
+        doc_keys: what the keys of docs stand for.
+
+    Returns:
+        The fields by name; `session_ranking` is the ranking of each list.
+    """
+    codes, firsts = code_rankings(offsets, query, design, docs, positions, propensities)
+    slots, ranking_offsets = ragged_rows(offsets, firsts)
+    queries, ranking_query = np.unique(query_keys.ranks(query[firsts]), return_inverse=True)
+    slot_query = np.repeat(ranking_query, np.diff(ranking_offsets))
+    doc_offsets, table, ranking_docs = doc_table(
+        slot_query, doc_keys.ranks(docs[slots]), len(queries)
+    )
+    return {
+        "query_ids": query_keys.named(queries),
+        "doc_offsets": doc_offsets,
+        "doc_ids": doc_keys.named(table),
+        "ranking_query": ranking_query,
+        "ranking_offsets": ranking_offsets,
+        "ranking_docs": ranking_docs,
+        "ranking_positions": positions[slots],
+        "ranking_propensities": _taken(propensities, slots),
+        "ranking_design": design[firsts],
+        "session_ranking": codes,
+    }
 
 
 def _session_order(log: "ClickLog") -> Longs:
@@ -229,13 +263,11 @@ def check_session_ids(log: "ClickLog", where: str) -> None:
     """Raise an InputError if a query has the same session id twice."""
     if log.session_ids is None:
         return
-    names = np.unique(log.session_ids, return_inverse=True)[1]
-    query = log.ranking_query[log.session_ranking]
-    _, firsts = code_pairs(query, names)
+    query = log.ranking_query[log.session_ranking].astype(np.int64)
+    pairs = np.unique(log.session_ids, return_inverse=True)[1] * log.queries + query
+    firsts = np.unique(pairs, return_index=True)[1]
     if len(firsts) < log.sessions:
-        unseen = np.ones(log.sessions, bool)
-        unseen[firsts] = False
-        session = int(unseen.argmax())
+        session = int(np.setdiff1d(np.arange(log.sessions), firsts)[0])
         raise InputError(
             f"session {log.session_ids[session]} of query {log.query_ids[query[session]]} "
             f"is {where}"

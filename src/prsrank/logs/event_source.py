@@ -1,6 +1,5 @@
 """Events that SQL can be run over, wherever they lie."""
 
-import importlib.util
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -262,9 +261,6 @@ def _relation(connection: "DuckDBPyConnection", frame: Any, file: Path) -> "Duck
         return connection.read_parquet(str(file))
     if type(frame).__module__.split(".")[0] == "polars":
         frame = frame.lazy().collect()
-        if importlib.util.find_spec("pyarrow") is None:
-            frame.write_parquet(file)
-            return connection.read_parquet(str(file))
     if isinstance(frame, Mapping):
         frame = {name: objects(values) for name, values in frame.items()}
         if len({len(values) for values in frame.values()}) > 1:

@@ -6,28 +6,26 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.ids import id_array, objects
+from prsrank.data.ids import objects
 from prsrank.errors import InputError
 from prsrank.logs.array_checks import check_contents, check_fetched
 from prsrank.logs.click_log import ClickLog, Context
-from prsrank.logs.distinct import (
-    code_pairs,
-    code_rankings,
-    doc_table,
-    first_repeated_doc,
-    group_rows,
-)
+from prsrank.logs.click_log_parts import ranking_fields
+from prsrank.logs.distinct import IdKeys, code_pairs, first_repeated_doc
 from prsrank.logs.event_source import LogSource, open_frame
 from prsrank.logs.mapping import CLIENTS
 from prsrank.logs.row_rules import check_columns, check_rows
 from prsrank.logs.sql_text import quoted_name
 from prsrank.ragged import ragged_rows
+from prsrank.sorting import rows_by_group
 from prsrank.types import Floats, IdArray, Ints, Longs, Marks
 
 MOST_VALUES = 1_000
 """A context has no more values than this: every one may get a curve of its own."""
 
 _BLOCK_ROWS = 1_000_000
+_IDS = ("query_id", "session_id", "doc_id")
+_POSITION_BITS = 20  # positions are at most a million
 
 
 def check_few_values(context: str, count: int) -> None:
@@ -78,261 +76,203 @@ def from_source(
     if not checked:
         check_columns(source, contexts)
         check_rows(source)
-    keyed = _KeyedColumns(source, contexts)
-    events = keyed.fetch()
-    query, session_id = events["query_id"], events["session_id"]
-    session, first_rows = keyed.sorted_sessions(*code_pairs(query, session_id), events)
-    keyed.check_constant(session, first_rows, events)
-    offsets, order = group_rows(session, len(first_rows), events["position"])
-    if not np.all(order[1:] > order[:-1]):
-        for name in ("doc_id", "position", "click", "propensity", "timestamp", "weight"):
-            if name in events:
-                events[name] = events[name][order]
-    sessions = _Sessions(keyed, events, offsets, first_rows)
-    sessions.check_positions()
-    log = sessions.log(contexts)
+    log = _Events.of(source, contexts).log(contexts)
     if whole:
         check_contents(log)
     return log
 
 
-@dataclass(frozen=True)
-class _Keys:
-    """A column as 64-bit keys: integers themselves, strings by a hash without collisions.
+def _keys_of(source: LogSource, name: str) -> tuple[str, IdKeys]:
+    """Return the SQL of keys for a column of ids, or of values of a context, and their names."""
+    column = quoted_name(name)
+    if name in _IDS and source.is_integer(name):
+        return f"{column}::BIGINT", IdKeys()
+    if name == "randomised" and source.types[name] == "BOOLEAN":
+        column = f"CASE WHEN {column} THEN 'uniform' ELSE '' END"
+    column = f"{column}::VARCHAR" if name in _IDS else f"coalesce({column}::VARCHAR, '')"
+    most = None if name in (*_IDS, *CLIENTS) else MOST_VALUES
+    # should the keys of two strings meet, another hash is taken
+    for hashed in ("hash({})", "hash({} || '1')", "hash({} || '2')"):
+        also = f"{hashed.format('value')} AS key"
+        values = source.distinct(column, also=also, most=most and most + 1)
+        if most:
+            check_few_values(name, len(values["value"]))
+        keys = values["key"].view(np.int64)
+        in_order = np.sort(keys)  # np.unique would take seconds for millions
+        if np.all(in_order[1:] > in_order[:-1]):
+            return hashed.format(column), IdKeys(values["value"], keys)
+    raise InputError(f"the values of column {name!r} cannot be told apart")
 
-    `ids` are the distinct strings, sorted; `keys` their keys.
+
+@dataclass(frozen=True)
+class _Events:
+    """Events sorted by session and position, the sessions by their ids, then their queries.
+
+    Attributes:
+        keys: of the columns that hold keys and not numbers.
+        columns: one number per row.
+        offsets: where the rows of each session begin, and the end.
+        query: key of each session's query.
+        session: key of each session's own id.
     """
 
-    sql: str
-    ids: npt.NDArray | None = None
-    keys: Longs | None = None
-
-    def ranks(self, keys: Longs) -> Longs:
-        """Return integers that sort as the ids of the keys do."""
-        if self.keys is None:
-            return keys
-        # the table's keys come first and differ, so a key's code is its row in the table
-        both = np.concatenate([self.keys, keys])
-        return code_pairs(both, np.zeros_like(both))[0][len(self.keys) :].astype(np.int64)
-
-    def named(self, ranks: Longs) -> IdArray:
-        """Return the ids of ranks."""
-        return id_array(ranks if self.ids is None else self.ids[ranks])
-
-
-class _KeyedColumns:
-    """The columns of a source of events, as keys and numbers."""
-
-    def __init__(self, source: LogSource, contexts: Sequence[str]) -> None:
-        self.source = source
-        names = ["query_id", "session_id", "doc_id", *contexts]
-        if "randomised" in source.types:
-            names.append("randomised")
-        self.keys = {name: self._keys(name) for name in names}
-
-    def _keys(self, name: str) -> _Keys:
-        column = quoted_name(name)
-        if name in _IDS and self.source.is_integer(name):
-            return _Keys(f"{column}::BIGINT")
-        if name == "randomised" and self.source.types[name] == "BOOLEAN":
-            column = f"CASE WHEN {column} THEN 'uniform' ELSE '' END"
-        column = f"{column}::VARCHAR" if name in _IDS else f"coalesce({column}::VARCHAR, '')"
-        most = None if name in (*_IDS, *CLIENTS) else MOST_VALUES
-        # strings become 64-bit keys; should two meet, another hash is taken
-        for hashed in ("hash({})", "hash({} || '1')", "hash({} || '2')"):
-            also = f"{hashed.format('value')} AS key"
-            values = self.source.distinct(column, also=also, most=most and most + 1)
-            if most:
-                check_few_values(name, len(values["value"]))
-            keys = values["key"].view(np.int64)
-            if len(code_pairs(keys, np.zeros_like(keys))[1]) == len(keys):
-                return _Keys(hashed.format(column), values["value"], keys)
-        raise InputError(f"the values of column {name!r} cannot be told apart")
-
-    def fetch(self) -> dict[str, npt.NDArray]:
-        """Return every column of the events as an array of numbers."""
-        sql = {name: keys.sql for name, keys in self.keys.items()}
-        sql |= {"position": "position::INTEGER", "click": "click::BOOLEAN"}
-        if "propensity" in self.source.types:
-            sql["propensity"] = "propensity::DOUBLE"
-        if "weight" in self.source.types:
-            sql["weight"] = "CASE WHEN click::BOOLEAN THEN weight::DOUBLE ELSE 0 END"
-        if "timestamp" in self.source.types:
-            whole = self.source.is_integer("timestamp")
-            sql["timestamp"] = "timestamp::BIGINT" if whole else "epoch_us(timestamp)"
-        arrays = self.source.arrays(
-            ", ".join(f"{text} AS c{i}" for i, text in enumerate(sql.values()))
-        )
-        check_fetched({name: arrays[f"c{i}"] for i, name in enumerate(sql)})
-        columns = {name: np.asarray(arrays[f"c{i}"]) for i, name in enumerate(sql)}
-        return {n: a.view(np.int64) if a.dtype == np.uint64 else a for n, a in columns.items()}
-
-    def sorted_sessions(
-        self, session: Ints, first_rows: Longs, events: dict[str, npt.NDArray]
-    ) -> tuple[Ints, Longs]:
-        """Number sessions by their ids instead of as they first appear: rows have no order."""
-        ids, queries = (
-            self.keys[name].ranks(events[name][first_rows]) for name in ("session_id", "query_id")
-        )
-        rises = (ids[1:] > ids[:-1]) | ((ids[1:] == ids[:-1]) & (queries[1:] > queries[:-1]))
-        if rises.all():  # as most logs are written
-            return session, first_rows
-        # runs that rise, as threads write them, are merged: not by queries first, which have no order
-        order = np.argsort(ids, kind="stable")
-        in_order = ids[order]
-        if np.any(in_order[1:] == in_order[:-1]):
-            order = np.lexsort((queries, ids))
-        number = np.empty(len(order), np.int32)
-        number[order] = np.arange(len(order), dtype=np.int32)
-        return number[session], first_rows[order]
-
-    def check_constant(
-        self, session: Ints, first_rows: Longs, events: dict[str, npt.NDArray]
-    ) -> None:
-        """Raise an InputError if a column has two values in a session."""
-        for name, keys in self.keys.items():
-            if name in _IDS:
-                continue
-            values = events[name]
-            differs = values != values[first_rows][session]
-            if differs.any():
-                row = int(differs.argmax())
-                first = first_rows[session[row]]
-                value, other = keys.named(keys.ranks(values[[first, row]])).tolist()
-                raise InputError(
-                    f"{name} is both {value!r} and {other!r} in {self.name_session(events, first)}"
-                )
-
-    def name_session(self, events: dict[str, npt.NDArray], row: int) -> str:
-        """Return words that name the session of a row."""
-        return f"session {self.id('session_id', events, row)} of query {self.id('query_id', events, row)}"
-
-    def id(self, name: str, events: dict[str, npt.NDArray], row: int) -> str:
-        """Return the id in a column of a row."""
-        keys = self.keys[name]
-        return str(keys.named(keys.ranks(events[name][[row]]))[0])
-
-
-_IDS = ("query_id", "session_id", "doc_id")
-
-
-@dataclass(frozen=True)
-class _Sessions:
-    """Events sorted by session and position; query and session id only at `first_rows`."""
-
-    columns: _KeyedColumns
-    events: dict[str, npt.NDArray]
+    keys: dict[str, IdKeys]
+    columns: dict[str, npt.NDArray]
     offsets: Longs
-    first_rows: Longs
+    query: Longs
+    session: Longs
 
-    def check_positions(self) -> None:
-        positions = self.events["position"]
-        same = positions[1:] == positions[:-1]
-        inner = self.offsets[1:-1]
-        # the last row of a session and the first of the next may share a position
-        same[inner[(inner > 0) & (inner <= len(same))] - 1] = False
+    @classmethod
+    def of(cls, source: LogSource, contexts: Sequence[str]) -> "_Events":
+        """Fetch the events of a source, and sort them."""
+        keys, columns = _fetched(source, contexts)
+        query, session = columns.pop("query_id"), columns.pop("session_id")
+        number, first = code_pairs(query, session)
+        query, session = query[first], session[first]
+        order = _pair_order(keys["session_id"].ranks(session), keys["query_id"].ranks(query))
+        if order is not None:
+            sorted_number = np.empty(len(order), np.int32)
+            sorted_number[order] = np.arange(len(order), dtype=np.int32)
+            number, query, session = sorted_number[number], query[order], session[order]
+        offsets, rows = rows_by_group(number, len(first))
+        places = number[rows].astype(np.int64) << _POSITION_BITS | columns["position"][rows]
+        if np.any(places[1:] <= places[:-1]):
+            by_position = np.argsort(places)
+            places, rows = places[by_position], rows[by_position]
+        if np.any(rows[1:] < rows[:-1]):
+            columns = {name: values[rows] for name, values in columns.items()}
+        events = cls(keys, columns, offsets, query, session)
+        events._check_positions(places[1:] == places[:-1])
+        return events
+
+    def _check_positions(self, same: Marks) -> None:
         if same.any():
             row = int(same.argmax())
             raise InputError(
-                f"position {positions[row]} twice in {self._name(row)} "
+                f"position {self.columns['position'][row]} twice in {self._name(row)} "
                 f"({int(same.sum())} such rows)"
             )
 
     def _name(self, row: int) -> str:
-        session = int(np.searchsorted(self.offsets, row, side="right")) - 1
-        return self.columns.name_session(self.events, int(self.first_rows[session]))
+        """Return words that name the session of a row."""
+        number = int(np.searchsorted(self.offsets, row, side="right")) - 1
+        session = self.keys["session_id"].id(self.session[number])
+        return f"session {session} of query {self.keys['query_id'].id(self.query[number])}"
 
     def log(self, contexts: Sequence[str]) -> ClickLog:
-        events, keys, first = self.events, self.columns.keys, self.first_rows
-        query = events["query_id"][first]
+        """Return the click log of the events."""
+        columns = self.columns
+        kept = {name: self._context(name) for name in contexts}
         designs, design = self._designs()
-        codes, firsts = code_rankings(
+        rankings = ranking_fields(
             self.offsets,
-            query,
+            self.query,
             design,
-            events["doc_id"],
-            events["position"],
-            events.get("propensity"),
+            columns["doc_id"],
+            columns["position"],
+            columns.get("propensity"),
+            query_keys=self.keys["query_id"],
+            doc_keys=self.keys["doc_id"],
         )
-        slots, ranking_offsets = ragged_rows(self.offsets, firsts)
-        shown = events["doc_id"][slots]
-        # checked on distinct rankings: far fewer than sessions
-        repeated = first_repeated_doc(ranking_offsets, shown)
-        if repeated >= 0:
-            doc = self.columns.id("doc_id", events, int(slots[repeated]))
-            raise InputError(
-                f"doc {doc} twice in {self._name(int(slots[repeated]))}; duplicates = 'first' keeps "
-                "the first of each"
-            )
-        query_ranks, ranking_query = np.unique(
-            keys["query_id"].ranks(query[firsts]), return_inverse=True
-        )
-        doc_offsets, doc_ranks, docs = doc_table(
-            np.repeat(ranking_query, np.diff(ranking_offsets)),
-            keys["doc_id"].ranks(shown),
-            len(query_ranks),
-        )
-        session_clicks, clicks = _clicked(self.offsets, events["click"])
-        return ClickLog(
-            query_ids=keys["query_id"].named(query_ranks),
-            doc_offsets=doc_offsets,
-            doc_ids=keys["doc_id"].named(doc_ranks),
-            ranking_query=ranking_query.astype(np.int32),
-            ranking_offsets=ranking_offsets,
-            ranking_docs=docs,
-            ranking_positions=events["position"][slots],
-            session_ranking=codes,
-            session_clicks=session_clicks,
-            clicks=clicks,
-            ranking_design=design[firsts],
+        clicked = np.flatnonzero(columns["click"])
+        session_clicks = np.diff(np.searchsorted(clicked, self.offsets))
+        clicks = clicked - np.repeat(self.offsets[:-1], session_clicks)
+        log = ClickLog(
+            **rankings,
+            session_clicks=session_clicks.astype(np.int32),
+            clicks=clicks.astype(np.int32),
             designs=designs,
-            ranking_propensities=events["propensity"][slots] if "propensity" in events else None,
             session_ids=self._session_ids(),
             session_times=self._times(),
-            contexts={name: self._context(name) for name in contexts},
-            click_weights=self._weights(),
+            contexts=kept,
+            click_weights=self._weights(clicked),
         )
+        self._check_docs(log)
+        return log
 
-    def _weights(self) -> Floats | None:
-        if "weight" not in self.events:
-            return None
-        weights = self.events["weight"][np.asarray(self.events["click"], bool)]
-        # weights of 1 are no weights: unweighted paths are faster
-        return None if np.all(weights == 1) else weights
+    def _check_docs(self, log: ClickLog) -> None:
+        slot = first_repeated_doc(log.ranking_offsets, log.ranking_docs)
+        if slot >= 0:
+            ranking = int(np.searchsorted(log.ranking_offsets, slot, side="right")) - 1
+            session = int(np.argmax(log.session_ranking == ranking))
+            raise InputError(
+                f"doc {log.doc_ids[log.ranking_docs[slot]]} twice in "
+                f"{self._name(self.offsets[session])}; duplicates = 'first' keeps the first of each"
+            )
+
+    def _context(self, name: str) -> Context:
+        """Return a column with one value per session."""
+        keys, values = self.keys[name], self.columns[name]
+        of_session = values[self.offsets[:-1]]
+        first = np.repeat(of_session, np.diff(self.offsets))
+        if not np.array_equal(values, first):
+            row = int(np.argmax(values != first))
+            both = sorted(map(keys.id, (first[row], values[row])))
+            words = f"both {both[0]!r} and {both[1]!r}"
+            raise InputError(f"{name} is {words} in {self._name(row)}")
+        assert keys.ids is not None  # noqa: S101
+        return Context(tuple(keys.ids.tolist()), keys.ranks(of_session).astype(np.int32))
 
     def _designs(self) -> tuple[tuple[str, ...], Ints]:
-        if "randomised" not in self.columns.keys:
-            return ("",), np.zeros(len(self.first_rows), np.int32)
+        if "randomised" not in self.keys:
+            return ("",), np.zeros(len(self.query), np.int32)
         marks = self._context("randomised")
         if "" in marks.values:  # sorted, so it is the first
             return marks.values, marks.codes
         return ("", *marks.values), marks.codes + np.int32(1)
 
-    def _context(self, name: str) -> Context:
-        keys = self.columns.keys[name]
-        assert keys.ids is not None  # noqa: S101
-        codes = keys.ranks(self.events[name][self.first_rows])
-        return Context(tuple(keys.ids.tolist()), codes.astype(np.int32))
-
     def _session_ids(self) -> IdArray | None:
-        keys = self.columns.keys["session_id"]
-        ids = self.events["session_id"][self.first_rows]
-        if keys.ids is None and np.array_equal(ids, np.arange(len(ids))):
+        keys = self.keys["session_id"]
+        if keys.ids is None and np.array_equal(self.session, np.arange(len(self.session))):
             return None
-        return keys.named(keys.ranks(ids))
+        return keys.named(keys.ranks(self.session))
 
     def _times(self) -> Longs | None:
-        if "timestamp" not in self.events:
+        if "timestamp" not in self.columns:
             return None
-        return np.asarray(np.minimum.reduceat(self.events["timestamp"], self.offsets[:-1]))
+        return np.asarray(np.minimum.reduceat(self.columns["timestamp"], self.offsets[:-1]))
+
+    def _weights(self, clicked: Longs) -> Floats | None:
+        weights = self.columns.get("weight", np.ones(len(self.columns["click"])))[clicked]
+        # weights of 1 are no weights: unweighted paths are faster
+        return None if np.all(weights == 1) else weights
 
 
-def _clicked(offsets: Longs, click: Marks) -> tuple[Ints, Ints]:
-    """Return how many rows of each session are clicked, and their rows in it."""
-    rows = np.flatnonzero(click)
-    counts = np.diff(np.searchsorted(rows, offsets))
-    clicks = rows - np.repeat(offsets[:-1], counts)
-    return counts.astype(np.int32), clicks.astype(np.int32)
+def _fetched(
+    source: LogSource, contexts: Sequence[str]
+) -> tuple[dict[str, IdKeys], dict[str, npt.NDArray]]:
+    """Return every column of the events as an array of numbers, and what those that are keys mean."""
+    names = [*_IDS, *contexts, *(name for name in ("randomised",) if name in source.types)]
+    keyed = {name: _keys_of(source, name) for name in names}
+    sql = {name: text for name, (text, _) in keyed.items()}
+    sql |= {"position": "position::INTEGER", "click": "click::BOOLEAN"}
+    if "propensity" in source.types:
+        sql["propensity"] = "propensity::DOUBLE"
+    if "weight" in source.types:
+        sql["weight"] = "CASE WHEN click::BOOLEAN THEN weight::DOUBLE ELSE 0 END"
+    if "timestamp" in source.types:
+        whole = source.is_integer("timestamp")
+        sql["timestamp"] = "timestamp::BIGINT" if whole else "epoch_us(timestamp)"
+    listed = ", ".join(f"{text} AS c{i}" for i, text in enumerate(sql.values()))
+    columns = dict(zip(sql, source.arrays(listed).values(), strict=True))
+    check_fetched(columns)
+    plain = {name: np.asarray(values) for name, values in columns.items()}
+    return {name: keys for name, (_, keys) in keyed.items()}, {
+        n: a.view(np.int64) if a.dtype == np.uint64 else a for n, a in plain.items()
+    }
+
+
+def _pair_order(first: Longs, second: Longs) -> Longs | None:
+    """Return the order of pairs by first, then second; None if they are in order already."""
+    rises = (first[1:] > first[:-1]) | ((first[1:] == first[:-1]) & (second[1:] > second[:-1]))
+    if rises.all():  # as most logs are written
+        return None
+    # runs that rise, as threads write them, are merged: not by `second` first, which has no order
+    order = np.argsort(first, kind="stable")
+    in_order = first[order]
+    if np.any(in_order[1:] == in_order[:-1]):
+        order = np.lexsort((second, first))
+    return order
 
 
 def _event_columns(
