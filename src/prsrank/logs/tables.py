@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
-from prsrank.logs.column_types import is_plain, types_throughout
-from prsrank.logs.sql_text import quoted_text
+from prsrank.logs.sql_text import quoted_name, quoted_text
 from prsrank.threads import thread_count
 
 if TYPE_CHECKING:
@@ -26,6 +25,13 @@ ENDINGS = {
 }
 DUCKDB_SHARE = 0.8
 """DuckDB's part of the memory that is named: fetched columns, kernels and models need some too."""
+
+_FITS = {
+    "BIGINT": "coalesce(TRY_CAST({0} AS BIGINT)::VARCHAR = {0}, false)",  # as integers are written
+    "DOUBLE": "TRY_CAST({0} AS DOUBLE) IS NOT NULL",
+    "BOOLEAN": "lower({0}) IN ('true', 'false')",
+}
+"""SQL that is true of the texts that a type can hold; other columns hold what DuckDB guesses."""
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
@@ -182,12 +188,11 @@ def open_table(
                 return connection.read_csv(names, union_by_name=several, header=True, dtype=types)
             return connection.read_json(names, union_by_name=several, columns=types)
 
-        threads = connection.execute("SELECT current_setting('threads')").fetchall()[0][0]
-        return _typed_throughout(read, ids, table, threads)
+        return _typed_throughout(read, ids, table)
 
 
 def _typed_throughout(
-    read: Callable[..., "DuckDBPyRelation"], ids: Sequence[str], table: TableFiles, threads: int
+    read: Callable[..., "DuckDBPyRelation"], ids: Sequence[str], table: TableFiles
 ) -> "DuckDBPyRelation":
     guessed = read()
     kinds = dict(zip(guessed.columns, map(str, guessed.types), strict=True))
@@ -197,10 +202,46 @@ def _typed_throughout(
     # folders named day=7 are a column of their own, of which the files know nothing
     folders = {part.partition("=")[0] for part in table.files[0].parts if "=" in part}
     kinds = {name: kind for name, kind in kinds.items() if name not in folders}
-    if table.kind == "CSV" and is_plain(table.files, kinds, ids, threads):
-        return guessed
+    if table.kind == "CSV":  # a text among the first rows makes all of a column text
+        ids = [name for name in ids if kinds.get(name) != "VARCHAR"]
     types = types_throughout(read, kinds, ids)
     return guessed if types == kinds else read(types)
+
+
+def types_throughout(
+    read: Callable[[Mapping[str, str]], "DuckDBPyRelation"],
+    guessed: Mapping[str, str],
+    ids: Sequence[str],
+) -> dict[str, str]:
+    """Return types of columns that all rows of a text file can be read with.
+
+    DuckDB guesses types from the first 20,480 rows and fails on the first row that is otherwise, or
+    rounds it.
+
+    Args:
+        read: reads the file with columns of these types.
+        guessed: the types of all columns, by name.
+        ids: columns that hold integers, or else text as it is written: 007 is not 7.
+    """
+    wanted = {name: "BIGINT" if name in ids else kind for name, kind in guessed.items()}
+    wanted = {name: kind for name, kind in wanted.items() if kind in _FITS}
+    text = read({**guessed, **dict.fromkeys(wanted, "VARCHAR")}) if wanted else None
+
+    def holds(kinds: Mapping[str, str]) -> dict[str, bool]:
+        if text is None or not kinds:
+            return {}
+        columns = {name: quoted_name(name) for name in kinds}
+        sql = ", ".join(
+            f"coalesce(bool_and({_FITS[kind].format(columns[name])}) "
+            f"FILTER ({columns[name]} IS NOT NULL), {name not in ids})"
+            for name, kind in kinds.items()
+        )
+        return dict(zip(kinds, text.aggregate(sql).fetchall()[0], strict=True))
+
+    fits = holds(wanted)
+    numbers = holds({n: "DOUBLE" for n, fit in fits.items() if not fit and n not in ids})
+    instead = {name: "DOUBLE" if numbers.get(name) else "VARCHAR" for name in wanted}
+    return {**guessed, **{name: wanted[name] if fits[name] else instead[name] for name in wanted}}
 
 
 def _files_of(name: FileName) -> list[Path]:
