@@ -7,7 +7,7 @@ import pytest
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.logs.array_checks import check_fit
+from prsrank.logs.array_checks import check_docs, check_fit
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_parts import canonical, merge
 from prsrank.logs.distinct import code_pairs, code_rankings, doc_table, number_keys
@@ -344,8 +344,8 @@ def test_rankings_that_do_not_rise_or_repeat_a_doc():
     same = log.ranking_positions[slot + 1]
     with pytest.raises(InputError, match=f"positions of ranking {ranking} do not rise"):
         check_fit(changed(log, "ranking_positions", slot, same))
-    with pytest.raises(InputError, match=r"a ranking shows the doc at position .* twice"):
-        check_fit(changed(log, "ranking_docs", slot, log.ranking_docs[slot + 1]))
+    with pytest.raises(InputError, match=r"doc .* twice in session"):
+        check_docs(changed(log, "ranking_docs", slot, log.ranking_docs[slot + 1]))
     session = int(np.argmax(log.session_clicks))
     click = int(log.click_offsets[session])
     with pytest.raises(InputError, match=f"clicks of session {session} do not rise"):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.distinct import first_repeated_doc
 from prsrank.logs.row_rules import DENIED, MAX_POSITION
+from prsrank.ragged import list_of_row
 from prsrank.types import Floats, Longs, Marks
 from prsrank.weighting import bad_propensities
 
@@ -53,8 +54,7 @@ def check_fetched(events: Mapping[str, npt.NDArray]) -> None:
 
 
 def _refuse(problem: str, bad: Marks, values: npt.NDArray | None = None) -> None:
-    if bad.any():
-        row = int(bad.argmax())
+    for row in _first(bad):
         problem = problem if values is None else problem.format(values[row])
         raise InputError(f"{problem} in row {row + 1} of those read, {DENIED}")
 
@@ -109,8 +109,7 @@ def _check_propensities(log: "ClickLog", propensities: Floats, clicked: Longs) -
         (bad_propensities(propensities), "is not a number from 0 to 1"),
         ((propensities == 0) & (clicked > 0), "but the doc was clicked"),
     ):
-        if bad.any():
-            slot = int(bad.argmax())
+        for slot in _first(bad):
             raise InputError(f"propensity {propensities[slot]} at {log.name_slot(slot)} {problem}")
     if (propensities > 1).any():
         slot = int(propensities.argmax())
@@ -131,45 +130,45 @@ def check_fit(log: "ClickLog") -> None:
     """Raise an InputError if the parts of a log do not fit together."""
     if log.session_clicks.min(initial=0) < 0:
         raise InputError("a session has a negative number of clicks")
-    weights, ranking = log.click_weights, log.session_ranking
-    if weights is not None and (bad := bad_weights(weights)).any():
-        raise InputError(
-            f"click {bad.argmax()} has weight {weights[bad.argmax()]}, not a number above 0"
-        )
-    bad = (ranking < 0) | (ranking >= log.rankings)
-    if bad.any():
-        raise InputError(
-            f"session {bad.argmax()} names ranking {ranking[bad.argmax()]}, "
-            f"but there are {log.rankings}"
-        )
+    ranking, clicks, positions = log.session_ranking, log.clicks, log.ranking_positions
+    if log.click_weights is not None:
+        for i in _first(bad_weights(log.click_weights)):
+            raise InputError(f"click {i} has weight {log.click_weights[i]}, not a number above 0")
+    for i in _first((ranking < 0) | (ranking >= log.rankings)):
+        words = f"session {i} names ranking {ranking[i]}"
+        raise InputError(f"{words}, but there are {log.rankings}")
     session = np.repeat(np.arange(log.sessions), log.session_clicks)
     length = np.diff(log.ranking_offsets)[ranking[session]]
-    bad = (log.clicks < 0) | (log.clicks >= length)
-    if bad.any():
-        click = int(bad.argmax())
-        raise InputError(
-            f"session {session[click]} clicks a doc not shown: index {log.clicks[click]} "
-            f"of a ranking of {length[click]}"
-        )
-    _check_rising(log.clicks, session, "clicks of session")
-    _check_rankings(log)
+    for i in _first((clicks < 0) | (clicks >= length)):
+        words = f"session {session[i]} clicks a doc not shown"
+        raise InputError(f"{words}: index {clicks[i]} of a ranking of {length[i]}")
+    _check_rising(clicks, session, "clicks of session")
+    _check_rising(positions, list_of_row(log.ranking_offsets), "positions of ranking")
+    for i in _first(positions < 1):
+        raise InputError(f"{log.name_slot(i)}, but positions start at 1")
+    for i in _first(positions > MAX_POSITION):
+        raise InputError(f"{log.name_slot(i)}, which is above {MAX_POSITION:,}")
 
 
-def _check_rankings(log: "ClickLog") -> None:
-    positions = log.ranking_positions
-    ranking = np.repeat(np.arange(log.rankings), np.diff(log.ranking_offsets))
-    _check_rising(positions, ranking, "positions of ranking")
-    if positions.min(initial=1) < 1:
-        raise InputError(f"{log.name_slot(int(positions.argmin()))}, but positions start at 1")
-    if log.max_position > MAX_POSITION:
-        slot = int(positions.argmax())
-        raise InputError(f"{log.name_slot(slot)}, which is above {MAX_POSITION:,}")
+def check_docs(log: "ClickLog") -> None:
+    """Raise an InputError if a session shows a doc twice."""
     slot = first_repeated_doc(log.ranking_offsets, log.ranking_docs)
-    if slot >= 0:
-        raise InputError(f"a ranking shows the doc at {log.name_slot(slot)} twice")
+    if slot < 0:
+        return
+    ranking = int(np.searchsorted(log.ranking_offsets, slot, side="right")) - 1
+    session = int(np.argmax(log.session_ranking == ranking))
+    session_id = session if log.session_ids is None else log.session_ids[session]
+    raise InputError(
+        f"doc {log.doc_ids[log.ranking_docs[slot]]} twice in session {session_id} of query "
+        f"{log.query_ids[log.ranking_query[ranking]]}; duplicates = 'first' keeps the first of each"
+    )
+
+
+def _first(bad: Marks) -> list[int]:
+    """Return the index of the first entry that is bad, if there is one."""
+    return [int(bad.argmax())] if bad.any() else []
 
 
 def _check_rising(values: npt.NDArray, owner: Longs, subject: str) -> None:
-    falls = (owner[1:] == owner[:-1]) & (values[1:] <= values[:-1])
-    if falls.any():
-        raise InputError(f"the {subject} {owner[int(falls.argmax())]} do not rise")
+    for i in _first((owner[1:] == owner[:-1]) & (values[1:] <= values[:-1])):
+        raise InputError(f"the {subject} {owner[i]} do not rise")

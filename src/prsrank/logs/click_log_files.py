@@ -16,14 +16,14 @@ from prsrank.errors import InputError
 from prsrank.files import atomic_output, existing_file
 from prsrank.files.drafts import write_reason
 from prsrank.files.schema import check
-from prsrank.logs.array_checks import check_contents, check_fit
+from prsrank.logs.array_checks import check_contents, check_docs, check_fit
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_parts import canonical, check_session_ids
-from prsrank.logs.distinct import doc_table
 from prsrank.logs.event_source import OPTIONAL, REQUIRED
 from prsrank.logs.events import event_blocks
 from prsrank.logs.sql_text import quoted_name, quoted_text
 from prsrank.logs.tables import ENDINGS, errors_in_one_line, named_errors
+from prsrank.ragged import offsets_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -91,52 +91,57 @@ def read_compact(path: AnyPath, contexts: Sequence[str] | None = None) -> ClickL
     folder = Path(path)
     with duckdb.connect() as connection, named_errors(str(folder)), errors_in_one_line(str(folder)):
         files = {name: existing_file(folder / f"{name}.parquet") for name in _COMPACT}
-        tables = {n: connection.read_parquet(glob.escape(str(f))) for n, f in files.items()}
         if contexts is None:
             contexts = stored_contexts(connection, files["sessions"])
-        rankings = _arrays(tables["rankings"], _RANKING_SQL, (), files["rankings"])
-        sessions = _arrays(tables["sessions"], _SESSION_SQL, contexts, files["sessions"])
-        clicks = _arrays(tables["clicks"], _CLICK_SQL, (), files["clicks"])
+        kept = {"sessions": contexts}
+        rankings, sessions, clicks = (
+            _arrays(connection, file, kept.get(name, ())) for name, file in files.items()
+        )
         log = _compact_log(rankings, sessions, clicks, contexts)
         check_fit(log)
         log = canonical(log)
+        check_docs(log)
         check_contents(log)
         return log
 
 
-_RANKING_SQL = {
-    "ranking": "ranking::INTEGER",
-    "query_id": "query_id",
-    "doc_id": "doc_id",
-    "position": "position::INTEGER",
-    "propensity": "propensity::DOUBLE",
-    "randomised": "randomised::VARCHAR",
+_COLUMNS = {
+    "rankings": {
+        "ranking": "ranking::INTEGER",
+        "query_id": "query_id",
+        "doc_id": "doc_id",
+        "position": "position::INTEGER",
+        "propensity": "propensity::DOUBLE",
+        "randomised": "randomised::VARCHAR",
+    },
+    "sessions": {
+        "ranking": "ranking::INTEGER",
+        "clicks": "clicks::INTEGER",
+        "session_id": "session_id",
+        "timestamp": "epoch_us(timestamp)",
+    },
+    "clicks": {"index": '"index"::INTEGER', "weight": "weight::DOUBLE"},
 }
-_SESSION_SQL = {
-    "ranking": "ranking::INTEGER",
-    "clicks": "clicks::INTEGER",
-    "session_id": "session_id",
-    "timestamp": "epoch_us(timestamp)",
-}
-_CLICK_SQL = {"index": '"index"::INTEGER', "weight": "weight::DOUBLE"}
-_OPTIONAL_COLUMNS = ("propensity", "randomised", "session_id", "timestamp", "weight")
+"""The SQL of the columns of each file."""
+
+_NOT_REQUIRED = ("propensity", "randomised", "session_id", "timestamp", "weight")
 
 
 def _arrays(
-    table: "DuckDBPyRelation", sql: Mapping[str, str], contexts: Sequence[str], file: Path
+    connection: "DuckDBPyConnection", file: Path, contexts: Sequence[str]
 ) -> dict[str, npt.NDArray]:
-    for name in (*sql, *contexts):
-        if name not in table.columns and name not in _OPTIONAL_COLUMNS:
+    table = connection.read_parquet(glob.escape(str(file)))
+    sql = _COLUMNS[file.stem] | {n: f"coalesce({quoted_name(n)}::VARCHAR, '')" for n in contexts}
+    for name in sql:
+        if name not in table.columns and name not in _NOT_REQUIRED:
             raise InputError(f"{file}: has no column {name!r}")
-    wanted = {name: text for name, text in sql.items() if name in table.columns}
-    wanted |= {name: f"coalesce({quoted_name(name)}::VARCHAR, '')" for name in contexts}
-    columns = table.project(", ".join(f"{t} AS c{i}" for i, t in enumerate(wanted.values())))
-    arrays = columns.fetchnumpy()
-    named = {name: arrays[f"c{i}"] for i, name in enumerate(wanted)}
-    for name, array in named.items():
+    sql = {name: text for name, text in sql.items() if name in table.columns}
+    listed = ", ".join(f"{text} AS c{i}" for i, text in enumerate(sql.values()))
+    arrays = dict(zip(sql, table.project(listed).fetchnumpy().values(), strict=True))
+    for name, array in arrays.items():
         if np.ma.is_masked(array):
             raise InputError(f"{file}: {name} is missing (null) in {array.mask.sum()} rows")
-    return {name: np.asarray(array) for name, array in named.items()}
+    return {name: np.asarray(array) for name, array in arrays.items()}
 
 
 def _compact_log(
@@ -148,33 +153,27 @@ def _compact_log(
     steps = np.diff(slots["ranking"], prepend=0)
     if not np.isin(steps, (0, 1)).all() or slots["ranking"][:1].any():
         raise InputError("the rankings are not numbered 0, 1, 2, ... in order")
-    counted = np.bincount(slots["ranking"])
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counted)])
-    firsts = offsets[:-1]
-    query_ids, query = np.unique(id_array(slots["query_id"]), return_inverse=True)
-    doc_names, names = np.unique(id_array(slots["doc_id"]), return_inverse=True)
-    if np.any(query != np.repeat(query[firsts], counted)):
-        raise InputError("a ranking names two queries")
-    doc_offsets, table, docs = doc_table(query, names, len(query_ids))
-    designs, design = np.unique(
-        slots.get("randomised", np.array([""], object).repeat(len(query))), return_inverse=True
-    )
-    if np.any(design != np.repeat(design[firsts], counted)):
-        raise InputError("a ranking names two designs")
-    shift = 0 if len(designs) and designs[0] == "" else 1
+    offsets = offsets_of(np.bincount(slots["ranking"]))
+    firsts, lengths = offsets[:-1], np.diff(offsets)
+    nowhere = np.full(len(steps), "", object)
+    designs, design = np.unique(slots.get("randomised", nowhere), return_inverse=True)
+    for name, values in (("queries", slots["query_id"]), ("designs", design)):
+        if np.any(values != np.repeat(values[firsts], lengths)):
+            raise InputError(f"a ranking names two {name}")
+    # each ranking has its own query and docs until `canonical` lets them meet by their ids
     return ClickLog(
-        query_ids=id_array(query_ids),
-        doc_offsets=doc_offsets,
-        doc_ids=id_array(doc_names[table]),
-        ranking_query=query[firsts].astype(np.int32),
+        query_ids=id_array(slots["query_id"][firsts]),
+        doc_offsets=offsets,
+        doc_ids=id_array(slots["doc_id"]),
+        ranking_query=np.arange(len(firsts), dtype=np.int32),
         ranking_offsets=offsets,
-        ranking_docs=docs,
+        ranking_docs=np.arange(len(steps), dtype=np.int32),
         ranking_positions=slots["position"],
         session_ranking=sessions["ranking"],
         session_clicks=sessions["clicks"],
         clicks=clicks["index"],
-        ranking_design=(design[firsts] + shift).astype(np.int32),
-        designs=("",) * shift + tuple(designs.tolist()),
+        ranking_design=(design[firsts] + 1).astype(np.int32),
+        designs=("", *designs.tolist()),
         ranking_propensities=slots.get("propensity"),
         session_ids=sessions.get("session_id"),
         session_times=sessions.get("timestamp"),

@@ -240,23 +240,19 @@ def _session_order(log: "ClickLog") -> Longs:
     return np.lexsort((query, _sorted_ids(log.session_ids)[1]))
 
 
-def same(one: "ClickLog", other: "ClickLog") -> bool:
+def same(log: "ClickLog", other: "ClickLog") -> bool:
     """Tell whether two logs say the same; see `ClickLog.equals`."""
-    one, other = canonical(one), canonical(other)
-    if one.designs != other.designs or one.contexts.keys() != other.contexts.keys():
+    log, other = canonical(log), canonical(other)
+    values, others = (
+        {f.name: getattr(part, f.name) for f in fields(part)} for part in (log, other)
+    )
+    for parts in (values, others):  # contexts beside the other fields, as two values each
+        for name, context in parts.pop("contexts").items():
+            parts |= {("values", name): context.values, ("codes", name): context.codes}
+    if values.keys() != others.keys():
         return False
-    for name, context in one.contexts.items():
-        if context.values != other.contexts[name].values:
-            return False
-        if not np.array_equal(context.codes, other.contexts[name].codes):
-            return False
-    for field in fields(one):
-        if field.name in ("designs", "contexts"):
-            continue
-        a, b = getattr(one, field.name), getattr(other, field.name)
-        if (a is None) != (b is None) or (a is not None and not np.array_equal(a, b)):
-            return False
-    return True
+    pairs = ((value, others[name]) for name, value in values.items())
+    return all((a is None) == (b is None) and (a is None or np.array_equal(a, b)) for a, b in pairs)
 
 
 def check_session_ids(log: "ClickLog", where: str) -> None:

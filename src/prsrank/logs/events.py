@@ -8,10 +8,10 @@ import numpy.typing as npt
 
 from prsrank.data.ids import objects
 from prsrank.errors import InputError
-from prsrank.logs.array_checks import check_contents, check_fetched
+from prsrank.logs.array_checks import check_contents, check_docs, check_fetched
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_parts import ranking_fields
-from prsrank.logs.distinct import IdKeys, code_pairs, first_repeated_doc
+from prsrank.logs.distinct import IdKeys, code_pairs
 from prsrank.logs.event_source import LogSource, open_frame
 from prsrank.logs.mapping import CLIENTS
 from prsrank.logs.row_rules import check_columns, check_rows
@@ -187,18 +187,8 @@ class _Events:
             contexts=kept,
             click_weights=self._weights(clicked),
         )
-        self._check_docs(log)
+        check_docs(log)
         return log
-
-    def _check_docs(self, log: ClickLog) -> None:
-        slot = first_repeated_doc(log.ranking_offsets, log.ranking_docs)
-        if slot >= 0:
-            ranking = int(np.searchsorted(log.ranking_offsets, slot, side="right")) - 1
-            session = int(np.argmax(log.session_ranking == ranking))
-            raise InputError(
-                f"doc {log.doc_ids[log.ranking_docs[slot]]} twice in "
-                f"{self._name(self.offsets[session])}; duplicates = 'first' keeps the first of each"
-            )
 
     def _context(self, name: str) -> Context:
         """Return a column with one value per session."""

@@ -1,7 +1,6 @@
 """Held-out sessions: parts of a log that share no list with the part that a ranker learns from."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -12,9 +11,6 @@ from prsrank.logs.features import original_queries
 from prsrank.logs.pieces import LocalPieces, Pieces
 from prsrank.logs.split import BUCKETS, QUERY, TIME, Split, bucket_limit
 from prsrank.types import IdArray, Longs, Marks
-
-# Bins of time that a cut is looked for in, again and again until one is a microsecond wide.
-_BINS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,47 +184,20 @@ class SessionMarks:
         return np.asarray(self._bucket(log) % 2 == 0)
 
 
-@dataclass(frozen=True)
-class _Span:
-    """First and last time of sessions, and how many they are."""
-
-    first: int
-    last: int
-    count: int
-
-    @classmethod
-    def of(cls, log: ClickLog) -> "_Span":
-        if log.session_times is None:
-            raise InputError("the log has no timestamps to split by")
-        return cls(int(log.session_times.min()), int(log.session_times.max()), log.sessions)
-
-    def __add__(self, other: "_Span") -> "_Span":
-        first, last = min(self.first, other.first), max(self.last, other.last)
-        return _Span(first, last, self.count + other.count)
-
-
 def _time_cut(pieces: Pieces[ClickLog], share: float) -> int:
     """Return the time from which on the latest share of the sessions begins.
 
-    That of the session at index (1 - share) n in the order of time, found by counts in bins:
-    no sort of all sessions, and no more than _BINS numbers come from each piece at once.
+    That of the session at index (1 - share) n in the order of time.
     """
-    span = pieces.total(_Span.of)
-    index = min(round((1 - share) * span.count), span.count - 1)
-    low, width = span.first, span.last - span.first + 1
-    while width > 1:
-        step = -(-width // _BINS)
-        counts = pieces.total(partial(_sessions_by_time, low=low, step=step))
-        chosen = int(np.searchsorted(np.cumsum(counts), index, side="right"))
-        index -= int(counts[:chosen].sum())
-        low, width = low + chosen * step, step
-    if low == span.first:
-        raise InputError(f"a split at {np.datetime64(low, 'us')} leaves one part without sessions")
-    return low
+    times = np.concatenate(pieces.total(_times_of))
+    index = min(round((1 - share) * len(times)), len(times) - 1)
+    cut = int(np.partition(times, index)[index])
+    if cut == times.min():
+        raise InputError(f"a split at {np.datetime64(cut, 'us')} leaves one part without sessions")
+    return cut
 
 
-def _sessions_by_time(log: ClickLog, low: int, step: int) -> Longs:
-    """Count sessions in bins of so many microseconds, from a time on."""
-    assert log.session_times is not None  # noqa: S101
-    number = (log.session_times - low) // step
-    return np.bincount(number[(number >= 0) & (number < _BINS)], minlength=_BINS)
+def _times_of(log: ClickLog) -> list[Longs]:
+    if log.session_times is None:
+        raise InputError("the log has no timestamps to split by")
+    return [log.session_times]
