@@ -362,7 +362,7 @@ def test_broken_folders(tmp_path, csv, monkeypatch):
     ("text", "problem"),
     [
         ("[column]\n", "there is no key 'column': did you mean 'columns'"),
-        ('[columns]\nqueryid = "q"\n', "no meaning 'queryid'; did you mean 'query_id'"),
+        ('[columns]\nqueryid = "q"\n', "no meaning 'queryid': did you mean 'query_id'"),
         ("[columns]\nquery_id = 3\n", "columns.query_id must be a text, not 3"),
         ('[actions]\nclick = "much"\n', "actions.click must be a finite number, not 'much'"),
         ("[actions]\nclick = -1\n", "weight of action 'click'"),

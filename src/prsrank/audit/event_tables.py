@@ -239,7 +239,7 @@ def open_tables(
         base = 0 if zero >= WHOLE_LOG * (zero + first) else 1
     tables = replace(tables, base=base)
     try:
-        with source.in_any_order():
+        with source.setting("preserve_insertion_order", "false"):
             kept = {}
             for name, sql in _tables_sql(tables).items():
                 if name == "docs":  # made of cells alone: the others leave room for it

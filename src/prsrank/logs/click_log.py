@@ -17,7 +17,7 @@ from prsrank.logs.click_log_parts import Context as Context
 from prsrank.logs.click_log_parts import Time, same, select, split_by_time
 from prsrank.logs.split import QUERY, Split, bucket_limit
 from prsrank.notebook import Chart, Shown, frame_of
-from prsrank.ragged import ragged_rows
+from prsrank.ragged import offsets_of, ragged_rows
 from prsrank.types import Floats, IdArray, Ints, Longs
 
 LogOrFrame = Any
@@ -137,9 +137,7 @@ class ClickLog(Shown):
     @property
     def click_offsets(self) -> Longs:
         """Where each session's clicks begin in `clicks`, and the end (sessions + 1)."""
-        offsets = np.zeros(self.sessions + 1, np.int64)
-        np.cumsum(self.session_clicks, out=offsets[1:])
-        return offsets
+        return offsets_of(self.session_clicks)
 
     @cached_property
     def max_position(self) -> int:
@@ -323,18 +321,10 @@ def as_click_log(log: LogOrFrame) -> ClickLog:
 
 
 _DTYPES: dict[str, type] = {
-    "doc_offsets": np.int64,
-    "ranking_query": np.int32,
-    "ranking_offsets": np.int64,
-    "ranking_docs": np.int32,
-    "ranking_positions": np.int32,
-    "ranking_design": np.int32,
-    "ranking_propensities": np.float64,
-    "session_ranking": np.int32,
-    "session_clicks": np.int32,
-    "session_times": np.int64,
-    "clicks": np.int32,
-    "click_weights": np.float64,
+    **dict.fromkeys(("doc_offsets", "ranking_offsets", "session_times"), np.int64),
+    **dict.fromkeys(("ranking_query", "ranking_docs", "ranking_positions"), np.int32),
+    **dict.fromkeys(("ranking_design", "session_ranking", "session_clicks", "clicks"), np.int32),
+    **dict.fromkeys(("ranking_propensities", "click_weights"), np.float64),
 }
 
 

@@ -15,7 +15,7 @@ from prsrank.data.dataset import joined_arrays
 from prsrank.data.ids import id_array, joined_ids
 from prsrank.errors import InputError
 from prsrank.logs.distinct import IdKeys, code_rankings, doc_table, number_keys
-from prsrank.ragged import ragged_rows
+from prsrank.ragged import offsets_of, ragged_rows
 from prsrank.types import Floats, IdArray, Ints, Longs
 
 if TYPE_CHECKING:
@@ -117,43 +117,57 @@ def merge(logs: "Sequence[ClickLog]") -> "ClickLog":
     """
     if not logs:
         raise InputError("nothing to merge")
-    designs = ["", *sorted({design for log in logs for design in log.designs} - {""})]
-    starts = {
-        name: np.cumsum([0, *(getattr(log, name) for log in logs)]).tolist()
-        for name in ("queries", "rankings")
-    }
-    doc_starts = np.cumsum([0, *(len(log.doc_ids) for log in logs)]).tolist()
-    slot_starts = np.cumsum([0, *(len(log.ranking_docs) for log in logs)]).tolist()
-    joined = replace(
-        logs[0],
-        query_ids=joined_ids([log.query_ids for log in logs]),
-        doc_offsets=_joined_offsets([log.doc_offsets for log in logs], doc_starts),
-        doc_ids=joined_ids([log.doc_ids for log in logs]),
-        ranking_query=_shifted([log.ranking_query for log in logs], starts["queries"]),
-        ranking_offsets=_joined_offsets([log.ranking_offsets for log in logs], slot_starts),
-        ranking_docs=_shifted([log.ranking_docs for log in logs], doc_starts),
-        ranking_positions=np.concatenate([log.ranking_positions for log in logs]),
-        session_ranking=_shifted([log.session_ranking for log in logs], starts["rankings"]),
-        session_clicks=np.concatenate([log.session_clicks for log in logs]),
-        clicks=np.concatenate([log.clicks for log in logs]),
-        ranking_design=np.concatenate(
-            [np.array([designs.index(d) for d in log.designs])[log.ranking_design] for log in logs]
-        ),
-        designs=tuple(designs),
-        ranking_propensities=joined_arrays([log.ranking_propensities for log in logs]),
-        session_ids=_joined_session_ids(logs),
-        session_times=joined_arrays([log.session_times for log in logs]),
-        contexts={
-            name: _joined_context([log.contexts[name] for log in logs])
-            for name in logs[0].contexts
-            if all(name in log.contexts for log in logs)
-        },
-        click_weights=_joined_weights(logs),
+
+    def joined(name: str, *, counted: str = "") -> npt.NDArray:
+        """Concatenate arrays; what numbers entries of another array goes on where the last ends."""
+        sizes = [len(getattr(log, counted)) if counted else 0 for log in logs]
+        starts = np.cumsum([0, *sizes[:-1]])
+        arrays = [getattr(log, name) for log in logs]
+        return np.concatenate([a + n for a, n in zip(arrays, starts, strict=True)])
+
+    weighted = any(log.click_weights is not None for log in logs)
+    ids = [log.session_ids for log in logs if log.session_ids is not None]
+    # queries, designs and values of several logs meet in `canonical`: till there each has its own
+    merged = canonical(
+        replace(
+            logs[0],
+            query_ids=joined_ids([log.query_ids for log in logs]),
+            doc_offsets=offsets_of(np.concatenate([np.diff(log.doc_offsets) for log in logs])),
+            doc_ids=joined_ids([log.doc_ids for log in logs]),
+            ranking_query=joined("ranking_query", counted="query_ids"),
+            ranking_offsets=offsets_of(
+                np.concatenate([np.diff(log.ranking_offsets) for log in logs])
+            ),
+            ranking_docs=joined("ranking_docs", counted="doc_ids"),
+            ranking_positions=joined("ranking_positions"),
+            session_ranking=joined("session_ranking", counted="ranking_query"),
+            session_clicks=joined("session_clicks"),
+            clicks=joined("clicks"),
+            ranking_design=joined("ranking_design", counted="designs"),
+            designs=tuple(design for log in logs for design in log.designs),
+            ranking_propensities=joined_arrays([log.ranking_propensities for log in logs]),
+            session_ids=joined_ids(ids) if len(ids) == len(logs) else None,
+            session_times=joined_arrays([log.session_times for log in logs]),
+            contexts={
+                name: _joined_context([log.contexts[name] for log in logs])
+                for name in logs[0].contexts
+                if all(name in log.contexts for log in logs)
+            },
+            click_weights=np.concatenate([_weights(log) for log in logs]) if weighted else None,
+        )
     )
-    # queries of several logs meet only now: till here each log has its own copy
-    merged = canonical(joined)
     check_session_ids(merged, "in more than one log")
     return merged
+
+
+def _weights(log: "ClickLog") -> npt.NDArray:
+    return np.ones(len(log.clicks)) if log.click_weights is None else log.click_weights
+
+
+def _joined_context(contexts: Sequence[Context]) -> Context:
+    starts = np.cumsum([0, *(len(context.values) for context in contexts)])
+    codes = [context.codes + start for context, start in zip(contexts, starts, strict=False)]
+    return Context(tuple(v for c in contexts for v in c.values), np.concatenate(codes))
 
 
 def canonical(log: "ClickLog") -> "ClickLog":
@@ -306,34 +320,6 @@ def _sorted_ids(ids: IdArray) -> tuple[IdArray, Ints]:
 
 def _taken(values: npt.NDArray | None, rows: npt.NDArray) -> npt.NDArray | None:
     return None if values is None else values[rows]
-
-
-def _shifted(arrays: Sequence[npt.NDArray], starts: Sequence[int]) -> npt.NDArray:
-    return np.concatenate([a + start for a, start in zip(arrays, starts, strict=False)])
-
-
-def _joined_offsets(arrays: Sequence[Longs], starts: Sequence[int]) -> Longs:
-    return np.concatenate([np.zeros(1, np.int64), _shifted([a[1:] for a in arrays], starts)])
-
-
-def _joined_weights(logs: "Sequence[ClickLog]") -> npt.NDArray | None:
-    if all(log.click_weights is None for log in logs):
-        return None
-    return np.concatenate(
-        [np.ones(len(w.clicks)) if w.click_weights is None else w.click_weights for w in logs]
-    )
-
-
-def _joined_session_ids(logs: "Sequence[ClickLog]") -> IdArray | None:
-    ids = [log.session_ids for log in logs if log.session_ids is not None]
-    return joined_ids(ids) if len(ids) == len(logs) else None
-
-
-def _joined_context(contexts: Sequence[Context]) -> Context:
-    starts = np.cumsum([0, *(len(context.values) for context in contexts)]).tolist()
-    codes = _shifted([context.codes for context in contexts], starts)
-    values = [value for context in contexts for value in context.values]
-    return _sorted_values(Context(tuple(values), codes))
 
 
 def _used_values(context: Context) -> Context:

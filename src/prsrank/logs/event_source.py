@@ -14,6 +14,7 @@ import numpy.typing as npt
 from prsrank.data.ids import objects, plain_array
 from prsrank.errors import InputError
 from prsrank.files import FileName
+from prsrank.logs.sql_text import quoted_name
 from prsrank.logs.tables import errors_in_one_line as errors_in_one_line
 from prsrank.logs.tables import open_table
 
@@ -94,14 +95,14 @@ class EventSource(ABC):
         """Return aggregates over all rows."""
         return self.query(f"SELECT {aggregates} FROM {EVENTS}")[0]  # noqa: S608
 
-    @contextmanager
-    def no_statistics(self) -> Iterator[None]:
-        """Answer queries from the rows alone, not from what a file says of them."""
-        yield
+    def replaced(self, values: Mapping[str, str]) -> Self:
+        """Return the events with other SQL for some columns, by name."""
+        listed = (f"{values.get(n, quoted_name(n))} AS {quoted_name(n)}" for n in self.types)
+        return self.select(", ".join(listed))
 
     @contextmanager
-    def in_any_order(self) -> Iterator[None]:
-        """Let rows of queries come, and be kept, in any order, which takes less time."""
+    def setting(self, name: str, value: str) -> Iterator[None]:
+        """Change a setting of DuckDB for a while; of no effect in other engines."""
         yield
 
     def is_integer(self, column: str) -> bool:
@@ -174,19 +175,7 @@ class LogSource(EventSource):
         return replace(self, relation=relation, types=source_of(relation).types)
 
     @contextmanager
-    def no_statistics(self) -> Iterator[None]:
-        """Keep DuckDB from answering by the statistics of a Parquet file."""
-        with self._set("disabled_optimizers", "'statistics_propagation'", "''"):
-            yield
-
-    @contextmanager
-    def in_any_order(self) -> Iterator[None]:
-        """Let all threads write tables that are kept at once."""
-        with self._set("preserve_insertion_order", "false", "true"):
-            yield
-
-    @contextmanager
-    def _set(self, name: str, value: str, usual: str) -> Iterator[None]:
+    def setting(self, name: str, value: str) -> Iterator[None]:
         """Change a setting of the database for a while, unless it is somebody else's."""
         if getattr(self, "connection", None) is None:
             yield
@@ -195,7 +184,7 @@ class LogSource(EventSource):
         try:
             yield
         finally:
-            self.connection.execute(f"SET {name} = {usual}")
+            self.connection.execute(f"RESET {name}")
 
     def arrays(self, columns: str) -> dict[str, npt.NDArray]:
         """Return columns as arrays, in the order of the events."""

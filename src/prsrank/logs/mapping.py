@@ -1,15 +1,13 @@
 """Which column of a log means what, and which actions count."""
 
-import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
-from prsrank.errors import InputError
+from prsrank.errors import InputError, nearest_name
 from prsrank.files import FileName, read_toml
-from prsrank.files.schema import check
 from prsrank.logs.event_source import OPTIONAL, REQUIRED
 
 MEANINGS = (*REQUIRED, *OPTIONAL, "client_id", "action")
@@ -69,7 +67,9 @@ class LogMapping:
 
     def __post_init__(self) -> None:
         for meaning in self.columns:
-            known_name(meaning, MEANINGS, "columns have no meaning")
+            if meaning not in MEANINGS:
+                hint = nearest_name(meaning, MEANINGS)
+                raise InputError(f"columns have no meaning {meaning!r}{hint}")
         for action, weight in self.actions.items():
             number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
             if not (number and weight >= 0 and math.isfinite(weight)):
@@ -134,16 +134,11 @@ def read_mapping(path: FileName) -> LogMapping:
     Raises:
         InputError: if the file is no TOML, or has a key or value that means nothing.
     """
-    return _mapping(read_toml(path), Path(path))
-
-
-def known_name(name: str, choices: Sequence[str], problem: str) -> None:
-    """Raise an InputError that names the nearest known name, unless `name` is known."""
-    if name in choices:
-        return
-    close = difflib.get_close_matches(name.lower(), choices, n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(choices)}"
-    raise InputError(f"{problem} {name!r}{hint}")
+    content = read_toml(path, _File)
+    try:
+        return _checked(content, Path(path).parent)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 class _Features(TypedDict, total=False):
@@ -164,14 +159,6 @@ class _File(TypedDict, total=False):
     decimal: str
     duplicates: str
     lists: str
-
-
-def _mapping(content: Mapping[str, Any], file: Path) -> LogMapping:
-    check(content, _File, str(file))
-    try:
-        return _checked(content, file.parent)
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from error
 
 
 def _checked(content: Mapping[str, Any], folder: Path) -> LogMapping:

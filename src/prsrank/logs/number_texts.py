@@ -74,8 +74,7 @@ def read_numbers(
         n: _number(quoted_name(n), mapping, commas=c.has_commas(mapping.decimal))
         for n, c in chosen.items()
     }
-    listed = (f"{values.get(n, quoted_name(n))} AS {quoted_name(n)}" for n in table.types)
-    made: Any = table.select(", ".join(listed))
+    made: Any = table.replaced(values)
     noticed = {"words_for_nothing": sum(column.nothing for column in chosen.values())}
     return replace(made, findings={**table.findings, **noticed})  # type: ignore[no-any-return]
 
@@ -85,14 +84,15 @@ def _without_numbers_for_nothing(
 ) -> _Source:
     """Return a table in which numbers that stand for nothing, such as -999, are null."""
     nothing = ", ".join(f"{float(word)!r}" for word in mapping.nulls if _is_number(word))
-    numbers = [name for name in names if name in table.types and table.is_number(name)]
+    numbers = {n: quoted_name(n) for n in names if n in table.types and table.is_number(n)}
     if not (nothing and numbers):
         return table
-    values = {name: quoted_name(name) for name in table.types}
-    for name in numbers:
-        value = quoted_name(name)
-        values[name] = f"CASE WHEN {value}::DOUBLE IN ({nothing}) THEN NULL ELSE {value} END"
-    return table.select(", ".join(f"{sql} AS {quoted_name(name)}" for name, sql in values.items()))
+    return table.replaced(
+        {
+            name: f"CASE WHEN {column}::DOUBLE IN ({nothing}) THEN NULL ELSE {column} END"
+            for name, column in numbers.items()
+        }
+    )
 
 
 def _is_number(word: str) -> bool:
@@ -108,10 +108,7 @@ def _counts(column: str, mapping: LogMapping) -> Iterator[str]:
     comma = f"regexp_matches({column}, '^ *[+-]?[0-9]*,[0-9]+ *$')"
     thousand = f"regexp_matches({column}, '^ *[+-]?[0-9]{{1,3}}(,[0-9]{{3}})+ *$')"
     yield f"count({column})"
-    yield f"count_if({nothing})"
-    yield f"count_if({number})"
-    yield f"count_if({comma})"
-    yield f"count_if({thousand})"
+    yield from (f"count_if({kind})" for kind in (nothing, number, comma, thousand))
     yield f"min(CASE WHEN {nothing} THEN {column} END)"
 
 

@@ -55,7 +55,7 @@ class LocalPieces(Pieces[T]):
         """Return what a function makes of each piece."""
         return LocalPieces([function(piece) for piece in self])
 
-    def select(self, change: Callable[[ClickLog], ClickLog]) -> "LocalPieces[ClickLog]":
+    def changed(self, change: Callable[[ClickLog], ClickLog]) -> "LocalPieces[ClickLog]":
         """Return what a change leaves of each click log, without those left empty.
 
         Logs in memory are changed once; those that are read piece by piece each time.

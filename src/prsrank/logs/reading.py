@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.files import FileName
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import is_compact, read_compact
 from prsrank.logs.event_source import LogSource, open_frame
@@ -83,7 +82,12 @@ def read_log(
         if log_as_it_is is None:
             with open_events(log, mapping=mapping, memory=memory, threads=threads) as source:
                 _check_fits(source, memory)
-                return log_and_lists(source, mapping=mapping, features=table)
+                split = mapping.lists == "session" and table is None
+                events = split_lists(source) if split else source
+                log_as_read = click_log(events)
+                if table is not None:
+                    return log_as_read, lists_of_table(events, table, mapping=mapping)
+                return log_as_read, lists_of_log(events) if events.features else None
         if table is None:
             return log_as_it_is, None
         with (
@@ -117,22 +121,6 @@ def ready_log(
         return None
     check_unmapped(log, mapping)
     return read_compact(log, (mapping.contexts or None) if contexts is None else contexts)
-
-
-def log_and_lists(
-    source: LogSource,
-    *,
-    mapping: LogMapping,
-    features: FileName | Sequence[FileName] | None = None,
-) -> tuple[ClickLog, RankingDataset | None]:
-    """Do what `read_log` does with a log that is open."""
-    table = features if features is not None else mapping.feature_table
-    if mapping.lists == "session" and table is None:
-        source = split_lists(source)
-    log = click_log(source)
-    if table is not None:
-        return log, lists_of_table(source, table, mapping=mapping)
-    return log, lists_of_log(source) if source.features else None
 
 
 def click_log(source: LogSource, *, piece: bool = False) -> ClickLog:

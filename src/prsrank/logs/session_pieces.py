@@ -14,7 +14,7 @@ from prsrank.data.ids import indices_of, joined_ids
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_parts import merge
 from prsrank.logs.coverage import bare_lists, covered_sessions, marked_queries
-from prsrank.logs.pieces import NOTHING, Extent, LocalPieces, Pieces, added
+from prsrank.logs.pieces import NOTHING, Extent, LocalPieces, Pieces
 from prsrank.ragged import ragged_rows
 from prsrank.threads import map_in_order, thread_count
 from prsrank.types import IdArray, Longs, Marks
@@ -164,7 +164,7 @@ def _docs_of(piece: Sessions) -> int:
     return int(piece.every.list_lengths[chosen].sum())
 
 
-class LocalSessions(SessionPieces):
+class LocalSessions(LocalPieces[Sessions], SessionPieces):
     """Pieces that this process holds, or reads one after the other; they share their lists.
 
     Args:
@@ -205,21 +205,9 @@ class LocalSessions(SessionPieces):
             return np.ones(self.every.lists, np.bool_)
         return marked_queries(joined_ids(ids), self.every)
 
-    def docs(self) -> int:
-        """Return how many docs the lists of the queries have."""
-        return int(self.every.list_lengths[self._listed].sum())
-
-    def map(self, function: Callable[[Sessions], U]) -> LocalPieces[U]:
-        """Return what a function makes of each piece."""
-        return LocalPieces([function(piece) for piece in self])
-
-    def total(self, function: Callable[[Sessions], U], nothing: U | None = None) -> U:
-        """Add up what a function makes of each piece."""
-        return added((function(piece) for piece in self), nothing)
-
     def select(self, change: Change) -> "LocalSessions":
         """Return what a change leaves of the sessions of each piece, with their lists."""
-        return LocalSessions(self.logs.select(change), self.every)
+        return LocalSessions(self.logs.changed(change), self.every)
 
     def covered(self) -> "LocalSessions":
         """Return the sessions all of whose docs are in the lists."""
