@@ -153,9 +153,6 @@ def test_feature_importance_is_by_name_and_falling(data):
     importance = ranker.fit(data, label_pairs(ranker, data)).feature_importance()
     assert set(importance) == set(data.feature_names)
     assert list(importance.values()) == sorted(importance.values(), reverse=True)
-    assert sum(ranker.feature_importance(kind="split").values()) > 0
-    with pytest.raises(InputError, match="'gain' or 'split'"):
-        ranker.feature_importance(kind="weight")
 
 
 def test_bad_input(data, test_lists, clicked):

@@ -12,7 +12,7 @@ Average(mean=0.95986..., lists=1, skipped=1)
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -24,11 +24,9 @@ from prsrank.families import Family
 from prsrank.metrics.tie_groups import RankedDocs
 from prsrank.types import Floats, Longs, Marks
 
-GAINS = {"exponential": True, "linear": False}
-ARP_FORMS = {"paper": False, "mean_rank": True}
-
-# Sums of larger gains could overflow.
-_LARGEST_LABEL = {"exponential": 1000.0, "linear": 1e300}
+GAINS = {"exponential": 1000.0, "linear": 1e300}
+"""The gains, each with the largest label: sums of larger gains could overflow."""
+ARP_FORMS = ("paper", "mean_rank")
 
 
 @dataclass(frozen=True)
@@ -85,10 +83,10 @@ def ndcg(
     >>> ndcg([2, 0, 1], [0.1, 0.2, 0.2], [0, 3], gain="linear").round(6)
     array([0.690047])
     """
-    exponential = _choice(GAINS, gain, "gain")
+    _check_choice(gain, GAINS, "gain")
     values, flat_scores, bounds = _checked(labels, scores, offsets, "label")
-    _check_labels(values, _LARGEST_LABEL[gain])
-    gains = 2.0**values - 1.0 if exponential else values
+    _check_labels(values, GAINS[gain])
+    gains = 2.0**values - 1.0 if gain == "exponential" else values
     depth = _depth(k, bounds)
     discounts = np.append(1.0 / np.log2(np.arange(2.0, depth + 2.0)), 0.0)
     ranked = RankedDocs(gains, flat_scores, bounds, depth=depth)
@@ -224,13 +222,13 @@ def arp(
     >>> arp([0, 1, 1], [0.9, 0.5, 0.5], [0, 3]), arp([0, 1], [2, 1], [0, 2], form="mean_rank")
     (array([1.]), array([2.]))
     """
-    mean_rank = _choice(ARP_FORMS, form, "form")
+    _check_choice(form, ARP_FORMS, "form")
     values, flat_scores, bounds = _checked_relevance(relevance, scores, offsets)
     ranked = RankedDocs(values, flat_scores, bounds)
     relevant = ranked.by_group(ranked.values)
     ranks = ranked.by_list(relevant * (2 * ranked.above + ranked.sizes - 1) / 2.0)
     total = ranked.by_list(relevant)
-    if mean_rank:
+    if form == "mean_rank":
         return _ratio(ranks, total) + 1.0
     return _ratio(np.where(total > 0, ranks, np.nan), np.diff(bounds))
 
@@ -380,7 +378,6 @@ def _depth(k: int | None, offsets: Longs) -> int:
     return min(int(k), longest)
 
 
-def _choice(choices: dict[str, bool], name: str, option: str) -> bool:
+def _check_choice(name: str, choices: Iterable[str], option: str) -> None:
     if name not in choices:
         raise InputError(f"{option} must be one of {', '.join(choices)}, not '{name}'")
-    return choices[name]

@@ -92,11 +92,8 @@ def average_runs(values: npt.ArrayLike) -> Floats:
     runs = np.asarray(values, dtype=np.float64)
     if runs.ndim != 2:
         raise InputError(f"values must be runs x queries, not of shape {runs.shape}")
-    present = ~np.isnan(runs)
-    counts = present.sum(axis=0)
-    sums = np.where(present, runs, 0.0).sum(axis=0)
-    means = np.full(runs.shape[1], np.nan)
-    np.divide(sums, counts, out=means, where=counts > 0)
+    counts = (~np.isnan(runs)).sum(axis=0)
+    means: Floats = np.nansum(runs, axis=0) / np.where(counts > 0, counts, np.nan)
     return means
 
 

@@ -68,7 +68,7 @@ class Ranker(ABC):
 
     Attributes:
         name: key in RANKERS.
-        takes_propensities: false for a ranker that learns them itself.
+        takes_propensities: false for a ranker that learns them itself, from the log.
         prior: how posterior pairs for it take relevance from features: "trees" or "linear".
         default_weighting: the weighting that the ranker is known for.
         stops_early: whether `fit` stops by `validation`; the others take no notice of it.
@@ -94,13 +94,15 @@ class Ranker(ABC):
     sums_over_pieces: ClassVar[bool] = False
     uses_torch: ClassVar[bool] = False
     chart_style: ClassVar[int | None] = None
+    _learned: ClassVar[Any] = dict[str, Any]
+    """The type of the JSON values that `_restore` takes; see `files.schema.check`."""
     about_: Mapping[str, Any]
     feature_names_: tuple[str, ...]
 
     @property
     def takes(self) -> str:
         """What `fit` learns from: "pairs", "click sets" or "log" (the clicks themselves)."""
-        return "pairs"
+        return "pairs" if self.takes_propensities else "log"
 
     @property
     def pair_options(self) -> dict[str, Any]:
@@ -132,6 +134,10 @@ class Ranker(ABC):
     def feature_importance(self) -> dict[str, float]:
         """Return how much each feature matters, by `importance_measure`; empty if not known."""
         return {}
+
+    def _by_size(self, importance: npt.NDArray) -> dict[str, float]:
+        order = np.argsort(-importance, kind="stable")
+        return {self.feature_names_[i]: float(importance[i]) for i in order}
 
     def propensities(self) -> "Propensities | None":
         """Return the curve that was learned with the ranker, if any; it has no intervals."""
@@ -263,11 +269,6 @@ class Ranker(ABC):
     def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return what was learned: JSON values, and files by name."""
 
-    @classmethod
-    def _learned(cls) -> Any:
-        """Return the type of the JSON values that `_restore` takes; see `files.schema.check`."""
-        return dict[str, Any]
-
     @abstractmethod
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         """Take back what `_state` gave."""
@@ -331,7 +332,7 @@ def load_ranker(path: FileName) -> Ranker:
             for name, value in card["parameters"].items()
         }
         contents = {name: checked_file(folder, name, sha) for name, sha in card["files"].items()}
-        check(card["learned"], kind._learned(), "learned")
+        check(card["learned"], kind._learned, "learned")
         ranker = kind(**parameters)
         ranker._restore(card["learned"], contents)
         ranker.about_ = card["about"]

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from prsrank.data.binned import binned, judged_by
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
+from prsrank.logs.click_log import ClickLog
 from prsrank.losses.click_set_lambdas import ClickSetObjective
 from prsrank.losses.lambdas import LambdaObjective
 from prsrank.metrics.ranking import average, ndcg
@@ -19,11 +20,6 @@ from prsrank.rankers.tree_text import check_model_text
 from prsrank.rankers.trees import TreeEnsemble
 from prsrank.threads import MANY_VALUES, import_lightgbm, tree_threads
 from prsrank.types import Floats
-
-if TYPE_CHECKING:
-    from prsrank.pairs.click_sets import ClickSets
-    from prsrank.pairs.outer_pairs import OuterPairs
-    from prsrank.pairs.pair_set import PairSet
 
 SET_METRICS = ("map", "mrr")
 
@@ -77,6 +73,7 @@ class LambdaMART(Ranker):
 
     name: ClassVar[str] = "lambdamart"
     stops_early: ClassVar[bool] = True
+    _learned: ClassVar[Any] = LearnedTrees
     search_grid: ClassVar[Sequence[Mapping[str, Any]]] = [
         {"leaves": leaves, "min_docs_in_leaf": docs, "learning_rate": rate}
         for rate in (0.1, 0.05)
@@ -101,7 +98,8 @@ class LambdaMART(Ranker):
     @property
     def takes(self) -> str:
         """Weighted pairs, or for MAP and MRR sets of clicks."""
-        return "click sets" if self.metric in SET_METRICS else "pairs"
+        of_sets = self.metric in SET_METRICS and self.takes_propensities
+        return "click sets" if of_sets else super().takes
 
     @property
     def trees_(self) -> int | None:
@@ -125,7 +123,7 @@ class LambdaMART(Ranker):
     def fit(
         self,
         lists: RankingDataset,
-        what: "PairSet | OuterPairs | ClickSets",
+        what: Any,
         *,
         validation: Validation | None = None,
         init_model: "LambdaMART | None" = None,
@@ -135,46 +133,53 @@ class LambdaMART(Ranker):
 
         Args:
             lists: the lists that the pairs are of.
-            what: weighted pairs made with this ranker's `pair_options`, or ClickSets.
+            what: weighted pairs made with this ranker's `pair_options`, or ClickSets; for a
+                ranker that learns the propensities a log, or what `pairs` made of it.
             validation: lists with labels, for early stopping by NDCG@10 on relevance; or lists
                 and a function of their scores (higher is better), such as a
                 `CounterfactualMetric` on held-out clicks.
-            init_model: a fitted LambdaMART to grow further trees on.
+            init_model: a fitted ranker of this kind to grow further trees on.
             progress: is told the number of trees and the validation value after each tree.
         """
-        self._check(lists, what)
-        return self._boost(lists, self._objective(what), validation, progress, init_model)
-
-    def _boost(
-        self,
-        lists: RankingDataset,
-        objective: Objective,
-        validation: Validation | None,
-        progress: Progress | None,
-        init_model: "LambdaMART | None",
-    ) -> Self:
-        """Grow the trees by an objective of our own."""
+        self.check_settings()
+        if self.takes == "log" and isinstance(what, ClickLog):
+            what = self.pairs(what, lists)
+        if not np.array_equal(lists.offsets, what.offsets):
+            raise InputError("the pairs are of other lists than the data set's")
+        objective = self._objective(what, init_model)
         own = self.parameters or init_model is not None  # of which bins, too, may be other ones
-        training = (
-            import_lightgbm().Dataset(lists.features, free_raw_data=False)
-            if own
-            else binned(lists, self.seed)
-        )
-        options = self._options(lists.features.size) | {
-            "objective": lambda scores, _: objective(scores)
-        }
-        return self._grow(lists, training, options, validation, progress, init_model)
+        training, values = self._training(lists, what, shared=not own)
+        self._grow(objective, training, values, validation, progress, init_model)
+        self.feature_names_ = lists.feature_names
+        self._keep(objective, what, init_model)
+        return self
+
+    def _training(self, lists: RankingDataset, what: Any, *, shared: bool) -> tuple[Any, int]:
+        """Return the docs in LightGBM's form, and how many values they have.
+
+        Args:
+            lists: the lists.
+            what: what is learned from.
+            shared: whether bins may be those that other rankers have of the same lists.
+        """
+        if shared:
+            return binned(lists, self.seed), lists.features.size
+        training = import_lightgbm().Dataset(lists.features, free_raw_data=False)
+        return training, lists.features.size
+
+    def _keep(self, objective: Any, what: Any, init_model: Any) -> None:
+        """Keep what the objective learned beside the trees."""
 
     def _grow(
         self,
-        lists: RankingDataset,
+        objective: Objective | str,
         training: Any,
-        options: dict[str, Any],
+        values: int,
         validation: Validation | None,
         progress: Progress | None,
-        init_model: "LambdaMART | None" = None,
-    ) -> Self:
-        """Grow the trees on LightGBM's form of the training part, and keep the best of them."""
+        init_model: "LambdaMART | None",
+    ) -> None:
+        """Grow the trees, and keep the best of them."""
         lightgbm = import_lightgbm()
         history: list[float] = []
         callbacks, valid_sets, quality = [recorder(history, progress)], [], None
@@ -183,8 +188,9 @@ class LambdaMART(Ranker):
             quality = judged[1] or ndcg_of(judged[0])
             valid_sets = [judged_by(judged[0], training)]
             callbacks.append(lightgbm.early_stopping(self.patience, verbose=False))
+        named = objective if isinstance(objective, str) else lambda scores, _: objective(scores)
         booster = lightgbm.train(
-            options,
+            self._options(values) | {"objective": named},
             training,
             num_boost_round=self.trees,
             valid_sets=valid_sets,
@@ -196,8 +202,6 @@ class LambdaMART(Ranker):
         self.best_value_ = max(history) if history else None
         text = booster.model_to_string(num_iteration=booster.best_iteration or -1)
         self.booster_ = lightgbm.Booster(model_str=text)
-        self.feature_names_ = lists.feature_names
-        return self
 
     def score(self, features: npt.ArrayLike) -> Floats:
         """Return the sum of the trees' values for each doc."""
@@ -206,39 +210,27 @@ class LambdaMART(Ranker):
         scores = self.booster_.predict(values, num_threads=tree_threads(values.size, self.threads))
         return np.asarray(scores, np.float64)
 
-    def feature_importance(self, *, kind: str = "gain") -> dict[str, float]:
-        """Return each feature's total gain, or number of splits (`kind="split"`), largest first."""
-        if kind not in ("gain", "split"):
-            raise InputError(f"kind must be 'gain' or 'split', not '{kind}'")
+    def feature_importance(self) -> dict[str, float]:
+        """Return each feature's total gain, largest first."""
         self.check_fitted()
-        values = self.booster_.feature_importance(importance_type=kind)
-        order = np.argsort(-values, kind="stable")
-        return {self.feature_names_[i]: float(values[i]) for i in order}
+        return self._by_size(self.booster_.feature_importance(importance_type="gain"))
 
-    def _check(self, dataset: RankingDataset, pairs: Any) -> None:
-        self.check_settings()
-        if not np.array_equal(dataset.offsets, pairs.offsets):
-            raise InputError("the pairs are of other lists than the data set's")
+    def _objective(self, pairs: Any, init_model: Any = None) -> Objective | str:
+        """Return what gives the gradients, or the name of LightGBM's own."""
         made_for = getattr(pairs, "normalise", "map or mrr")
-        if self.metric != made_for and not (
-            self.metric in SET_METRICS and made_for == "map or mrr"
-        ):
+        if self.metric not in (SET_METRICS if made_for == "map or mrr" else (made_for,)):
             raise InputError(
                 f"these pairs are made for {made_for or 'no metric'}, not {self.metric}: make them "
                 "by ranker.pairs(log, dataset, ...) or pass **ranker.pair_options"
             )
-
-    def _objective(self, pairs: Any) -> Objective:
         kind: Any = ClickSetObjective if self.metric in SET_METRICS else LambdaObjective
-        objective: Objective = kind(
-            pairs,
-            metric=self.metric,
-            sigma=self.sigma,
-            truncation=self.truncation,
-            seed=self.seed,
-            threads=self.threads,
-        )
+        objective: Objective = kind(pairs, **self._objective_options)
         return objective
+
+    @property
+    def _objective_options(self) -> dict[str, Any]:
+        names = ("metric", "sigma", "truncation", "seed", "threads")
+        return {name: getattr(self, name) for name in names}
 
     def _options(self, values: int = MANY_VALUES) -> dict[str, Any]:
         """LightGBM's parameters for a training matrix of so many values."""
@@ -259,10 +251,6 @@ class LambdaMART(Ranker):
         values = {"feature_names": list(self.feature_names_), "history": self.history_}
         return values, {"model.txt": self.booster_.model_to_string().encode()}
 
-    @classmethod
-    def _learned(cls) -> Any:
-        return LearnedTrees
-
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         text = files["model.txt"].decode()
         self.feature_names_ = tuple(values["feature_names"])
@@ -277,12 +265,12 @@ class LambdaMART(Ranker):
         self.best_value_ = max(self.history_) if self.history_ else None
 
 
-def ndcg_of(lists: RankingDataset, *, k: int = 10) -> Quality:
-    """Return the function from scores of these lists to their mean NDCG@k on relevance."""
+def ndcg_of(lists: RankingDataset) -> Quality:
+    """Return the function from scores of these lists to their mean NDCG@10 on relevance."""
     relevance = lists.relevance
     if not relevance.any():
         warnings.warn("no validation list has a relevant doc", DataWarning, stacklevel=3)
-    return lambda scores: average(ndcg(relevance, scores, lists.offsets, k=k)).mean
+    return lambda scores: average(ndcg(relevance, scores, lists.offsets, k=10)).mean
 
 
 def recorder(history: list[float], progress: Progress | None) -> Callable[[Any], None]:

@@ -1,7 +1,7 @@
 """LightGBM's own answer to position bias: a term per position learned beside the trees."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.click_sets import ClickSets
 from prsrank.ragged import offsets_of, ragged_rows
-from prsrank.rankers.base import Progress, Validation
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.threads import MANY_VALUES, import_lightgbm
 from prsrank.types import Bytes, Floats, Ints, Longs
@@ -67,42 +66,26 @@ class LightGBMPosition(LambdaMART):
 
     regularisation: float = 0.0
 
-    @property
-    def takes(self) -> str:
-        """The log itself: the bias of each position is learned."""
-        return "log"
-
     def _folded(self, log: ClickLog, dataset: RankingDataset) -> ExpandedSessions:
         return expand_sessions(log, dataset)
 
-    def fit(  # type: ignore[override]  # a log, where LambdaMART takes weighted pairs
-        self,
-        lists: RankingDataset,
-        what: ClickLog | ExpandedSessions,
-        *,
-        validation: Validation | None = None,
-        init_model: None = None,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Grow the trees; arguments as in LambdaMART, with a log in place of pairs."""
-        shown = self.pairs(what, lists) if isinstance(what, ClickLog) else what
-        if not np.array_equal(lists.offsets, shown.offsets):
-            raise InputError("the sessions are of other lists than the data set's")
+    def _objective(self, pairs: ExpandedSessions, init_model: Any = None) -> str:
+        return "lambdarank"
+
+    def _training(
+        self, lists: RankingDataset, what: ExpandedSessions, *, shared: bool
+    ) -> tuple[Any, int]:
         training = import_lightgbm().Dataset(
-            lists.features[shown.rows],
-            label=shown.clicked,
-            group=shown.lengths,
-            weight=shown.counts,
-            position=shown.positions,
+            lists.features[what.rows],
+            label=what.clicked,
+            group=what.lengths,
+            weight=what.counts,
+            position=what.positions,
         )
-        options = self._options(len(shown.rows) * lists.features.shape[1])
-        return self._grow(lists, training, options, validation, progress)
+        return training, len(what.rows) * lists.features.shape[1]
 
     def _options(self, values: int = MANY_VALUES) -> dict[str, Any]:
-        own: dict[str, Any] = {
-            "objective": "lambdarank",
-            "lambdarank_position_bias_regularization": self.regularisation,
-        }
+        own: dict[str, Any] = {"lambdarank_position_bias_regularization": self.regularisation}
         if self.truncation is not None:
             own["lambdarank_truncation_level"] = self.truncation
         return super()._options(values) | own | dict(self.parameters or {})

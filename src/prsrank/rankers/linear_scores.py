@@ -45,6 +45,7 @@ class LinearScores(Ranker):
         iterations_: steps of the solver.
     """
 
+    _learned: ClassVar[Any] = LearnedWeights
     importance_measure: ClassVar[str] = "share of the absolute weights"
     _takes_vectors: ClassVar[bool] = True
     missing: str
@@ -110,9 +111,7 @@ class LinearScores(Ranker):
     def feature_importance(self) -> dict[str, float]:
         """Return each feature's absolute weight on the standardised scale, largest first."""
         self.check_fitted()
-        size = np.abs(self.weights_[: len(self.feature_names_)])
-        order = np.argsort(-size, kind="stable")
-        return {self.feature_names_[i]: float(size[i]) for i in order}
+        return self._by_size(np.abs(self.weights_[: len(self.feature_names_)]))
 
     def scorer(self) -> LinearSum:
         """Return the weights and the standardisation."""
@@ -132,10 +131,6 @@ class LinearScores(Ranker):
             "scaling_": self.scaling_.to_dict(),
         }
         return learned, {}
-
-    @classmethod
-    def _learned(cls) -> Any:
-        return LearnedWeights
 
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         learned = {name: value for name, value in values.items() if name != "raw_weights_"}

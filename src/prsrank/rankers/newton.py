@@ -122,10 +122,12 @@ class NewtonSolver:
 
     def _direction(self, point: Point, accuracy: float) -> tuple[Floats, Floats]:
         """Return the Newton direction and X times it."""
-        precondition = self._preconditioner()
+        factor = self._curvature * self._spread
+        factor.flat[:: len(factor) + 1] += self.l2
+        _factor_kernel(factor)
         residual = -point.gradient
         solution, change = np.zeros_like(residual), np.zeros_like(point.scores)
-        search = precondition(residual)
+        search = _solved(factor, residual)
         energy = float(residual @ search)
         # in the norm of the preconditioner, which the loop has at hand
         goal = accuracy**2 * energy
@@ -138,33 +140,19 @@ class NewtonSolver:
             # X d comes for nothing: the line search then needs no product
             change += step * along
             residual = residual - step * product
-            relaxed = precondition(residual)
+            relaxed = _solved(factor, residual)
             before, energy = energy, float(residual @ relaxed)
             if energy <= goal:
                 break
             search = relaxed + energy / before * search
-        # -gradient - residual is the Hessian times the direction, already computed
-        self._measure_curvature(solution, -point.gradient - residual)
+        # -gradient - residual is the Hessian times the direction, already computed; the next step
+        # takes the curvature that this leaves to the spread of the pairs along the direction
+        spread = float(solution @ self._spread @ solution)
+        bend = float(solution @ (-point.gradient - residual))
+        bend -= self.l2 * float(solution @ solution)
+        if spread > 0:
+            self._curvature = max(bend, 0.0) / spread
         return solution, change
-
-    def _preconditioner(self) -> Callable[[Floats], Floats]:
-        hessian = self._curvature * self._spread
-        hessian.flat[:: len(hessian) + 1] += self.l2
-        _factor_kernel(hessian)
-
-        def solve(vector: Floats) -> Floats:
-            out = vector.copy()
-            _solve_kernel(hessian, out)
-            return out
-
-        return solve
-
-    def _measure_curvature(self, direction: Floats, product: Floats) -> None:
-        """Compare the Hessian along a direction with the spread of the pairs along it."""
-        along = float(direction @ self._spread @ direction)
-        bend = float(direction @ product) - self.l2 * float(direction @ direction)
-        if along > 0:
-            self._curvature = max(bend, 0.0) / along
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -179,9 +167,9 @@ def _factor_kernel(matrix: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _solve_kernel(factor: Floats, vector: Floats) -> None:
-    """Solve (factor factor^T) x = vector in place."""
-    size = len(vector)
+def _solved(factor: Floats, right: Floats) -> Floats:
+    """Return the solution x of (factor factor^T) x = right."""
+    size, vector = len(right), right.copy()
     for i in range(size):
         total = vector[i]
         for k in range(i):
@@ -191,3 +179,4 @@ def _solve_kernel(factor: Floats, vector: Floats) -> None:
         vector[i] /= factor[i, i]
         for k in range(i):
             vector[k] -= factor[i, k] * vector[i]
+    return vector

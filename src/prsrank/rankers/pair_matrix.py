@@ -12,7 +12,7 @@ from prsrank.errors import InputError
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.weighted_pairs import PairRows, WeightedPairs
 from prsrank.threads import even_pieces, for_each_piece, map_in_order
-from prsrank.types import Floats, Marks, Reals
+from prsrank.types import Floats, Reals
 
 _BLOCK = 4096
 _RUN = 2048
@@ -53,7 +53,14 @@ class PairMatrix:
             raise InputError("there are no pairs to learn from: no list has a winner and a loser")
         # the other lists have no pairs: their docs need no rows
         chosen = pairs.paired_lists
-        rows = _standardised(dataset, chosen, scaling, threads)
+        docs = np.flatnonzero(np.repeat(chosen, dataset.list_lengths))
+        rows = np.empty((len(docs), scaling.columns), np.float32)
+
+        def fill(start: int) -> None:
+            part = slice(start, start + _BLOCK)
+            rows[part] = scaling.transform(dataset.features[docs[part]])
+
+        list(map_in_order(fill, range(0, len(docs), _BLOCK), threads=threads))
         kept = pairs if chosen.all() else pairs.keep_lists(chosen)
         return cls(rows, kept, pairs.weight_sum, threads)
 
@@ -122,24 +129,6 @@ def _outer_laplacian(first: int, last: int, pairs: OuterPairs, x: Reals, pulled:
         pulled[mine] -= np.outer(u, v @ x[mine]) + np.outer(v, u @ x[mine])
         weight += float(u.sum()) * float(v.sum()) - float(u @ v)
     return weight
-
-
-def _standardised(
-    dataset: RankingDataset,
-    chosen: Marks,
-    scaling: FeatureScaling,
-    threads: int | None,
-) -> Reals:
-    docs = np.flatnonzero(np.repeat(chosen, dataset.list_lengths))
-    out = np.empty((len(docs), scaling.columns), np.float32)
-
-    def fill(start: int) -> None:
-        part = docs[start : start + _BLOCK]
-        out[start : start + _BLOCK] = scaling.transform(dataset.features[part])
-
-    for _ in map_in_order(fill, range(0, len(docs), _BLOCK), threads=threads):
-        pass
-    return out
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.losses.unbiased_lambdas import UnbiasedObjective
 from prsrank.pairs.click_counts import ClickCounts
 from prsrank.propensity.curve import learned_curve
-from prsrank.rankers.base import Progress, Validation
 from prsrank.rankers.lambdamart import LambdaMART, LearnedTrees
 from prsrank.types import Floats
 
@@ -43,7 +42,8 @@ class UnbiasedLambdaMART(LambdaMART):
         per_showing: divide the loss of a position by how often it was shown. False is the
             published formula; the two are one for lists of one length, but where lengths
             differ the published one takes rare positions for unseen ones.
-        trees: this and the others as in LambdaMART. `metric` is "ndcg" or "arp".
+        trees: this and the others as in LambdaMART; `init_model` of `fit` is grown on from its
+            biases. `metric` is "ndcg" or "arp".
 
     Attributes:
         click_propensities_: $t^+$ of positions 1, 2, ... when the last kept tree was grown; NaN
@@ -68,6 +68,7 @@ class UnbiasedLambdaMART(LambdaMART):
 
     name: ClassVar[str] = "unbiased_lambdamart"
     takes_propensities: ClassVar[bool] = False
+    _learned: ClassVar[Any] = _Learned
     chart_style: ClassVar[int | None] = 8
 
     click_propensities_: Floats = field(init=False)
@@ -76,58 +77,25 @@ class UnbiasedLambdaMART(LambdaMART):
     positions: int | None = None
     per_showing: bool = True
 
-    @property
-    def takes(self) -> str:
-        """The log itself: weights are learned."""
-        return "log"
-
     def _folded(self, log: ClickLog, dataset: RankingDataset) -> "ClickCounts":
         return ClickCounts(log, dataset, normalise=self.metric, truncation=self.truncation)
 
-    def fit(  # type: ignore[override]  # a log, where LambdaMART takes weighted pairs
-        self,
-        lists: RankingDataset,
-        what: "ClickLog | ClickCounts",
-        *,
-        validation: Validation | None = None,
-        init_model: "UnbiasedLambdaMART | None" = None,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Grow the trees and learn the biases.
-
-        Args:
-            lists: the lists that the log shows.
-            what: the clicks, or what `pairs` made of them.
-            validation: as in LambdaMART.
-            init_model: a fitted UnbiasedLambdaMART to grow further trees on, from its biases.
-            progress: is told the number of trees and the validation value after each tree.
-        """
-        counts = self.pairs(what, lists) if isinstance(what, ClickLog) else what
-        self._check(lists, counts)
-        if not len(counts.shown.winner_slots):
+    def _objective(self, pairs: "ClickCounts", init_model: Any = None) -> UnbiasedObjective:
+        if not len(pairs.shown.winner_slots):
             raise InputError("the log has no clicks to learn from")
-        objective = UnbiasedObjective(
-            counts,
-            metric=self.metric,
-            sigma=self.sigma,
-            truncation=self.truncation,
-            p=self.p,
-            positions=self.positions,
-            per_showing=self.per_showing,
-            seed=self.seed,
-            threads=self.threads,
-        )
-        grown = 0
+        own: Any = {"p": self.p, "positions": self.positions, "per_showing": self.per_showing}
+        objective = UnbiasedObjective(pairs, **own, **self._objective_options)
         if init_model is not None:
             init_model.check_fitted()
-            grown = init_model.booster_.current_iteration()
             objective.start(init_model.click_propensities_, init_model.non_click_propensities_)
-        self._boost(lists, objective, validation, progress, init_model)
+        return objective
+
+    def _keep(self, objective: UnbiasedObjective, what: "ClickCounts", init_model: Any) -> None:
+        grown = init_model.booster_.current_iteration() if init_model is not None else 0
         kept = self.booster_.current_iteration() - grown
         biases = objective.steps[min(max(kept, 1), len(objective.steps)) - 1]
         self.click_propensities_, self.non_click_propensities_ = objective.by_position(biases)
-        self.position_clicks_ = counts.position_clicks
-        return self
+        self.position_clicks_ = what.position_clicks
 
     def propensities(self) -> "Propensities":
         """Return t+ as a curve, to draw or to save; it has no intervals."""
@@ -140,10 +108,6 @@ class UnbiasedLambdaMART(LambdaMART):
         values["non_click_propensities"] = _plain(self.non_click_propensities_)
         values["position_clicks"] = self.position_clicks_.tolist()
         return values, files
-
-    @classmethod
-    def _learned(cls) -> Any:
-        return _Learned
 
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         super()._restore(values, files)

@@ -135,7 +135,7 @@ def test_gradients_of_one_step_agree_with_the_cpu(hidden, outer):
 
 @pytest.mark.parametrize(("make", "large"), [(sgd, 1 << 20), (sgd, 0), (adamw, 1 << 20)])
 def test_recorded_steps_equal_plain_steps(make, large, monkeypatch):
-    monkeypatch.setattr("prsrank.rankers.neural.recorded_steps._LARGE", large)
+    monkeypatch.setattr("prsrank.rankers.neural.trainer._LARGE", large)
     block = moved(ragged_block(4, lists=512))
     weights = []
     for recording in (True, False):

@@ -63,6 +63,7 @@ class DLA(NetRanker):
 
     name: ClassVar[str] = "dla"
     takes_propensities: ClassVar[bool] = False
+    _learned: ClassVar[Any] = _Learned
     search_grid: ClassVar[Sequence[Mapping[str, Any]]] = [
         {"learning_rate": rate, "weight_decay": decay, "missing": "impute"}
         for rate in (0.005, 0.02)
@@ -78,11 +79,6 @@ class DLA(NetRanker):
     max_weight: float = 100.0
     batch_rankings: int | None = None
     epochs: int = 50
-
-    @property
-    def takes(self) -> str:
-        """The log itself: weights are learned."""
-        return "log"
 
     def _folded(self, log: "ClickLog", dataset: RankingDataset) -> "ClickedRankings":
         from prsrank.logs.array_checks import warn_of_weights
@@ -122,10 +118,6 @@ class DLA(NetRanker):
     def _state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         values, files = super()._state()
         return values | {"propensities": self.propensities_.tolist()}, files
-
-    @classmethod
-    def _learned(cls) -> Any:
-        return _Learned
 
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         super()._restore(values, files)

@@ -45,11 +45,8 @@ class FeatureInput:
         """Return the columns of each doc."""
         values = self.scaling.transform(features)
         out = np.zeros((len(values), self.columns), np.float32)
-        seen = out[:, : values.shape[1]]
-        if self.log_tails:
-            np.copysign(np.log1p(np.abs(values)), values, out=seen, casting="same_kind")
-        else:
-            seen[:] = values
+        tails = np.copysign(np.log1p(np.abs(values)), values) if self.log_tails else values
+        out[:, : values.shape[1]] = tails
         return out
 
 
@@ -87,6 +84,7 @@ class NetRanker(Ranker):
     """
 
     stops_early: ClassVar[bool] = True
+    _learned: ClassVar[Any] = LearnedNet
     uses_torch: ClassVar[bool] = True
 
     hidden: Sequence[int] = (256, 256, 256)
@@ -174,10 +172,6 @@ class NetRanker(Ranker):
             "best_epoch": self.best_epoch_,
         }
         return values, {_FILE: save(self.net_.named_weights())}
-
-    @classmethod
-    def _learned(cls) -> Any:
-        return LearnedNet
 
     def _restore(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         from prsrank.rankers.neural.score_net import ScoreNet

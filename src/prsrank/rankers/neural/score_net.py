@@ -72,10 +72,10 @@ class ScoreNet:
     ) -> None:
         self.sizes = (columns, *hidden, 1)
         self.dtype = dtype
-        self._starts = list(_starts(self.sizes))
-        total = self._starts[-1][1] + _ALIGN
+        entries = (n for a, b in pairwise(self.sizes) for n in (a * b, b))
+        self._room = [-(-n // _ALIGN) * _ALIGN for n in entries]
         master = torch.float64 if dtype == torch.float64 else torch.float32
-        self.weights = torch.zeros(total, dtype=master)
+        self.weights = torch.zeros(sum(self._room), dtype=master)
         generator = torch.Generator().manual_seed(seed)
         for weight, bias in self.layers(self.weights):
             bound = weight.shape[1] ** -0.5
@@ -87,9 +87,12 @@ class ScoreNet:
 
     def layers(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Return (weight, bias) of each layer as views of a vector laid out like `weights`."""
+        parts = torch.split(flat, self._room)
         return [
-            (flat[w : w + a * b].view(b, a), flat[c : c + b])
-            for (a, b), (w, c) in zip(pairwise(self.sizes), self._starts, strict=True)
+            (weight[: a * b].view(b, a), bias[:b])
+            for (a, b), weight, bias in zip(
+                pairwise(self.sizes), parts[::2], parts[1::2], strict=True
+            )
         ]
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -182,21 +185,6 @@ def _hidden(x: Tensor, matrix: Tensor, shift: Tensor, out: Tensor | None) -> Ten
     if x.is_cuda:  # bias and ReLU inside the matrix product
         return torch._addmm_activation(shift, x, matrix.t())
     return torch.addmm(shift, x, matrix.t(), out=out).relu_()
-
-
-def _starts(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Return where each layer's weight and bias begin, aligned."""
-    starts, end = [], 0
-    for columns, width in pairwise(sizes):
-        weight = end
-        bias = _aligned(weight + columns * width)
-        end = _aligned(bias + width)
-        starts.append((weight, bias))
-    return starts
-
-
-def _aligned(start: int) -> int:
-    return -(-start // _ALIGN) * _ALIGN
 
 
 def _product_into(out: Tensor, grad: Tensor, below: Tensor) -> None:
