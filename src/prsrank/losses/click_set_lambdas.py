@@ -4,23 +4,22 @@ As in `prsrank.losses.lambdas`, with $|\Delta Z_{ij}|$ the change of the session
 or reciprocal rank, its clicked docs taken as the relevant ones, when the clicked doc i and the
 other doc j swap ranks in the ranking by the current scores.
 
-With m clicks, C(r) of them at ranks up to r and H(r) the sum of their 1 / rank up to r, a doc
-clicked at rank a and another doc at rank b:
+A session has m clicks. When a doc clicked at rank a and another doc at rank b swap, with l and h the
+lesser and the greater of a and b:
 
-* MAP: $m |\Delta Z| = (C(b) + 1) / b - C(a) / a + H(a - 1) - H(b)$ if b < a, else
-  $C(a) / a - C(b) / b + H(b) - H(a)$.
+* MAP: $m |\Delta Z| = \sum_k \max(0, \min(1/k, 1/l) - 1/h) + [b < a] (1/b - 1/a)$ over the ranks k of
+  the clicks.
 * MRR, with f and g the ranks of the first and second click: $1 / b - 1 / f$ if b < f;
   $1 / f - 1 / \min(b, g)$ if a = f < b; else 0.
 
-**Cost.** C and H are sums over the clicks k of a session, so the sum over the sessions of a showing
-of $|\Delta Z_{ij}|$ needs of them only, with $m_s$ the clicks of session s,
-$T_{ijk} = \sum_s [i, k \text{ clicked}, j \text{ not}] / m_s$:
+**Cost.** The sum over the sessions of a showing of $|\Delta Z_{ij}|$ needs of them only, with $m_s$ the
+clicks of session s, $T_{ijk} = \sum_s [i, k \text{ clicked}, j \text{ not}] / m_s$:
 
 $$\sum_s |\Delta Z_{ij}| = \sum_k T_{ijk} \max(0, \min(1/k, 1/l) - 1/h) + [b < a]\, T_{iji} (1/b - 1/a)$$
 
-with k the rank of doc k, l and h the lesser and the greater of a and b. With T, MAP costs the
-cube of a showing's length, however many click sets there are; T is made where that is less.
-Sums over pairs of clicks would not do: sets of equal pair counts may differ in T.
+with k the rank of doc k. With T, MAP costs the cube of a showing's length, however many click sets
+there are; T is made where that is less. Sums over pairs of clicks would not do: sets of equal pair
+counts may differ in T.
 
 MRR has no such sum. Docs of rank above f are those that a session did not click: with b < f the sum
 over sessions counts those with i clicked and none of the top b ranks. Counts of "none of these
@@ -152,7 +151,7 @@ def _click_set_kernel(first, last, sets, triples, scores, of_map, ranking, gradi
     sigma, top, longest, ties = ranking
     offsets, list_offsets = sets.offsets, sets.list_offsets
     room, clicked = rank_room(longest), np.zeros(longest, np.uint8)
-    counts, sums = np.empty(longest + 1), np.empty(longest + 1)
+    once, inverse = np.ones(longest), np.empty(longest)
     e, pull, curve = np.empty(longest), np.empty(longest), np.empty(longest)
     for q in range(first, last):
         if list_offsets[q] == list_offsets[q + 1]:
@@ -167,7 +166,7 @@ def _click_set_kernel(first, last, sets, triples, scores, of_map, ranking, gradi
         for t in range(list_offsets[q], list_offsets[q + 1]):
             showing = sets.set_showing[t]
             if triples.starts[showing] < 0:
-                _add_set(t, sets, of_map, here, clicked, counts, sums)
+                _add_set(t, sets, of_map, here, clicked, once, inverse)
             elif t == list_offsets[q] or sets.set_showing[t - 1] != showing:
                 _add_triples(showing, sets, triples, here)
         gradient[begin:end] = pull[: end - begin]
@@ -213,36 +212,44 @@ def _summed_change(both, inverse, near, far):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_set(t, sets, of_map, here, clicked, counts, sums):
+def _add_set(t, sets, of_map, here, clicked, once, inverse):
     """Add the pairs of the sessions with one click set."""
     base, rows, ranks = sets.slot_offsets[sets.set_showing[t]], sets.rows, here.ranks
     shown = sets.slot_rows[base : sets.slot_offsets[sets.set_showing[t] + 1]]
     slots = sets.set_slots[sets.set_offsets[t] : sets.set_offsets[t + 1]]
-    ahead = _prepare(shown, slots, ranks, len(here.s), clicked, counts, sums)
-    for slot in slots:
-        i = shown[slot]
-        source = rows.starts[base + slot]
+    clicks = len(slots)
+    first, second = 0.0, 0.0  # of 1 / rank of the clicked docs the two largest
+    for c in range(clicks):
+        clicked[shown[slots[c]]] = 1
+        inverse[c] = 1 / (ranks[shown[slots[c]]] + 1)
+        second = max(second, min(first, inverse[c]))
+        first = max(first, inverse[c])
+    for c in range(clicks):
+        i, a = shown[slots[c]], inverse[c]
+        source = rows.starts[base + slots[c]]
         if not here.near:
             exponentials_about(here.s, i, here.sigma, here.e)
         for other in range(len(shown)):
             j = shown[other]
             # a pair is a clicked and a non-clicked doc that the weighting compares
-            if clicked[ranks[j]] or not sets.slot_compared[base + other]:
+            if clicked[j] or not sets.slot_compared[base + other]:
                 continue
             if min(ranks[i], ranks[j]) >= here.top:
                 continue
+            b = 1 / (ranks[j] + 1)
             if of_map:
-                change = _precision_change(ranks[i] + 1, ranks[j] + 1, counts, sums)
-                change /= len(slots)
+                change = _summed_change(once[:clicks], inverse, max(a, b), min(a, b))
+                change = (change + max(b - a, 0.0)) / clicks
+            elif b > first:
+                change = b - first
+            elif a == first:
+                change = first - max(b, second)
             else:
-                change = _reciprocal_change(ranks[i] + 1, ranks[j] + 1, ahead)
-                if change == 0:
-                    continue
+                continue
             weight = rows.table[source + rows.columns[base + other]] * sets.set_counts[t]
             _add_pair(i, j, weight * change, here)
-    # undo only what was marked: clearing all ranks would cost a list's length each time
     for slot in slots:
-        clicked[ranks[shown[slot]]] = 0
+        clicked[shown[slot]] = 0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -255,38 +262,3 @@ def _add_pair(i, j, weight, here):
     here.pull[j] += x
     here.curve[i] += sigma * x * rest
     here.curve[j] += sigma * x * rest
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _prepare(shown, slots, ranks, length, clicked, counts, sums):
-    """Mark the clicked ranks, set C and H for ranks 0 to length, return the first two ranks."""
-    for slot in slots:
-        clicked[ranks[shown[slot]]] = 1
-    counts[0] = 0.0
-    sums[0] = 0.0
-    ahead, second = np.inf, np.inf
-    for r in range(1, length + 1):
-        counts[r] = counts[r - 1] + clicked[r - 1]
-        sums[r] = sums[r - 1] + clicked[r - 1] / r
-        if clicked[r - 1]:
-            if counts[r] == 1:
-                ahead = float(r)
-            elif counts[r] == 2:
-                second = float(r)
-    return ahead, second
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _precision_change(a, b, counts, sums):
-    if b < a:
-        return float((counts[b] + 1) / b - counts[a] / a + sums[a - 1] - sums[b])
-    return float(counts[a] / a - counts[b] / b + sums[b] - sums[a])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _reciprocal_change(a, b, ahead):
-    if b < ahead[0]:
-        return 1 / b - 1 / ahead[0]
-    if a == ahead[0]:
-        return 1 / ahead[0] - 1 / min(float(b), ahead[1])
-    return 0.0
