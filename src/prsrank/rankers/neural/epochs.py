@@ -1,4 +1,4 @@
-"""The epochs of training, and the value by which it stops: NDCG@10, or the loss of held-out pairs."""
+"""The epochs of training, and the value by which it stops."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -7,14 +7,12 @@ import numpy as np
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.rankers.base import Progress, Quality
+from prsrank.rankers.base import Progress, Validation
 from prsrank.rankers.neural.net_ranker import FeatureInput
 from prsrank.rankers.neural.score_net import ScoreNet
 from prsrank.rankers.neural.torch_library import torch
 
 if TYPE_CHECKING:
-    from prsrank.pairs.outer_pairs import OuterPairs
-    from prsrank.pairs.pair_set import PairSet
     from prsrank.rankers.neural.dual_learner import DualLearner
     from prsrank.rankers.neural.trainer import Trainer
 
@@ -24,15 +22,13 @@ _ROWS = 1 << 16
 
 
 def validation_measure(
-    validation: "RankingDataset | tuple[RankingDataset, PairSet | OuterPairs | Quality] | None",
-    net: ScoreNet,
-    net_input: FeatureInput,
+    validation: Validation | None, net: ScoreNet, net_input: FeatureInput
 ) -> Callable[[], float | None]:
     """Return a function that gives the validation value of the net's weights, higher is better.
 
     Args:
         validation: lists with labels: NDCG@10 of their relevance. Lists and a function of their
-            scores: its value. Lists and their pairs: minus the mean loss of a pair. None: none.
+            scores: its value. None: none.
         net: the net being trained.
         net_input: the transformation of features.
     """
@@ -44,8 +40,7 @@ def validation_measure(
         if not validation.relevance.any():
             raise InputError("no validation list has a relevant doc: NDCG@10 has no meaning")
         validation = validation, ndcg_of(validation)
-    lists, judge = validation
-    quality = judge if callable(judge) else _mean_loss(judge)
+    lists, quality = validation
     parts = [
         torch.from_numpy(net_input(lists.features[start : start + _ROWS])).to(net.weights.device)
         for start in range(0, lists.docs, _ROWS)
@@ -53,12 +48,6 @@ def validation_measure(
     return lambda: quality(
         np.concatenate([net(part).cpu().numpy() for part in parts]).astype(np.float64)
     )
-
-
-def _mean_loss(pairs: "PairSet | OuterPairs") -> Quality:
-    from prsrank.losses.logistic import logistic_loss  # numba
-
-    return lambda scores: -logistic_loss(scores, pairs)[0] / pairs.weight_sum
 
 
 def train_epochs(

@@ -17,8 +17,6 @@ from prsrank.rankers.scorers import ScoreLayers
 from prsrank.types import Floats, Reals
 
 if TYPE_CHECKING:
-    from prsrank.pairs.outer_pairs import OuterPairs
-    from prsrank.pairs.pair_set import PairSet
     from prsrank.rankers.neural.score_net import ScoreNet
 
 _ROWS = 1 << 16
@@ -105,7 +103,7 @@ class NetRanker(Ranker):
         lists: RankingDataset,
         what: Any,
         *,
-        validation: "Validation | tuple[RankingDataset, PairSet | OuterPairs] | None" = None,
+        validation: Validation | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Train; with `validation` keep the best epoch's weights and stop early.
@@ -113,7 +111,7 @@ class NetRanker(Ranker):
         Args:
             lists: the lists.
             what: their weighted pairs; for DLA the clicks on them, or what `pairs` made of those.
-            validation: also held-out lists and their pairs, to stop by the pair loss.
+            validation: as for every ranker.
             progress: is told the number of epochs and the validation value after each.
         """
         from prsrank.rankers.neural.epochs import train_epochs, validation_measure
