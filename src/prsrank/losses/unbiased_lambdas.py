@@ -132,10 +132,9 @@ class UnbiasedObjective(RankedObjective):
     def _write(self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
         inputs = scores, self._discounts, self.ranking, self.counts.offsets, self.counts.shown
         biases = self._bins, 1 / self.click_biases, 1 / self.non_click_biases
+        out = gradient, hessian, (self._slot_losses[0], self._slot_losses[1])
         for_each_piece(
-            lambda a, b: _unbiased_kernel(
-                a, b, *inputs, *biases, gradient, hessian, self._slot_losses
-            ),
+            lambda a, b: _unbiased_kernel(a, b, *inputs, biases, out),
             self._work,
             threads=self.threads,
         )
@@ -168,23 +167,10 @@ class UnbiasedObjective(RankedObjective):
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _unbiased_kernel(
-    first,
-    last,
-    scores,
-    discounts,
-    ranking,
-    offsets,
-    shown,
-    bins,
-    inverse_plus,
-    inverse_minus,
-    gradient,
-    hessian,
-    slot_losses,
-):
+def _unbiased_kernel(first, last, scores, discounts, ranking, offsets, shown, biases, out):
     sigma, top, longest, ties = ranking
-    plus, minus = slot_losses
+    bins, inverse_plus, inverse_minus = biases
+    gradient, hessian, (plus, minus) = out
     e, room = np.empty(longest), rank_room(longest)
     ranks = room.ranks
     # by slot: score, exponential, discount, 1/t-, in the top?, N, and the three sums
