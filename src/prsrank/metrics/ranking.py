@@ -86,14 +86,17 @@ def ndcg(
     _check_choice(gain, GAINS, "gain")
     values, flat_scores, bounds = _checked(labels, scores, offsets, "label")
     _check_labels(values, GAINS[gain])
-    gains = 2.0**values - 1.0 if gain == "exponential" else values
     depth = _depth(k, bounds)
     discounts = np.append(1.0 / np.log2(np.arange(2.0, depth + 2.0)), 0.0)
-    ranked = RankedDocs(gains, flat_scores, bounds, depth=depth)
-    shares = ranked.by_group(ranked.values) / ranked.sizes
+
+    def gains(docs: RankedDocs) -> Floats:
+        return 2.0**docs.values - 1.0 if gain == "exponential" else docs.values
+
+    ranked = RankedDocs(values, flat_scores, bounds, depth=depth)
+    shares = ranked.by_group(gains(ranked)) / ranked.sizes
     dcg = ranked.by_list(shares * ranked.by_group(discounts[np.minimum(ranked.ranks, depth)]))
-    best = RankedDocs(gains, gains, bounds, depth=depth)
-    best_gains = best.values * discounts[np.minimum(best.ranks, depth)]
+    best = RankedDocs(values, values, bounds, depth=depth)
+    best_gains = gains(best) * discounts[np.minimum(best.ranks, depth)]
     ideal = np.bincount(best.lists, best_gains, len(bounds) - 1)
     return np.minimum(_ratio(dcg, ideal), 1.0)
 
