@@ -245,10 +245,10 @@ def spread_of(values: list[float]) -> str:
 
 def main() -> None:
     """Make the logs that are missing."""
-    from prsrank.fit import local, steps
+    from prsrank.fit import steps, tuning
 
-    local.MOST_EXPANDED = 10**8  # the rival is to be seen on every log
-    steps._write_report = lambda *_: None  # nobody reads two hundred pages
+    tuning.MOST_EXPANDED = 10**8  # the rival is to be seen on every log
+    steps.write_pages = lambda *_: None  # nobody reads two hundred pages
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=200)
     parser.add_argument("--out", type=Path, default=Path("fit_choice.jsonl"))

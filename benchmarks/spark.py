@@ -106,7 +106,7 @@ def generate(file: str, events: int) -> dict[str, float]:
 
 def on_local(file: str, folder: str) -> dict[str, float]:
     """Train on the local engine."""
-    from prsrank.fit.local import LocalEngine
+    from prsrank.fit.engine import LocalEngine
 
     tempfile.tempdir = folder
     mapping, ranker, how = settings()
@@ -127,7 +127,7 @@ def on_local(file: str, folder: str) -> dict[str, float]:
 
 def settings() -> tuple[Any, Any, Any]:
     """Return mapping, ranker and how it is trained: the same for both engines."""
-    from prsrank.fit.engine import Weighed
+    from prsrank.fit.judging import Weighed
     from prsrank.logs.mapping import LogMapping
     from prsrank.propensity.curve import PowerLaw
     from prsrank.rankers.lambdamart import LambdaMART

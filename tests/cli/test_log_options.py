@@ -10,7 +10,7 @@ from prsrank.cli import run
 from prsrank.cli.inputs import LogInputs
 from prsrank.cli.options import with_groups
 from prsrank.errors import InputError
-from prsrank.fit.local import LocalEngine
+from prsrank.fit.engine import LocalEngine
 from prsrank.logs.reading import read_log
 
 app = typer.Typer()

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from prsrank.cli import train
-from prsrank.fit.engine import Trained, Weighed
+from prsrank.fit.judging import Trained, Weighed
 from prsrank.logs.pieces import Extent
 
 

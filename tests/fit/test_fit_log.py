@@ -18,7 +18,7 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.storage import read_stored
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import DataWarning, InputError
-from prsrank.fit import explorer_page, fit_log, propensities, repeat_fit
+from prsrank.fit import fit_log, outputs, propensities, repeat_fit
 from prsrank.logs import stored_pieces
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.held_out import hold_out
@@ -352,7 +352,7 @@ def test_randomised_sessions_are_judged_with_the_other_half_s_curve(log, folder,
     made = fit_log(
         tmp_path / "log.parquet", data=DATA, out=tmp_path / "out", holdout="randomised", **FEW
     )
-    held_out, _ = made.parts.held_out.in_memory()
+    held_out, _ = made.parts.held_out.sessions.in_memory()
     assert held_out.sessions == int((first & shuffled)[whole.session_ranking].sum())
     assert made.parts.dropped_sessions == 0
     used = made.propensities
@@ -456,11 +456,11 @@ def test_held_out_queries_can_be_looked_at(fitted, log):
 
 
 def test_of_many_held_out_docs_some_queries_are_looked_at(fitted, monkeypatch):
-    log, lists = fitted.parts.held_out.in_memory()
-    monkeypatch.setattr(explorer_page, "MOST_DOCS", lists.docs // 2)
-    some, of_some = explorer_page._sample(log, lists, seed=0)
-    assert 0 < some.queries < log.queries
-    assert sorted(of_some.query_ids.tolist()) == sorted(some.query_ids.tolist())
+    log, lists = fitted.parts.held_out.sessions.in_memory()
+    monkeypatch.setattr(outputs, "MOST_DOCS", lists.docs // 2)
+    page = outputs._explorer_page(fitted, log, lists)
+    meta, _ = unpacked(re.search(r'id="explored"[^>]*>([^<]*)<', page)[1])
+    assert 0 < len(meta["queries"]) < log.queries
 
 
 def test_html_in_ids_and_feature_names_is_escaped(log, fitted, tmp_path):

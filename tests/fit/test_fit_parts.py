@@ -52,11 +52,11 @@ def on_engine(logs, *, grouped=False):
 
 
 def split_log(log, plan):
-    return on_engine(log, grouped=plan.lists == "session").split(plan.split)
+    return on_engine(log, grouped=plan.mapping.lists == "session").split(plan.split)
 
 
 def sessions(part):
-    return part.in_memory()[0]
+    return part.sessions.in_memory()[0]
 
 
 def queries(part):
@@ -313,7 +313,7 @@ def test_lists_of_an_older_manifest_are_those_of_its_mapping(tmp_path):
     settings["lists"] = settings["mapping"].pop("lists")
     manifest = {"format": FORMAT, "settings": settings, "inputs": {}, "versions": {}, "outputs": {}}
     (tmp_path / MANIFEST).write_text(json.dumps(manifest))
-    assert Plan.from_json_dict(read_manifest(tmp_path)["settings"], "m").lists == "session"
+    assert Plan.from_json_dict(read_manifest(tmp_path)["settings"], "m").mapping.lists == "session"
 
 
 @pytest.mark.parametrize("holdout", ["query:0.3", "time:0.2", "randomised"])

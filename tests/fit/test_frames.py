@@ -54,7 +54,7 @@ def test_frames_that_cannot_be_used_are_named_without_files_or_flags(frames, tmp
     with pytest.raises(InputError, match="has no column 'position'") as caught:
         prsrank.fit_log(log.drop(columns="position"), features=table, out=tmp_path / "run")
     assert "parquet" not in str(caught.value)
-    with pytest.raises(InputError, match=r"^no features: give a frame") as caught:
+    with pytest.raises(InputError, match=r"^no features: give a data set") as caught:
         prsrank.fit_log(log, out=tmp_path / "run")
     assert "--" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []

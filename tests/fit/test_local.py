@@ -8,7 +8,7 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.evaluation.log_evaluation import evaluate_on_log
-from prsrank.fit.engine import Weighed
+from prsrank.fit.judging import Weighed
 from prsrank.fit.log import PiecedLog
 from prsrank.pairs.pair_set import PairSet
 from prsrank.pairs.posterior import posterior

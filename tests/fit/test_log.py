@@ -9,7 +9,7 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import concatenate
 from prsrank.data.synthetic import synthetic_dataset
-from prsrank.fit.engine import Weighed
+from prsrank.fit.judging import Weighed
 from prsrank.fit.log import PiecedLog
 from prsrank.logs.coverage import covered_sessions, lists_of_queries
 from prsrank.logs.pieces import LocalPieces

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from prsrank.fit import propensities
-from prsrank.fit.parts import HELD_OUT, TRAIN, VALIDATION
+from prsrank.fit.log import HELD_OUT, TRAIN, VALIDATION
 from prsrank.fit.plan import Plan
 from prsrank.fit.propensities import _monotone, find_propensities
 from prsrank.logs.pieces import Extent
@@ -26,10 +26,13 @@ def audit_of(**statuses):
     return SimpleNamespace(estimators=found)
 
 
+LEARNING = SimpleNamespace(extent=lambda: Extent(9, 9, 9, 2))
+
+
 def parts_of(depth=6):
     extents = {name: Extent(9, 9, 9, 2) for name in (TRAIN, VALIDATION, HELD_OUT)}
     extents[HELD_OUT] = Extent(9, 9, 9, depth)
-    return SimpleNamespace(extents=extents, halves=None, learning="learning", held_out="held out")
+    return SimpleNamespace(extents=extents, halves=None, learning=LEARNING, held_out="held out")
 
 
 LOG = SimpleNamespace(has_propensities=False)
@@ -52,7 +55,7 @@ def test_identified_methods_come_before_weak_ones_and_see_no_held_out_session(as
     audit = audit_of(swap="weak", harvest="identified", regression_em="weak", likelihood="none")
     found = find_propensities(replace(PLAN, temper=False), audit, LOG, parts_of())
     methods = ["harvest", "swap", "regression-em"]
-    assert asked == [(method, "learning") for method in methods]
+    assert asked == [(method, LEARNING) for method in methods]
     assert found.judged is None
 
 
@@ -74,7 +77,7 @@ def test_the_clicks_that_are_not_held_out_judge_a_curve_if_they_may(temper, monk
     found = SimpleNamespace(judge=judge)
     monkeypatch.setattr(propensities, "_found_propensities", lambda *_: found)
     result = find_propensities(replace(PLAN, temper=temper), None, LOG, parts_of())
-    assert judges == ([("learning", 3)] if temper else [])
+    assert judges == ([(LEARNING, 3)] if temper else [])
     assert result == ("judged" if temper else found)
 
 
@@ -97,7 +100,9 @@ class Needing:
 def test_features_serve_a_curve_only_where_its_method_is_named(named, known, monkeypatch):
     monkeypatch.setattr(curve_of, "estimator", lambda _: Needing())
     log = SimpleNamespace(
-        extent=lambda: Extent(9, 9, 9, 3), pieces=[], in_memory=lambda: ("sessions", "lists")
+        extent=lambda: Extent(9, 9, 9, 3),
+        pieces=[],
+        sessions=SimpleNamespace(in_memory=lambda: ("sessions", "lists")),
     )
     found = _monotone("regression-em", log, replace(PLAN, propensity=named))
     assert (found is not None) == known

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 
 from prsrank.fit import steps
-from prsrank.fit.parts import HELD_OUT, TRAIN, VALIDATION
 from prsrank.fit.plan import Plan
 from prsrank.logs.pieces import Extent
 
@@ -24,10 +23,11 @@ class Found:
 
 
 def test_the_verdict_rests_on_the_chosen_model_s_gain_and_each_part_s_own_clicks(monkeypatch):
-    counts = {TRAIN: 100, VALIDATION: 30, HELD_OUT: 7}
-    extents = {name: Extent(1, 1, clicks, 1) for name, clicks in counts.items()}
+    def part(clicks):
+        return SimpleNamespace(extent=lambda: Extent(1, 1, clicks, 1))
+
     validation = SimpleNamespace(counted=lambda docs: ("validation", docs))
-    parts = SimpleNamespace(extents=extents, validation=validation)
+    parts = SimpleNamespace(train=part(100), held_out=part(7), validation=validation)
     agreement = SimpleNamespace(of=lambda ranker, sampled: (ranker, sampled[0]))
     monkeypatch.setattr(steps, "Agreement", agreement)
     judged, curves = SimpleNamespace(trees_=5), SimpleNamespace(curve="a curve")

@@ -2,10 +2,11 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from prsrank.audit.findings import Finding
-from prsrank.fit.engine import Trained, Weighed
+from prsrank.fit.judging import Trained, Weighed
 from prsrank.fit.plan import Plan
 from prsrank.fit.tuning import VALIDATION_TAU, Method, candidates, methods, refit, tune
 from prsrank.propensity.curve import PowerLaw
@@ -26,8 +27,15 @@ class NotingLog:
         found = tuple(self.values.get((one.min_docs_in_leaf, tau), 0.0) for one in rankers)
         return Trained(found, diagnostics=f"pairs of tau {tau}")
 
-    def why_not(self, ranker):
-        return ""
+    @property
+    def sessions(self):
+        """One piece, of one session with a click on a list of two docs."""
+        log = SimpleNamespace(
+            session_ranking=np.array([0]),
+            session_clicks=np.array([1]),
+            ranking_offsets=np.array([0, 2]),
+        )
+        return SimpleNamespace(only=SimpleNamespace(log=log))
 
 
 def parts_of(train):

@@ -8,7 +8,7 @@ import pytest
 
 from prsrank import InputError, Monitoring, monitor_log, write_events
 from prsrank.files import read_json
-from prsrank.fit.local import LocalEngine
+from prsrank.fit.engine import LocalEngine
 from prsrank.fit.manifest import judged_model
 from prsrank.monitor.monitoring import gain_of, window_line
 

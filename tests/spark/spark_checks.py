@@ -1,6 +1,7 @@
 """What tests of Spark share: a small session, and what it means to be equal."""
 
 import os
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -73,3 +74,17 @@ def sessions_of(log):
     found = log.pieces.total(of_piece)
     assert len(set(found)) == len(found)
     return set(found)
+
+
+def contents_of(log):
+    """Return all that a log in one piece holds with its lists, as arrays by name."""
+
+    def of_piece(piece):  # made here: tasks need not find this file
+        values = {field.name: getattr(piece.log, field.name) for field in fields(piece.log)}
+        for name, context in values.pop("contexts").items():
+            values[f"context {name}"] = np.array(context.values)[context.codes]
+        for field in fields(piece.lists):
+            values[f"lists {field.name}"] = getattr(piece.lists, field.name)
+        return {name: np.asarray(value) for name, value in values.items()}
+
+    return log.sessions.total(of_piece)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from spark_checks import SMALL, close, require_spark, same_curve, same_evaluation, trees_of
 
-from prsrank.fit.engine import Weighed
-from prsrank.fit.local import LocalEngine
+from prsrank.fit.engine import LocalEngine
+from prsrank.fit.judging import Weighed
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.split import QUERY, Split
 from prsrank.propensity.curve import PowerLaw

@@ -15,7 +15,7 @@ from prsrank.audit.log_audit import with_curve
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.errors import DataWarning, InputError
-from prsrank.fit.local import LocalEngine
+from prsrank.fit.engine import LocalEngine
 from prsrank.logs.click_log_files import write_compact, write_events
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.row_rules import check_columns, check_rows

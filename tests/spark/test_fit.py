@@ -10,7 +10,7 @@ from spark_checks import close, same_curve, same_evaluation, sessions_of, trees_
 
 from prsrank.errors import DataWarning, InputError
 from prsrank.fit import fit_log, repeat_fit
-from prsrank.fit.parts import HALF
+from prsrank.fit.log import HALF
 from prsrank.logs.mapping import LogMapping
 from prsrank.spark import SparkEngine
 

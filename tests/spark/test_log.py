@@ -13,8 +13,8 @@ from spark_checks import close, same_evaluation, sessions_of, trees_of
 from prsrank.clicks.cascade import CascadeModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.errors import DataWarning, InputError
-from prsrank.fit.engine import Weighed
-from prsrank.fit.local import LocalEngine
+from prsrank.fit.engine import LocalEngine
+from prsrank.fit.judging import Weighed
 from prsrank.fit.propensities import FitCurves
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.mapping import LogMapping
@@ -30,7 +30,6 @@ from prsrank.spark import SparkEngine
 from prsrank.spark.failures import SparkFailure
 from prsrank.spark.pieces import SparkPieces
 from prsrank.spark.placing import Size
-from prsrank.spark.rows import partition_keys
 
 pytestmark = pytest.mark.spark
 
@@ -272,7 +271,7 @@ def test_no_number_depends_on_rows_files_or_partitions(
     spark, half_randomised, tmp_path, monkeypatch
 ):
     """Bit for bit, in three pieces: as the file is, and shuffled, in five files and more tasks."""
-    monkeypatch.setattr("prsrank.spark.rows._LEAST", 3)
+    monkeypatch.setattr("prsrank.spark.placing._LEAST", 3)
     folder = tmp_path / "parts"
     folder.mkdir()
     for n in range(5):
@@ -333,32 +332,6 @@ def test_a_session_of_the_users_stays_open(spark, log_file):
     with SparkEngine(spark.session) as engine, engine.open_log(log_file, mapping=mapping) as events:
         assert events.total("count(*)")[0] > 0
     assert spark.session.range(3).count() == 3
-
-
-@pytest.mark.parametrize("count", [1, 2, 7, 200])
-def test_a_key_brings_a_row_to_its_partition(spark, count):
-    keys = partition_keys(count)
-    rows = spark.session.createDataFrame([(key,) for key in keys], "key int")
-    placed = rows.repartition(count, "key").selectExpr("key", "spark_partition_id()").collect()
-    assert dict(placed) == {key: part for part, key in enumerate(keys)}
-
-
-def test_pieces_and_their_measure_are_made_at_once(spark):
-    def piece(batches):
-        return sum(value for batch in batches for value in batch.column("id").to_pylist())
-
-    made = spark.session.sparkContext.accumulator(0)
-
-    def measure(value):
-        made.add(1)
-        return value
-
-    rows, kept = spark.session.range(10).repartition(3), []
-    pieces, whole = SparkPieces(rows, 3, piece, kept).measured(measure)
-    assert whole == 45
-    assert pieces.total(lambda value: 2 * value) == 90
-    assert made.value == 3
-    kept[0].unpersist()
 
 
 def test_zz_nothing_is_kept(spark):

@@ -14,9 +14,8 @@ from prsrank.cli.output import show, working
 from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
 from prsrank.fit import FitResult, fit_log, repeat_fit
-from prsrank.fit.engine import METRIC
-from prsrank.fit.explorer_page import EXPLORER
-from prsrank.fit.plan import FitSettings
+from prsrank.fit.outputs import EXPLORER
+from prsrank.fit.plan import METRIC, FitSettings
 from prsrank.report.fit_report import conclusions
 from prsrank.report.numbers import fixed_text, range_text
 

@@ -180,7 +180,7 @@ class LogInputs:
         """Read an open log with its features, where an engine keeps them."""
         mapping, data, table = self.meaning(), self.dataset(split), self.table
         with working(f"reading {self.path}"):
-            return engine.load(events, mapping=mapping, data=data, table=table, lists=mapping.lists)
+            return engine.load(events, mapping=mapping, data=data, table=table)
 
     def read(self, *contexts: str, split: str | None = None) -> "tuple[ClickLog, RankingDataset]":
         """Read the sessions, and all lists that the features are of, or those of a split."""

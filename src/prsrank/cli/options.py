@@ -68,7 +68,7 @@ class Where:
             return SparkEngine(master=self.master)
         if self.master is not None:
             raise InputError("--master is of --spark: give both")
-        from prsrank.fit.local import LocalEngine
+        from prsrank.fit.engine import LocalEngine
 
         return LocalEngine()
 

@@ -132,9 +132,8 @@ def _by_sessions(
             return curves, None
         with working(f"reading {inputs.path}"):
             # features of a doc may change between sessions, which then have lists of their own
-            by = "query" if table is not None else "session"
-            log = engine.load(source, mapping=inputs.meaning(), table=table, lists=by)
-            return curves, _sampled(log)
+            mapping = replace(inputs.meaning(), lists="session")
+            return curves, _sampled(engine.load(source, mapping=mapping, table=table))
 
 
 def _sampled(log: Any) -> "SampledClicks":

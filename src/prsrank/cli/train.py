@@ -12,7 +12,7 @@ from prsrank.cli.output import working
 from prsrank.errors import InputError
 from prsrank.files import atomic_output
 from prsrank.files.schema import check
-from prsrank.fit.engine import Weighed
+from prsrank.fit.judging import Weighed
 from prsrank.logs.split import QUERY, Split
 from prsrank.pairs.weighted_pairs import PairDiagnostics
 from prsrank.propensity.curve import Propensities

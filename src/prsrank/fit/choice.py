@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from prsrank.evaluation.results import Difference
-from prsrank.fit.engine import METRIC
-from prsrank.fit.parts import LogParts
-from prsrank.fit.plan import Plan
+from prsrank.fit.log import LogParts
+from prsrank.fit.plan import METRIC, Plan
 from prsrank.fit.tuning import Tuned
 from prsrank.propensity.curve import PropensityCurve
 

@@ -1,108 +1,133 @@
-"""What a fit asks of an engine: to open a log and to cut it into pieces."""
+"""Engines: where the log of a fit is opened and cut into pieces."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
+from prsrank.data.dataset import RankingDataset
+from prsrank.files import FileName
+from prsrank.fit.plan import Plan
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.pieces import Pieces
+from prsrank.logs.features import lists_of_log, lists_of_table, split_lists
+from prsrank.logs.mapping import LogMapping
+from prsrank.logs.pieces import LocalPieces, Pieces
+from prsrank.logs.reading import ready_log
+from prsrank.logs.session_pieces import LocalSessions
+from prsrank.logs.sources import LogSource, open_events
+from prsrank.logs.stored_pieces import read_in_pieces
+from prsrank.logs.tables import give_back
 
 if TYPE_CHECKING:
-    from prsrank.data.dataset import RankingDataset
-    from prsrank.files import FileName
     from prsrank.fit.log import PiecedLog
-    from prsrank.fit.plan import Plan
-    from prsrank.logs.mapping import LogMapping
-    from prsrank.pairs.posterior import Posterior
-    from prsrank.pairs.weighted_pairs import PairDiagnostics
-    from prsrank.propensity.curve import PropensityCurve
-
-METRIC = "dcg@10"
-"""What rankers stop early on, and what their settings are chosen by."""
 
 
-@dataclass(frozen=True)
-class Weighed:
-    """How rankers are trained, and by what they are judged on the way.
-
-    Attributes:
-        curve: the propensities; None takes the log's own.
-        weighting: of the pairs.
-        parameters: of the weighting.
-        tau: clip of the weights of the clicks that judge.
-        like: posterior of a part of the sessions; see `prsrank.pairs.posterior.posterior_pairs`.
-    """
-
-    curve: "PropensityCurve | None"
-    weighting: str
-    parameters: Mapping[str, float]
-    tau: float = 0.0
-    like: "Posterior | None" = None
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """What came of training rankers on the same pairs.
-
-    Attributes:
-        values: METRIC of each ranker, as the clicks of the validation part say; NaN without.
-        diagnostics: of the pairs; None where nobody has seen them all.
-    """
-
-    values: tuple[float, ...]
-    diagnostics: "PairDiagnostics | None" = None
-
-
-class Engine(Protocol):
+class Engine(ABC):
     """Where a log is read and cut into pieces. Use it in a `with` block."""
 
     name: str
 
     def __enter__(self) -> Self:
         """Return the engine."""
-        ...
+        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    @abstractmethod
+    def __exit__(self, *error: Any) -> None:
         """End what the engine started."""
-        ...
 
-    def check(self, plan: "Plan") -> None:
+    @abstractmethod
+    def check(self, plan: Plan) -> None:
         """Raise an InputError for settings that the engine cannot follow, before it starts."""
-        ...
 
+    @abstractmethod
     def open_log(
-        self, log: Any, *, mapping: "LogMapping", memory: str | None = None
+        self, log: Any, *, mapping: LogMapping, memory: str | None = None
     ) -> AbstractContextManager[Any]:
         """Open a log as `prsrank.logs.sources.open_events` does."""
-        ...
 
+    @abstractmethod
     def sessions(self, source: Any) -> Pieces[ClickLog]:
         """Read the sessions of an open log, without features."""
-        ...
 
+    @abstractmethod
     def load(
         self,
         source: Any,
         *,
-        mapping: "LogMapping",
-        data: "RankingDataset | None" = None,
-        table: "FileName | None" = None,
-        lists: str = "query",
+        mapping: LogMapping,
+        data: RankingDataset | None = None,
+        table: FileName | None = None,
     ) -> "PiecedLog":
         """Read an open log, and the features of its docs.
 
         Args:
             source: the log.
-            mapping: which columns are features, where they are the log's own.
+            mapping: what a list is, and which columns are features, where they are the log's own.
             data: a data set with the features; or
             table: a table of features keyed by query and doc.
-            lists: "query" or "session"; see `prsrank.logs.reading.read_log`.
         """
-        ...
+
+
+class LocalEngine(Engine):
+    """Runs every step in this process: DuckDB for logs, this machine's cores for training.
+
+    A log that does not fit the memory given is read, and gone through, piece by piece.
+
+    Args:
+        threads: default: the cores this process may use.
+    """
+
+    name = "local"
+
+    def __init__(self, *, threads: int | None = None) -> None:
+        self.threads = threads
+        self._folder = tempfile.TemporaryDirectory(prefix="prsrank-")
+        self._ready: ClickLog | None = None
+
+    def __exit__(self, *error: Any) -> None:
+        self._folder.cleanup()
+
+    def check(self, plan: Plan) -> None:
+        """Refuse nothing: what a plan says can be done here."""
+
+    @contextmanager
+    def open_log(
+        self, log: Any, *, mapping: LogMapping, memory: str | None = None
+    ) -> Iterator[LogSource]:
+        """Open a log out of core."""
+        # what is a click log already need not be made of events again
+        self._ready = ready_log(log, mapping)
+        with open_events(log, mapping=mapping, memory=memory, threads=self.threads) as source:
+            yield source
+
+    def sessions(self, source: LogSource) -> LocalPieces[ClickLog]:
+        """Read the sessions of an open log: in memory if they fit, else in pieces."""
+        return self._read(source)
+
+    def _read(self, source: LogSource, *, split: bool = False) -> LocalPieces[ClickLog]:
+        if self._ready is not None and not split:
+            return LocalPieces([self._ready])
+        give_back(source.connection)  # the audit's tables
+        return read_in_pieces(source, Path(self._folder.name), by_original=split)
+
+    def load(
+        self,
+        source: LogSource,
+        *,
+        mapping: LogMapping,
+        data: RankingDataset | None = None,
+        table: FileName | None = None,
+    ) -> "PiecedLog":
+        """Read an open log, in memory or in pieces, and the features of its docs."""
+        from prsrank.fit.log import PiecedLog  # all that trains and evaluates
+
+        split = mapping.lists == "session" and table is None and data is None
+        source = split_lists(source) if split else source
+        pieces = self._read(source, split=split)
+        if table is not None:
+            data = lists_of_table(source, table, mapping=mapping)
+        features = lists_of_log(source) if data is None else data
+        give_back(source.connection)
+        return PiecedLog(LocalSessions(pieces, features), grouped=split).covered()

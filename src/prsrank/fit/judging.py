@@ -1,4 +1,4 @@
-"""What the clicks of a piece of a log say of rankers."""
+"""How rankers are trained on a log, and what the clicks of a piece of it say of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,11 +9,45 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.evaluation.doc_sums import Regression
 from prsrank.evaluation.log_sums import LogSums, sum_log
-from prsrank.fit.engine import METRIC, Weighed
+from prsrank.fit.plan import METRIC
 from prsrank.logs.session_pieces import Sessions
+from prsrank.pairs.posterior import Posterior
+from prsrank.pairs.weighted_pairs import PairDiagnostics
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.rankers.base import Ranker
 from prsrank.types import Floats
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """How rankers are trained, and by what they are judged on the way.
+
+    Attributes:
+        curve: the propensities; None takes the log's own.
+        weighting: of the pairs.
+        parameters: of the weighting.
+        tau: clip of the weights of the clicks that judge.
+        like: posterior of a part of the sessions; see `prsrank.pairs.posterior.posterior_pairs`.
+    """
+
+    curve: PropensityCurve | None
+    weighting: str
+    parameters: Mapping[str, float]
+    tau: float = 0.0
+    like: Posterior | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What came of training rankers on the same pairs.
+
+    Attributes:
+        values: METRIC of each ranker, as the clicks of the validation part say; NaN without.
+        diagnostics: of the pairs; None where nobody has seen them all.
+    """
+
+    values: tuple[float, ...]
+    diagnostics: PairDiagnostics | None = None
 
 
 def metric_of(piece: Sessions, how: Weighed) -> tuple[int, CounterfactualMetric | None]:

@@ -3,21 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.storage import EVERY_SPLIT, StoredCollection, write_stored
 from prsrank.errors import InputError
 from prsrank.evaluation.doc_sums import Regression
 from prsrank.evaluation.log_evaluation import LogEvaluation, evaluation_of
-from prsrank.fit.engine import Trained, Weighed
-from prsrank.fit.judging import Judging, metric_of
-from prsrank.fit.parts import HALF, HELD_OUT, PARTS, TRAIN, VALIDATION, VALIDATION_SHARE, LogParts
+from prsrank.fit.judging import Judging, Trained, Weighed, metric_of
 from prsrank.logs.click_log import ClickLog, Context
-from prsrank.logs.click_log_files import write_events
 from prsrank.logs.held_out import SessionMarks
 from prsrank.logs.pieces import NOTHING, Extent, LocalPieces, Pieces
 from prsrank.logs.session_pieces import (
@@ -39,8 +34,11 @@ from prsrank.relevance.prior import sampled_queries
 from prsrank.types import Floats, Marks
 from prsrank.weighting import find_weighting
 
-MOST_EXPANDED = 300_000
-"""So many docs shown in sessions with a click may be expanded for a ranker of the log itself."""
+VALIDATION_SHARE = 0.2
+TRAIN, VALIDATION, HELD_OUT = "train", "validation", "held out"
+
+HALF = "cross-fit half"
+"""A context of the held-out sessions where they are randomised: half "1" or "2" of the queries."""
 
 # Not the seed by which other samples are drawn: they would be parts of one another.
 _SAMPLE_SEED = 2
@@ -114,7 +112,7 @@ class PiecedLog:
             self.sessions.total(_name_missing)
         return replace(self, sessions=self.sessions.covered(), left_out=missing, measured=None)
 
-    def split(self, how: Split) -> LogParts:
+    def split(self, how: Split) -> "LogParts":
         """Split the log into parts without a common query."""
         marks = SessionMarks.of(self.pieces, how, grouped=self.grouped, validation=VALIDATION_SHARE)
         chosen: dict[str, Callable[[ClickLog], Marks]] = {
@@ -124,18 +122,16 @@ class PiecedLog:
             "learning": marks.learning,
             "dropped": lambda log: ~marks.held_out(log) & ~marks.learning(log),
         }
-        if how.way == RANDOMISED:
-            chosen["1"] = lambda log: marks.held_out(log) & marks.first_half(log)
-            chosen["2"] = lambda log: marks.held_out(log) & ~marks.first_half(log)
         changes: dict[str, Change] = {
             name: partial(_marked, marks=mark) for name, mark in chosen.items()
         }
         if how.way == RANDOMISED:
             changes[HELD_OUT] = partial(_held_out_in_halves, marks=marks)
-        cut_parts = self.sessions.cut(changes)
+            for name, first in (("1", True), ("2", False)):
+                changes[name] = partial(_half, marks=marks, first=first)
         parts = {
             name: replace(self, sessions=part, measured=extent)
-            for name, (part, extent) in cut_parts.items()
+            for name, (part, extent) in self.sessions.cut(changes).items()
         }
         return LogParts(
             parts[TRAIN],
@@ -143,7 +139,6 @@ class PiecedLog:
             parts[HELD_OUT],
             parts["learning"],
             how.way,
-            {name: parts[name].extent() for name in PARTS},
             parts["dropped"].extent().sessions,
             (parts["1"], parts["2"]) if how.way == RANDOMISED else None,
         )
@@ -152,21 +147,6 @@ class PiecedLog:
         """Return the sessions that a function marks, and the lists of their queries."""
         kept = self.sessions.select(partial(_marked, marks=chosen))
         return replace(self, sessions=kept, measured=None)
-
-    def why_not(self, ranker: Ranker) -> str:
-        """Return why a ranker cannot be trained on this log; empty if it can.
-
-        One that takes the log itself needs it in one piece.
-        """
-        if ranker.takes == "pairs":
-            return ""
-        piece = self.sessions.only
-        if piece is None:
-            return "the log is not in one piece"
-        log = piece.log
-        clicked = log.session_ranking[log.session_clicks > 0]
-        docs = int(np.diff(log.ranking_offsets)[clicked].sum())
-        return f"more than {MOST_EXPANDED:,} docs were shown" if docs > MOST_EXPANDED else ""
 
     def train(
         self,
@@ -264,26 +244,10 @@ class PiecedLog:
         share = docs / max(self.sessions.docs(), 1)
         return self.sessions.total(lambda piece: SampledClicks.of(piece.log, piece.every, share))
 
-    def in_memory(self) -> tuple[ClickLog, RankingDataset] | None:
-        """Return sessions and lists as one log and data set, if this process can hold them."""
-        return self.sessions.in_memory()
-
     @property
     def posterior(self) -> Posterior | None:
         """The posterior that was asked for first."""
         return next(iter(self.known.values()), None)
-
-    def write(self, folder: Path) -> None:
-        """Write the sessions as events, and their lists, if this process can hold them."""
-        held = self.in_memory()
-        if held is None:
-            return
-        log, lists = held
-        folder.mkdir()
-        contexts = {name: context for name, context in log.contexts.items() if name != HALF}
-        write_events(replace(log, contexts=contexts), folder / "log.parquet")
-        splits = np.full((1, lists.lists), EVERY_SPLIT, np.int8)
-        write_stored(StoredCollection("held out", lists, splits), folder / "lists")
 
     def quality(self, how: Weighed) -> tuple[RankingDataset, Callable[[Floats], float]]:
         """Return the lists, and what the clicks say of scores of their docs."""
@@ -328,6 +292,11 @@ def _held_out_in_halves(log: ClickLog, marks: SessionMarks) -> ClickLog:
     return replace(log, contexts={**log.contexts, HALF: Context(("1", "2"), codes)})
 
 
+def _half(log: ClickLog, marks: SessionMarks, first: bool) -> ClickLog:
+    """Return the sessions to judge by of one half of the queries."""
+    return log.select(marks.held_out(log) & (marks.first_half(log) == first))
+
+
 def _name_missing(piece: Sessions) -> int:
     """Raise an InputError that names a query or doc without features."""
     piece.log.doc_rows(piece.every)
@@ -355,3 +324,53 @@ def _judge_of(
     if isinstance(validation, RankingDataset):
         return validation, ndcg_of(validation)
     return None if validation is None else validation.quality(how)
+
+
+@dataclass(frozen=True, eq=False)
+class LogParts:
+    """A log in three parts without a common query: to train on, to tune on, to judge by.
+
+    Attributes:
+        train: sessions to learn from.
+        validation: sessions to choose settings by.
+        held_out: sessions to judge by, once; with the context HALF where they are randomised.
+        learning: train and validation together.
+        way: how it was held out; see `Split`.
+        dropped_sessions: sessions of queries that would be in two parts; in none.
+        halves: the held-out sessions of each half of their queries, where they are randomised.
+    """
+
+    train: PiecedLog
+    validation: PiecedLog
+    held_out: PiecedLog
+    learning: PiecedLog
+    way: str
+    dropped_sessions: int = 0
+    halves: tuple[PiecedLog, PiecedLog] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.held_out.extent().sessions:
+            raise InputError(f"no session is marked as {self.way}: hold out by query or by time")
+        if not self.train.extent().sessions:
+            raise InputError(
+                f"every query has sessions to hold out ({self.way}): hold out by query"
+            )
+        for name, extent in self.extents.items():
+            if not extent.clicks:
+                raise InputError(
+                    f"the {name} part has no clicks ({extent.sessions} sessions): the log is too "
+                    "small"
+                )
+
+    @property
+    def extents(self) -> dict[str, Extent]:
+        """How large each part is."""
+        parts = {TRAIN: self.train, VALIDATION: self.validation, HELD_OUT: self.held_out}
+        return {name: part.extent() for name, part in parts.items()}
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return sessions, queries and clicks of each part."""
+        return {
+            name: {"sessions": e.sessions, "queries": e.queries, "clicks": e.clicks}
+            for name, e in self.extents.items()
+        }

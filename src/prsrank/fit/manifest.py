@@ -18,7 +18,6 @@ from prsrank.rankers.cards import library_versions
 MANIFEST = "manifest.json"
 FORMAT = "prsrank fit 1"
 _FURTHER_LIBRARIES = ("duckdb", "scipy", "pyspark")
-_BLOCK = 1 << 20
 
 
 class _Hashed(TypedDict):
@@ -122,14 +121,13 @@ def check_inputs(recorded: Mapping[str, Any], now: Mapping[str, Any], plan: Plan
         after = {file["file"]: file["sha256"] for file in now[role]}
         if len(before) == len(after) == 1:  # a single file may have another name
             before, after = ({path: next(iter(hashes.values()))} for hashes in (before, after))
-        for name in sorted(before.keys() | after.keys()):
-            if before.get(name) != after.get(name):
-                change = _difference(before.get(name), after.get(name))
-                raise InputError(
-                    f"{path}: {change} since the fit"
-                    + (f" ({name})" if name != path else "")
-                    + ": it cannot be repeated exactly"
-                )
+        for name in _changed(before, after):
+            change = "has changed" if name in after else "a file is gone"
+            change = change if name in before else "a file was added"
+            which = f" ({name})" if name != path else ""
+            raise InputError(
+                f"{path}: {change} since the fit{which}: it cannot be repeated exactly"
+            )
 
 
 def version_differences(recorded: Mapping[str, str]) -> list[str]:
@@ -137,14 +135,17 @@ def version_differences(recorded: Mapping[str, str]) -> list[str]:
     now = versions()
     return [
         f"{name} {recorded.get(name, 'was not there')} then, {now.get(name, 'not there')} now"
-        for name in sorted(recorded.keys() | now.keys())
-        if recorded.get(name) != now.get(name)
+        for name in _changed(recorded, now)
     ]
 
 
 def output_differences(first: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Return the names of outputs that differ between two manifests."""
-    before, after = first["outputs"], other["outputs"]
+    return _changed(first["outputs"], other["outputs"])
+
+
+def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return the names whose values differ, or that one of the two lacks."""
     names = sorted(before.keys() | after.keys())
     return [name for name in names if before.get(name) != after.get(name)]
 
@@ -172,12 +173,6 @@ def _is_result(name: str) -> bool:
     return in_model or name in ("propensity.json", "evaluation.json")
 
 
-def _difference(before: str | None, after: str | None) -> str:
-    if before is None:
-        return "a file was added"
-    return "has changed" if after is not None else "a file is gone"
-
-
 def _files(path: FileName) -> Iterator[Path]:
     whole = Path(path)
     if whole.is_dir():
@@ -191,9 +186,6 @@ def _files(path: FileName) -> Iterator[Path]:
 def _sha256(file: Path) -> str:
     try:
         with file.open("rb") as stream:
-            digest = hashlib.sha256()
-            while block := stream.read(_BLOCK):
-                digest.update(block)
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from error
-    return digest.hexdigest()

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
 from prsrank.errors import InputError
@@ -20,6 +20,9 @@ COMPARED = ("ips", "naive")
 
 TRIED = ("posterior", "prs", *COMPARED)
 """The weightings that are tried where none is named, the preferred one first."""
+
+METRIC = "dcg@10"
+"""What rankers stop early on, and what their settings are chosen by."""
 
 _SYNTHETIC = "synthetic:"
 
@@ -98,8 +101,8 @@ class Plan(FitSettings):
             raise InputError("give the features as a data set (--data) or a table, not both")
         if self.data is None and self.table is None and not self.mapping.features:
             raise InputError(
-                "no features: give --data DATA, --features TABLE, or [features] columns in the "
-                "mapping"
+                "no features: give a data set (data), a table or frame keyed by query and doc "
+                "(features), or name columns of the log in the mapping"
             )
         if ranker_class(self.ranker)().takes != "pairs":
             raise InputError(f"fit trains rankers of weighted pairs, which {self.ranker} is not")
@@ -110,11 +113,6 @@ class Plan(FitSettings):
             if isinstance(bounds, Range) and not bounds.holds(value):
                 raise InputError(f"{name} must be {bounds}, not {value}")
         self.split  # noqa: B018 - raises where the text means nothing
-
-    @property
-    def lists(self) -> str:
-        """What a list is; see `LogMapping`."""
-        return self.mapping.lists
 
     @property
     def weightings(self) -> tuple[str, ...]:
@@ -153,10 +151,6 @@ class Plan(FitSettings):
         if self.data is not None and not self.data.startswith(_SYNTHETIC):
             paths["data"] = self.data
         return {role: path for role, path in paths.items() if path is not None}
-
-    def at(self, moved: Mapping[str, str]) -> "Plan":
-        """Return the plan with inputs at other paths, by what they are."""
-        return replace(self, **moved)  # type: ignore[arg-type]
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return plain lists and dicts; paths start at the root, so that they hold anywhere."""

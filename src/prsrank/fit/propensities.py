@@ -3,24 +3,20 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prsrank.audit.findings import Audit
 from prsrank.errors import InputError
-from prsrank.fit.parts import HALF, HELD_OUT, TRAIN, VALIDATION, LogParts
+from prsrank.fit.log import HALF, LogParts, PiecedLog
 from prsrank.fit.plan import Plan
 from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.curve import Propensities, covering
-from prsrank.propensity.curve_of import given_curve, monotone_curve
-from prsrank.propensity.estimators import ESTIMATORS, estimator
+from prsrank.propensity.curve_of import estimating_methods, given_curve, monotone_curve
+from prsrank.propensity.estimators import estimator
 from prsrank.propensity.identification import trusted_methods
 from prsrank.propensity.tempering import Tempering, temper_sampled, tempered
 from prsrank.propensity.verdict import Status, Verdict
-
-if TYPE_CHECKING:
-    from prsrank.fit.log import PiecedLog
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +63,7 @@ class FitCurves:
         contradicted = self.judged is not None and self.judged.contradicts
         return self.check if contradicted and self.power == 1 else ""
 
-    def judge(self, log: "PiecedLog", seed: int) -> "FitCurves":
+    def judge(self, log: PiecedLog, seed: int) -> "FitCurves":
         """Let the clicks of a log judge the curve, and change it where they clearly say so."""
         if self.curve is None:
             return self
@@ -80,13 +76,13 @@ class FitCurves:
         return replace(curves, curve=changed, judging=changed)
 
 
-def find_propensities(plan: Plan, audit: Audit, log: "PiecedLog", parts: LogParts) -> FitCurves:
+def find_propensities(plan: Plan, audit: Audit, log: PiecedLog, parts: LogParts) -> FitCurves:
     """Return the propensities of a fit, judged by the clicks that are not held out."""
     curves = _found_propensities(plan, audit, log, parts)
     return curves.judge(parts.learning, plan.seed) if plan.temper else curves
 
 
-def _found_propensities(plan: Plan, audit: Audit, log: "PiecedLog", parts: LogParts) -> FitCurves:
+def _found_propensities(plan: Plan, audit: Audit, log: PiecedLog, parts: LogParts) -> FitCurves:
     """Return the propensities that the plan names, or estimate them.
 
     Estimates come from the sessions that are not held out. Where the randomised sessions are
@@ -103,12 +99,12 @@ def _found_propensities(plan: Plan, audit: Audit, log: "PiecedLog", parts: LogPa
             raise InputError(f"{plan.log}: the log has no propensities")
         return FitCurves(None, None, "those in the log")
     depth = max(extent.depth for extent in parts.extents.values())
-    if plan.propensity != "auto" and not _is_method(plan.propensity):
+    named = plan.propensity != "auto"
+    if named and plan.propensity not in estimating_methods():
         curve = given_curve(plan.propensity, depth)
         shown = log.pieces.total(lambda piece: Counter(np.unique(piece.ranking_positions).tolist()))
         curve.at(sorted(shown))  # names a position that it lacks
         return FitCurves(curve, curve, f"given: {plan.propensity}")
-    named = plan.propensity != "auto"
     tried = [plan.propensity] if named else trusted_methods(audit.estimators)
     for method in tried:
         held_out = parts.halves is not None and estimator(method).only_randomised
@@ -116,7 +112,12 @@ def _found_propensities(plan: Plan, audit: Audit, log: "PiecedLog", parts: LogPa
         estimate = _monotone(method, source, plan)
         if estimate is not None:
             curve = covering(estimate, depth)
-            curves = _halved(curve, parts, plan) if held_out else _whole(curve, parts)
+            if held_out:
+                curves = _halved(curve, parts, plan)
+            else:
+                sessions = parts.learning.extent().sessions
+                how = f"{curve.method}, from the {sessions:,} sessions that are not held out"
+                curves = FitCurves(curve, curve, how)
             return replace(curves, firm=_is_firm(method, curve))
     raise InputError(f"{plan.log}: {_nothing(plan, audit, tried)}")
 
@@ -128,18 +129,8 @@ def _is_firm(method: str, curve: Propensities) -> bool:
     return chosen.only_randomised or identified
 
 
-def _is_method(text: str) -> bool:
-    return text in ESTIMATORS and text != "known"
-
-
-def _whole(curve: Propensities, parts: LogParts) -> FitCurves:
-    sessions = sum(parts.extents[name].sessions for name in (TRAIN, VALIDATION))
-    how = f"{curve.method}, from the {sessions:,} sessions that are not held out"
-    return FitCurves(curve, curve, how)
-
-
 def _halved(whole: Propensities, parts: LogParts, plan: Plan) -> FitCurves:
-    sessions = parts.extents[HELD_OUT].sessions
+    sessions = parts.held_out.extent().sessions
     how = (
         f"{whole.method}, from the {sessions:,} randomised sessions, which are also the held-out "
         "part"
@@ -156,11 +147,11 @@ def _halved(whole: Propensities, parts: LogParts, plan: Plan) -> FitCurves:
     return FitCurves(whole, replace(whole, contexts=others), how)
 
 
-def _monotone(method: str, log: "PiecedLog", plan: Plan) -> Propensities | None:
+def _monotone(method: str, log: PiecedLog, plan: Plan) -> Propensities | None:
     """Return a monotone curve; features are used only where the plan names the method."""
     if not log.extent().clicks:
         return None
-    featured = log.in_memory if method == plan.propensity else None
+    featured = log.sessions.in_memory if method == plan.propensity else None
     return monotone_curve(method, log.pieces, seed=plan.seed, featured=featured)
 
 

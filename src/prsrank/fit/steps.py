@@ -15,11 +15,8 @@ from prsrank.evaluation.log_evaluation import LogEvaluation
 from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, atomic_output, check_writable, write_json
 from prsrank.fit.choice import Choice, choose
-from prsrank.fit.engine import METRIC, Engine
-from prsrank.fit.explorer_page import EXPLORER, explorer_page
-from prsrank.fit.frames import kept_inputs
-from prsrank.fit.local import LocalEngine
-from prsrank.fit.log import PiecedLog
+from prsrank.fit.engine import Engine, LocalEngine
+from prsrank.fit.log import LogParts, PiecedLog
 from prsrank.fit.manifest import (
     MANIFEST,
     check_inputs,
@@ -30,23 +27,20 @@ from prsrank.fit.manifest import (
     read_manifest,
     version_differences,
 )
-from prsrank.fit.outputs import chosen_settings, write_results
-from prsrank.fit.parts import HELD_OUT, TRAIN, LogParts
-from prsrank.fit.plan import FitSettings, Plan
+from prsrank.fit.outputs import chosen_settings, write_pages, write_results
+from prsrank.fit.plan import METRIC, FitSettings, Plan
 from prsrank.fit.propensities import FitCurves, find_propensities
 from prsrank.fit.settings import called_with
 from prsrank.fit.tuning import Tell, Tuned, methods, refit, tune
 from prsrank.fit.verdict import Agreement, Evidence, Verdict, decide
+from prsrank.logs.click_log import ClickLog
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.sources import is_in_memory, open_events, write_frame
 from prsrank.logs.split import RANDOMISED
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING
 from prsrank.rankers.base import Ranker
-from prsrank.report.audit_section import section
-from prsrank.report.explorer import write_explorer
-from prsrank.report.fit_report import BASELINES, fit_report
-from prsrank.report.html import write_report
-from prsrank.report.parts import about_rows
+from prsrank.report.fit_report import BASELINES
 
 RANDOM = "random"
 """The ranker that puts docs in random order, where it is judged too."""
@@ -59,7 +53,6 @@ class FitResult(Shown):
     Attributes:
         folder: where it was written.
         plan: the settings given.
-        engine: name of the engine that it ran on.
         audit: of the log.
         parts: the sessions trained on, tuned on and held out.
         left_out: sessions that show docs without features; in no part.
@@ -76,7 +69,6 @@ class FitResult(Shown):
 
     folder: Path
     plan: Plan
-    engine: str
     audit: Audit
     parts: LogParts
     left_out: int
@@ -160,10 +152,24 @@ def fit_log(call: _FitCall) -> FitResult:
     Raises:
         InputError: if the audit finds errors, or an input cannot be used. Nothing is written.
     """
-    log, table = kept_inputs(call.out, call.log, call.features, call.mapping, data=call.data)
+    kept = {
+        Path(f"{Path(call.out)}-inputs", f"{name}.parquet"): getattr(call, name)
+        for name in ("log", "features")
+    }
+    log, table = (
+        None if source is None else str(path if is_in_memory(source) else source)
+        for path, source in kept.items()
+    )
     settings = {field.name: getattr(call, field.name) for field in fields(FitSettings)}
     mapping = call.mapping or LogMapping()
-    plan = Plan(log, data=call.data, features=table, mapping=mapping, **settings)
+    plan = Plan(str(log), data=call.data, features=table, mapping=mapping, **settings)
+    if is_in_memory(call.log) and not isinstance(call.log, ClickLog):
+        with open_events(call.log, mapping=mapping):
+            pass  # names a column that is missing, before anything is written
+    for path, frame in kept.items():
+        if is_in_memory(frame):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_frame(frame, path)
     return _run(plan, call.out, call.engine, call.tell)
 
 
@@ -191,7 +197,7 @@ def repeat_fit(
     """
     recorded = read_manifest(manifest)
     before = Plan.from_json_dict(recorded["settings"], manifest)
-    plan = before.at(moved or {})
+    plan = replace(before, **(moved or {}))  # type: ignore[arg-type]
     for role, path in (moved or {}).items():
         if role not in before.inputs() or role not in plan.inputs():
             raise InputError(f"{path}: the fit of {manifest} read no such {role}")
@@ -231,7 +237,7 @@ def _run(
                 manifest = make_manifest(plan, inputs, chosen, where, draft)
                 differs = () if recorded is None else tuple(output_differences(recorded, manifest))
                 result = replace(result, manifest=manifest, differs=differs)
-                _write_report(draft, result, started)
+                write_pages(draft, result, started)
                 write_json(draft / MANIFEST, manifest)
     if differs:
         warn(f"not the same as the fit that was repeated: {', '.join(differs)}")
@@ -264,7 +270,7 @@ def _fitted(runner: Engine, source: Any, plan: Plan, folder: Path, tell: Tell) -
         forced=plan.force,
     )
     return FitResult(
-        folder=folder, plan=plan, engine=runner.name, audit=audited, parts=parts,
+        folder=folder, plan=plan, audit=audited, parts=parts,
         left_out=log.left_out, propensities=propensities, tuned=tuned, choice=choice, model=model,
         evaluation=evaluation, verdict=verdict, manifest={},
     )  # fmt: skip
@@ -285,8 +291,8 @@ def _evidence(
     """Return what the verdict rests on."""
     base, evaluated = _baseline(plan), evaluation.evaluation
     return Evidence(
-        learned=parts.extents[TRAIN].clicks,
-        judged=parts.extents[HELD_OUT].clicks,
+        learned=parts.train.extent().clicks,
+        judged=parts.held_out.extent().clicks,
         gain=evaluated.difference(name, METRIC, against=base, estimator=evaluated.narrowest),
         baseline=BASELINES[base],
         trees=judged.trees_,
@@ -316,7 +322,7 @@ def _loaded(engine: Engine, source: Any, plan: Plan) -> PiecedLog:
         if plan.data is None
         else open_collection(plan.data, relevant_from=plan.relevant_from).everything()
     )
-    log = engine.load(source, mapping=plan.mapping, data=data, table=plan.table, lists=plan.lists)
+    log = engine.load(source, mapping=plan.mapping, data=data, table=plan.table)
     if log.left_out:
         warn(
             f"{log.left_out} sessions show docs that {plan.data or plan.table} does not have: they "
@@ -346,22 +352,6 @@ def _evaluated(
         context=propensities.context,
         seed=plan.seed,
     )
-
-
-def _write_report(draft: Path, result: FitResult, started: float) -> None:
-    command = f"prsrank fit --from {result.folder / MANIFEST} --out DIR"
-    queries = explorer_page(result)
-    if queries is not None:
-        write_explorer(queries, draft / EXPLORER)
-    about = about_rows(seed=result.plan.seed, started=started, command=command)
-    share = result.parts.learning.share
-    if share < 1:
-        about.insert(
-            0, ["trees learned from", f"{share:.1%} of the queries, by a hash of their ids"]
-        )
-    explorer = None if queries is None else EXPLORER
-    page = fit_report(result, log=section(result.audit), about=about, explorer=explorer)
-    write_report(page, draft / "report.html")
 
 
 def warn(message: str) -> None:

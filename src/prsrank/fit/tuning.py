@@ -2,24 +2,29 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from prsrank.audit.findings import Audit
-from prsrank.fit.engine import Weighed
-from prsrank.fit.parts import LogParts
+from prsrank.fit.judging import Weighed
+from prsrank.fit.log import LogParts, PiecedLog
 from prsrank.fit.plan import Plan
+from prsrank.logs.click_log import ClickLog
+from prsrank.pairs.posterior import Posterior
 from prsrank.pairs.weighted_pairs import PairDiagnostics
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.rankers.base import Ranker, ranker_class
 from prsrank.rankers.search import Search, Trial, best_of
 from prsrank.weighting import find_weighting
 
-if TYPE_CHECKING:
-    from prsrank.fit.log import PiecedLog
-    from prsrank.pairs.posterior import Posterior
-
 VALIDATION_TAU = 0.05
+
 RIVAL = "lightgbm_position"
+"""A ranker that takes the log itself, in one piece, each session's list apart."""
+
+MOST_EXPANDED = 300_000
+"""So many docs shown in sessions with a click may be expanded for it."""
 
 Tell = Callable[[str], object]
 
@@ -90,7 +95,7 @@ def candidates(ranker: str, weighting: str, trials: int) -> list[Candidate]:
     return [Candidate(settings, clip) for settings in kind.search_grid for clip in clips][:trials]
 
 
-def methods(plan: Plan, audit: Audit, log: "PiecedLog", tell: Tell) -> list[Method]:
+def methods(plan: Plan, audit: Audit, log: PiecedLog, tell: Tell) -> list[Method]:
     """Return the methods to try, the one that is preferred first.
 
     LightGBM's own answer to position bias is among them where a log can be expanded for it. Where
@@ -102,14 +107,22 @@ def methods(plan: Plan, audit: Audit, log: "PiecedLog", tell: Tell) -> list[Meth
         return weighted
     if any(finding.code == "clicks-weighted" for finding in audit.findings):
         return [*weighted[1:], weighted[0]]
-    rival = ranker_class(RIVAL)()
     if plan.ranker != "lambdamart":
         return weighted
-    reason = log.why_not(rival)
-    if reason:
-        tell(f"{RIVAL} is not tried: {reason}")
-        return weighted
-    return [*weighted, Method(RIVAL, RIVAL, "naive")]
+    piece = log.sessions.only
+    if piece is None:
+        tell(f"{RIVAL} is not tried: the log is not in one piece")
+    elif _docs_in_clicked(piece.log) > MOST_EXPANDED:
+        tell(f"{RIVAL} is not tried: more than {MOST_EXPANDED:,} docs were shown")
+    else:
+        return [*weighted, Method(RIVAL, RIVAL, "naive")]
+    return weighted
+
+
+def _docs_in_clicked(log: ClickLog) -> int:
+    """Return how many docs sessions with a click show."""
+    clicked = log.session_ranking[log.session_clicks > 0]
+    return int(np.diff(log.ranking_offsets)[clicked].sum())
 
 
 def tune(
@@ -129,25 +142,23 @@ def tune(
     tried = candidates(method.ranker, method.weighting, plan.trials)
     kind = ranker_class(method.ranker)
     fixed = kind.accepted(trees=plan.trees, seed=plan.seed)
-    rankers = [kind().set_params(**candidate.settings, **fixed) for candidate in tried]
-    values: dict[int, float] = {}
-    weights: dict[int, PairDiagnostics | None] = {}
+    results: dict[int, tuple[float, Ranker]] = {}
+    diagnostics: dict[int, PairDiagnostics | None] = {}
     for clip in {id(candidate.parameters): candidate.parameters for candidate in tried}.values():
-        same = [n for n, candidate in enumerate(tried) if candidate.parameters is clip]
-        tell(f"training {method.name}, {len(values) + len(same)} of {len(tried)}")
+        same = [candidate for candidate in tried if candidate.parameters is clip]
+        tell(f"training {method.name}, {len(results) + len(same)} of {len(tried)}")
         how = Weighed(curve, method.weighting, clip, VALIDATION_TAU)
-        trained = parts.train.train([rankers[n] for n in same], how, validation=parts.validation)
-        values |= dict(zip(same, trained.values, strict=True))
-        weights |= dict.fromkeys(same, trained.diagnostics)
-    numbers = {id(candidate): n for n, candidate in enumerate(tried)}
-    search = best_of(
-        tried, lambda candidate: (values[numbers[id(candidate)]], rankers[numbers[id(candidate)]])
-    )
-    return Tuned(method, search, weights[numbers[id(search.best.candidate)]])
+        rankers = [kind().set_params(**candidate.settings, **fixed) for candidate in same]
+        trained = parts.train.train(rankers, how, validation=parts.validation)
+        numbers = [id(candidate) for candidate in same]
+        results |= zip(numbers, zip(trained.values, rankers, strict=True), strict=True)
+        diagnostics |= dict.fromkeys(numbers, trained.diagnostics)
+    search = best_of(tried, lambda candidate: results[id(candidate)])
+    return Tuned(method, search, diagnostics[id(search.best.candidate)])
 
 
 def refit(
-    tuned: Tuned, log: "PiecedLog", curve: PropensityCurve | None, like: "Posterior | None" = None
+    tuned: Tuned, log: PiecedLog, curve: PropensityCurve | None, like: Posterior | None = None
 ) -> Ranker:
     """Train the chosen ranker again on all sessions: same settings, as many trees.
 

@@ -24,6 +24,8 @@ TITLES = {
     TOO_THIN: "Too thin: don't ship",
 }
 
+_GAIN = ("metric", "against", "difference", "low", "high", "relative")
+
 FEWEST_LEARNED, FEWEST_JUDGED = 100, 50
 """The fewest clicks to learn from, and to judge by."""
 
@@ -118,19 +120,11 @@ class Verdict:
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return plain lists and dicts."""
-        gain = self.gain
         return {
             "verdict": self.verdict,
             "rule": self.rule,
             "reason": self.reason,
-            "gain": {
-                "metric": gain.metric,
-                "against": gain.against,
-                "difference": gain.difference,
-                "low": gain.low,
-                "high": gain.high,
-                "relative": gain.relative,
-            },
+            "gain": {name: getattr(self.gain, name) for name in _GAIN},
             "forced": self.forced,
         }
 

@@ -12,11 +12,10 @@ from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, plain_json, read_json, write_json
 from prsrank.files.schema import check
-from prsrank.fit.engine import METRIC
-from prsrank.fit.local import LocalEngine
+from prsrank.fit.engine import LocalEngine
 from prsrank.fit.log import PiecedLog
 from prsrank.fit.manifest import is_fit, judged_model, read_manifest
-from prsrank.fit.plan import Plan
+from prsrank.fit.plan import METRIC, Plan
 from prsrank.logs.mapping import CLIENTS, LogMapping
 from prsrank.logs.session_pieces import LocalSessions
 from prsrank.logs.sources import frame_file, is_path, log_name
@@ -304,7 +303,6 @@ def _loaded(log: Any, plan: Plan, watched: Watched) -> Iterator[PiecedLog]:
             if plan.data is None
             else open_collection(plan.data, relevant_from=plan.relevant_from).everything(),
             table=plan.table,
-            lists=plan.lists,
         )
         lists = features_for(watched.model, loaded.lists)
         names = watched.model.feature_names_

@@ -9,9 +9,8 @@ import numpy as np
 
 from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
-from prsrank.fit.engine import METRIC
 from prsrank.fit.log import PiecedLog
-from prsrank.fit.plan import Plan
+from prsrank.fit.plan import METRIC, Plan
 from prsrank.fit.verdict import FEWEST_JUDGED
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.mapping import CLIENTS

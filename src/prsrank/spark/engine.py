@@ -4,10 +4,10 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from prsrank.errors import DataWarning, InputError
+from prsrank.fit.engine import Engine
 from prsrank.fit.log import PiecedLog
 from prsrank.fit.plan import Plan
 from prsrank.logs.click_log import ClickLog
@@ -20,8 +20,7 @@ from prsrank.logs.tables import DUCKDB_SHARE, connected, memory_limit, named_err
 from prsrank.spark.events import SparkEvents, open_spark_log
 from prsrank.spark.failures import SparkFailure
 from prsrank.spark.pieces import SparkSessions
-from prsrank.spark.placing import Size
-from prsrank.spark.rows import pieces_of_log
+from prsrank.spark.placing import Size, pieces_of_log
 from prsrank.spark.session import DYING, OwnSession, import_pyspark
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ _SKEWED = 0.05
 _MANY_ROWS = 1000
 
 
-class SparkEngine:
-    """Runs every step on Spark; see `prsrank.fit.engine.Engine`.
+class SparkEngine(Engine):
+    """Runs every step on Spark.
 
     Logs are opened, checked, folded and judged by the workers. Trees are grown by this process,
     the driver, from lists that come to it: those of all queries, or of as many as fit the memory
@@ -77,23 +76,16 @@ class SparkEngine:
             self._own = OwnSession(self._master, self._options)
         return self._own.session
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
+        _, raised, _ = error
         gone = None
-        if isinstance(error, Exception) and self._own is not None:
-            refused = isinstance(error, InputError) and not isinstance(error, SparkFailure)
+        if isinstance(raised, Exception) and self._own is not None:
+            refused = isinstance(raised, InputError) and not isinstance(raised, SparkFailure)
             gone = None if refused else self._own.ending(DYING)
         self.close()
         if gone is not None:
             # whatever failed then failed because of it
-            raise SparkFailure(f"{gone}: too little memory, or somebody ended it") from error
+            raise SparkFailure(f"{gone}: too little memory, or somebody ended it") from raised
 
     def close(self) -> None:
         """Stop the session, if it is our own."""
@@ -103,7 +95,7 @@ class SparkEngine:
 
     def check(self, plan: Plan) -> None:
         """Refuse, before Spark starts, what only one process can do."""
-        if plan.lists != "query":
+        if plan.mapping.lists != "query":
             raise InputError("lists = 'session' is for one machine: on Spark a query has one list")
 
     @contextmanager
@@ -130,7 +122,6 @@ class SparkEngine:
         mapping: LogMapping,
         data: "RankingDataset | None" = None,
         table: "FileName | None" = None,
-        lists: str = "query",
     ) -> PiecedLog:
         """Check an open log, and find the features of its docs; rows stay where they are."""
         events = checked(source)
@@ -150,9 +141,9 @@ class SparkEngine:
         docs: SparkEvents | None = None,
     ) -> PiecedLog:
         """Return a log in pieces, and warn, once, of a query with too many rows."""
-        made = pieces_of_log(events, features, docs, self.kept)
         with named_errors(events.name):
-            pieces, size = made.measured(Size.of)
+            pieces = pieces_of_log(events, features, docs, self.kept).map(lambda piece: piece)
+            size = pieces.total(Size.of)
         _warn_of_skew(size.busiest, events.usable)
         share = _share(size, len(features), self._memory) if features else 1.0
         sessions = SparkSessions(pieces, features)

@@ -17,7 +17,6 @@ from prsrank.logs.sql_text import quoted_name
 from prsrank.logs.tables import ENDINGS, connected, errors_in_one_line, named_errors
 from prsrank.logs.ubi import is_ubi
 from prsrank.spark.failures import first_line, spark_errors
-from prsrank.spark.replay import Replay
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +45,6 @@ class SparkEvents(EventSource):
         features: the columns that are features.
         findings: what was noticed while opening (UBI only).
         usable: how many rows there are, once they are known to be usable; 0 before.
-        replay: how tasks make the events of files by themselves; None where they cannot.
         types: DuckDB's names for the types of the columns.
     """
 
@@ -56,7 +54,6 @@ class SparkEvents(EventSource):
     features: tuple[str, ...] = ()
     findings: Mapping[str, int] = field(default_factory=dict)
     usable: int = 0
-    replay: Replay | None = None
     types: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,8 +77,7 @@ class SparkEvents(EventSource):
 
     def select(self, columns: str) -> Self:
         """Return the events with these columns only."""
-        made = self._of(f"SELECT {columns} FROM {EVENTS}")  # noqa: S608
-        return replace(made, replay=self.replay and self.replay.then(columns, self.types))
+        return self._of(f"SELECT {columns} FROM {EVENTS}")  # noqa: S608
 
     def where(self, condition: str) -> Self:
         """Return the events for which SQL is true."""
@@ -108,14 +104,11 @@ class SparkEvents(EventSource):
         files = [str(file) for file in (path if isinstance(path, (list, tuple)) else [path])]
         with named_errors(str(path)):
             frame = read_table(self.session, files, ids)
-        made = replace(
-            self, frame=frame, name=str(path), contexts=(), features=(), findings={}, usable=0
-        )
-        return replace(made, replay=Replay.of(frame, made.types) if is_parquet(files) else None)
+        return type(self)(frame, str(path))
 
     def _of(self, sql: str) -> Self:
         with spark_errors(self.name):
-            return replace(self, frame=self._run(sql), usable=0, replay=None)
+            return replace(self, frame=self._run(sql), usable=0)
 
     def _run(self, sql: str) -> "DataFrame":
         self.frame.createOrReplaceTempView(EVENTS)
@@ -182,10 +175,7 @@ def open_spark_log(session: "SparkSession", log: Any, mapping: LogMapping) -> Sp
         table = read_table(session, files, mapping.ids)
         if not mapping.contexts:
             mapping = replace(mapping, contexts=_stored_contexts(files[0]))
-        source = SparkEvents(table, name)
-        if is_parquet(files):
-            source = replace(source, replay=Replay.of(table, source.types))
-        return _canonical(source, mapping)
+        return spark_events(table, mapping, name=name)
 
 
 def _through_driver(session: "SparkSession", log: object, mapping: LogMapping) -> SparkEvents:
@@ -239,11 +229,6 @@ def read_table(
         raise InputError(f"cannot be read: {first_line(error)}") from error
 
 
-def is_parquet(files: Sequence[str]) -> bool:
-    """Tell whether `read_table` reads files as Parquet."""
-    return _kind(files) == "Parquet"
-
-
 def _kind(files: Sequence[str]) -> str:
     name = files[0].lower()
     return next((kind for kind, ends in ENDINGS.items() if name.endswith(ends)), "Parquet")
@@ -287,13 +272,11 @@ def spark_events(
     Raises:
         InputError: if a column is missing or cannot be read as meant.
     """
-    return _canonical(SparkEvents(table, name), mapping or LogMapping())
-
-
-def _canonical(table: SparkEvents, mapping: LogMapping) -> SparkEvents:
-    source = with_numbers(table, mapping, name=table.name)
+    mapping = mapping or LogMapping()
+    table_events = SparkEvents(table, name)
+    source = with_numbers(table_events, mapping, name=name)
     features = feature_columns(source, mapping)
-    events = canonical_events(source, mapping, name=table.name)
+    events = canonical_events(source, mapping, name=name)
     # decimals would leave Spark as objects
     columns = ", ".join(
         f"{quoted_name(n)}::DOUBLE AS {quoted_name(n)}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -60,18 +60,6 @@ class SparkPieces(Pieces[T]):
         self._keep(made)
         return SparkPieces(made, self.count, _piece_of_parts, self._kept)
 
-    def measured(self, measure: Callable[[T], U]) -> "tuple[SparkPieces[T], U]":
-        """Return the pieces, each made once to stay there, and the sum of a small measure of each."""
-        made = self.made(
-            lambda number, piece: _with_measure(number, piece, measure(piece)),
-            f"{PACKED}, measure binary",
-        )
-        self._keep(made)
-        with stage_errors("counting"):
-            measures = made.where("part = 0").select("number", "part", "measure").collect()
-        sums = (value for _, value in pieces_of(tuple(row) for row in measures))
-        return SparkPieces(made, self.count, _piece_of_parts, self._kept), added(sums)
-
     def changed(self, change: Callable[[T], U | None]) -> "SparkPieces[U]":
         """Return what a change leaves of each piece, made anew each time; None: nothing."""
         return SparkPieces(self._rows, self.count, _Changed(self._load, change), self._kept)
@@ -118,7 +106,7 @@ class SparkPieces(Pieces[T]):
             use_threads(context.cpus())
             full = (batch for batch in batches if batch.num_rows)
             first = next(full, None)
-            piece = None if first is None else load(_with(first, full))
+            piece = None if first is None else load(chain([first], full))
             if piece is not None:
                 yield from function(context.partitionId(), piece)
 
@@ -154,7 +142,7 @@ class SparkSessions(SessionPieces):
 
     def __init__(self, held: SparkPieces[Sessions], feature_names: tuple[str, ...]) -> None:
         self.held, self.feature_names = held, feature_names
-        self.logs = held.changed(_log_of)
+        self.logs = held.changed(lambda piece: piece.log)
 
     def map(self, function: Callable[[Sessions], U]) -> SparkPieces[U]:
         """Return what a function makes of each piece; it is made once and stays there."""
@@ -202,10 +190,6 @@ class SparkSessions(SessionPieces):
         return ((Place.of(queries, self.lists), value) for queries, value in made)
 
 
-def _log_of(piece: Sessions) -> ClickLog:
-    return piece.log
-
-
 def _left(piece: Sessions, change: Callable[[Sessions], ClickLog]) -> Sessions | None:
     """Return what a change leaves of a piece, with the lists of its queries."""
     log = change(piece)
@@ -229,13 +213,6 @@ def parts_of(number: int, value: Any) -> Batches:
                 "piece": pa.array([packed[start : start + _PART]], pa.binary()),
             }
         )
-
-
-def _with_measure(number: int, value: Any, measure: Any) -> Batches:
-    """Return a value as rows of PACKED, each with a measure that fits into one row."""
-    [blob] = parts_of(number, measure)
-    for rows in parts_of(number, value):
-        yield rows.append_column("measure", blob.column("piece"))
 
 
 def rows_of(batches: Iterable["pyarrow.RecordBatch"]) -> list[tuple[int, int, Any]]:
@@ -278,8 +255,3 @@ def _sums_of_groups(batches: Batches, width: int) -> Batches:
         sums[group] = sums[group] + value if group in sums else value
     for group, value in sums.items():
         yield from parts_of(group, value)
-
-
-def _with(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest

@@ -1,16 +1,15 @@
-"""From rows of a log to pieces of it: the one shuffle. Knows Arrow, not Spark.
+"""From rows of a log to pieces of it: the one shuffle.
 
 Tasks that read the log pack the rows of each bucket of queries into one blob of Arrow, so that
 Spark moves a few blobs, not rows. The task of a bucket makes sessions and lists of its blobs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
-from numba import njit
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.ids import id_array, indices_of
@@ -18,157 +17,164 @@ from prsrank.errors import InputError
 from prsrank.logs.coverage import lists_of_queries
 from prsrank.logs.events import from_frame
 from prsrank.logs.pieces import Extent
+from prsrank.logs.row_rules import time_sql
 from prsrank.logs.session_pieces import Sessions, missing_sessions
+from prsrank.logs.sql_text import quoted_name
 from prsrank.ragged import list_of_row
-from prsrank.spark.hashes import buckets_of, feature_hashes, id_hashes, pair_hashes
-from prsrank.types import Longs
+from prsrank.spark.events import SparkEvents
+from prsrank.spark.pieces import Batches, SparkPieces
 
 if TYPE_CHECKING:
     import pyarrow
-
-Batches = Iterator["pyarrow.RecordBatch"]
+    from pyspark.sql import DataFrame
 
 EVENT, DOC = range(2)
-BLOB = "key int, kind int, rows binary"
+
+# Columns beside those of the log, whose contexts have names that we do not choose.
+BUCKET, FEATURES, SEEN = "#bucket", "#features", "#seen"
+
+# Bytes of features and events that a task holds at once, about.
+_PIECE = 64 << 20
+# About as many bytes has an event that a task makes a log of.
+_EVENT = 64
+# At least so many pieces has a log, whatever runs at once: sums depend on them in the last digit.
+_LEAST = 2
+# One of so many docs is counted.
+_SOME = 16
 # Bytes of rows that are packed at once.
 _CHUNK = 32 << 20
+# So many docs a task remembers; one that comes again after that is sent again.
+_REMEMBERED = 2_000_000
 
 
-def packed(batches: Batches, kind: int, keys: Sequence[int]) -> Batches:
-    """Pack rows of one kind that Spark hands over; docs have their `features` as a list."""
-    import pyarrow as pa
+def pieces_of_log(
+    events: SparkEvents,
+    features: tuple[str, ...],
+    docs: SparkEvents | None,
+    kept: list["DataFrame"],
+) -> SparkPieces[Sessions]:
+    """Bring the rows of each query, and its docs, to one task, which makes a piece of them.
 
-    packer = Packer(keys)
-    for batch in batches:
-        rows = pa.Table.from_batches([batch])
-        if kind == EVENT:
-            yield from packer.add_events(rows)
-            continue
-        flat = batch.column("features").flatten().to_numpy()
-        columns = np.array(flat.reshape(max(len(batch), 1), -1).T, order="C")
-        yield from packer.add_docs(rows.drop_columns(["features"]), columns)
-    yield from packer.finish()
-
-
-class Packer:
-    """Packs rows into blobs, one of each bucket of queries for every few megabytes of rows.
-
-    Rows go to the bucket of their query whatever they are and wherever they were read.
+    How many pieces there are depends on the log alone.
 
     Args:
-        keys: which key brings a row to the partition of each bucket.
+        events: checked.
+        features: names of the features.
+        docs: query_id, doc_id and the features, a doc in any number of rows; None without
+            features.
+        kept: is told of what stays on the workers.
     """
-
-    def __init__(self, keys: Sequence[int]) -> None:
-        self._keys, self._docs = keys, _Docs()
-        self._held: dict[int, list[Any]] = {EVENT: [], DOC: []}
-
-    def add_events(self, rows: "pyarrow.Table") -> Batches:
-        """Take events; yield blobs once there are enough rows."""
-        yield from self._hold(EVENT, rows)
-
-    def add_docs(self, ids: "pyarrow.Table", columns: npt.NDArray[np.float32]) -> Batches:
-        """Take docs; of equal ones the first is kept. Yield blobs once there are enough.
-
-        Args:
-            ids: query_id and doc_id.
-            columns: the values of each feature, to be changed: 0 loses its sign.
-        """
-        import pyarrow as pa
-
-        if not ids.num_rows:
-            return
-        columns += np.float32(0)
-        queries, docs = (id_hashes(column.combine_chunks()) for column in ids.columns)
-        seen = feature_hashes(columns)
-        new = self._docs.unseen(pair_hashes(queries, docs), seen)
-        flat = pa.array(np.ascontiguousarray(columns[:, new].T).reshape(-1))
-        values = pa.FixedSizeListArray.from_arrays(flat, len(columns))
-        rows = ids.take(pa.array(new)).append_column("seen", pa.array(seen[new]))
-        yield from self._hold(DOC, rows.append_column("features", values))
-
-    def finish(self) -> Batches:
-        """Yield what is left."""
-        for kind in self._held:
-            yield from self._emptied(kind)
-
-    def _hold(self, kind: int, rows: "pyarrow.Table") -> Batches:
-        held = self._held[kind]
-        held.append(rows)
-        if sum(array.nbytes for array in held) >= _CHUNK:
-            yield from self._emptied(kind)
-
-    def _emptied(self, kind: int) -> Batches:
-        import pyarrow as pa
-
-        held = [rows for rows in self._held[kind] if rows.num_rows]
-        self._held[kind] = []
-        if held:
-            yield _blobs(pa.concat_tables(held), kind, self._keys)
+    size = events.usable * _EVENT
+    if docs is not None:
+        size += _about_distinct(docs) * 4 * len(features)
+    count = max(_LEAST, -(-size // _PIECE))
+    shown, listed = event_columns(events), _feature_list(features)
+    if docs is None:
+        blobs = _blobs_of(events, shown, count)
+    elif docs is events:
+        blobs = _blobs_of(events, f"{shown}, {listed}", count)
+    else:
+        of_docs = _blobs_of(docs, f"query_id, doc_id, {listed}", count)
+        blobs = _blobs_of(events, shown, count).unionByName(of_docs)
+    load = partial(unpacked, feature_names=features, contexts=events.contexts)
+    return SparkPieces(blobs.repartition(count, "query_id"), count, load, kept)
 
 
-def _blobs(table: "pyarrow.Table", kind: int, keys: Sequence[int]) -> "pyarrow.RecordBatch":
-    """Return a blob of the rows of each bucket."""
+def event_columns(events: SparkEvents) -> str:
+    """Return the SQL of what a click log is made of, for a row per shown doc."""
+    names = ("query_id", "session_id", "doc_id", "position", "click", "propensity", "weight")
+    casts = dict.fromkeys(("position", "click"), "::INTEGER")
+    casts |= dict.fromkeys(("propensity", "weight"), "::DOUBLE")
+    columns = {
+        name: f"{quoted_name(name)}{casts.get(name, '')}"
+        for name in (*names, "randomised")
+        if name in events.types
+    }
+    if "timestamp" in events.types:
+        columns["timestamp"] = time_sql(events)
+    columns |= {name: f"{quoted_name(name)}::VARCHAR" for name in events.contexts}
+    return ", ".join(f"{sql} AS {quoted_name(name)}" for name, sql in columns.items())
+
+
+def _feature_list(features: tuple[str, ...]) -> str:
+    """Return the SQL of all features of a row as one list: NaN where there is none."""
+    missing = "'NaN'::FLOAT"
+    # 0 has no sign
+    values = (f"coalesce({quoted_name(name)}::FLOAT, {missing}) + 0::FLOAT" for name in features)
+    return f"[{', '.join(values)}] AS {quoted_name(FEATURES)}"
+
+
+def _about_distinct(docs: SparkEvents) -> int:
+    from pyspark.sql import functions as F
+
+    doc = F.xxhash64("query_id", "doc_id")
+    # the count takes row by row; the filter is compiled
+    some = docs.frame.select(doc.alias("doc")).where(f"doc % {_SOME} = 0")
+    return _SOME * int(some.agg(F.approx_count_distinct("doc")).collect()[0][0])
+
+
+def _blobs_of(rows: SparkEvents, columns: str, count: int) -> "DataFrame":
+    """Return the blobs that tasks make of columns of a log or a table, in one pass over it.
+
+    A row is in the bucket of its query: the partition that Spark brings this query to, so that
+    any query of a bucket leads its blob there.
+    """
+    from pyspark.sql import functions as F
+
+    frame = rows.select(columns).frame
+    frame = frame.withColumn(BUCKET, F.expr(f"pmod(hash(query_id), {count})"))
+    if FEATURES in frame.columns:
+        frame = frame.withColumn(SEEN, F.xxhash64("query_id", "doc_id", F.col(FEATURES)))
+    query_id = frame.schema["query_id"].dataType.simpleString()
+    return frame.mapInArrow(packed, f"query_id {query_id}, kind int, rows binary")
+
+
+def packed(batches: Batches) -> Batches:
+    """Pack rows of a log, those of its docs once each, or of a table of docs."""
+    met: set[int] = set()
+    for rows in _chunks(batches):
+        if "session_id" in rows.column_names:
+            beside = [name for name in (FEATURES, SEEN) if name in rows.column_names]
+            yield _blobs(rows.drop_columns(beside), EVENT)
+        if SEEN in rows.column_names:
+            hashes, first = np.unique(rows.column(SEEN).to_numpy(), return_index=True)
+            new = np.array([key not in met for key in hashes.tolist()], bool)
+            if len(met) > _REMEMBERED:
+                met.clear()
+            met.update(hashes.tolist())
+            docs = rows.select(["query_id", "doc_id", FEATURES, SEEN, BUCKET])
+            yield _blobs(docs.take(first[new]), DOC)
+
+
+def _chunks(batches: Batches) -> Iterator["pyarrow.Table"]:
     import pyarrow as pa
 
-    buckets = buckets_of(id_hashes(table.column("query_id").combine_chunks()), len(keys))
-    # few buckets sort many times as fast, and in all but the largest logs they are
-    small = np.int16 if len(keys) < 2**15 else np.int32
-    order = np.argsort(buckets.astype(small), kind="stable")
-    rows = table.take(pa.array(order)).combine_chunks()
-    counts = np.bincount(buckets, minlength=len(keys))
-    starts = np.cumsum(counts) - counts
-    there = np.flatnonzero(counts).tolist()
+    held: list[pyarrow.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(rows.nbytes for rows in held) >= _CHUNK:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _blobs(rows: "pyarrow.Table", kind: int) -> "pyarrow.RecordBatch":
+    """Return a blob of the rows of each bucket, under one of its queries."""
+    import pyarrow as pa
+
+    buckets = rows.column(BUCKET).to_numpy()
+    order = np.argsort(buckets, kind="stable")
+    rows = rows.drop_columns([BUCKET]).take(order).combine_chunks()
+    _, starts = np.unique(buckets[order], return_index=True)
+    lengths = np.diff(starts, append=len(order))
     return pa.record_batch(
         {
-            "key": pa.array([keys[bucket] for bucket in there], pa.int32()),
-            "kind": pa.array([kind] * len(there), pa.int32()),
-            "rows": pa.array(
-                [_blob(rows.slice(starts[bucket], counts[bucket])) for bucket in there],
-                pa.binary(),
-            ),
+            "query_id": rows.column("query_id").take(starts).combine_chunks(),
+            "kind": pa.array([kind] * len(starts), pa.int32()),
+            "rows": pa.array(map(_blob, map(rows.slice, starts, lengths)), pa.binary()),
         }
     )
-
-
-class _Docs:
-    """The docs that a task has met, each by a hash of its ids and one of its features."""
-
-    def __init__(self) -> None:
-        self.count, self.table = 0, np.zeros((2, 1 << 16), np.int64)
-
-    def unseen(self, doc_key: Longs, seen: Longs) -> Longs:
-        """Return the rows of docs that none before had."""
-        while self.table.shape[1] < 2 * (self.count + len(seen)):
-            old = self.table[:, self.table[0] != 0]
-            self.table = np.zeros((2, 2 * self.table.shape[1]), np.int64)
-            self._enter(old[0], old[1])
-        rows = self._enter(doc_key, seen)
-        self.count += len(rows)
-        return rows
-
-    def _enter(self, doc_key: Longs, seen: Longs) -> Longs:
-        rows = np.empty(len(seen), np.int64)
-        count = _unseen_kernel(self.table[0], self.table[1], doc_key, seen, rows)
-        return rows[:count]
-
-
-@njit(cache=True, nogil=True)
-def _unseen_kernel(known_keys, known_seen, doc_key, seen, rows):  # type: ignore[no-untyped-def]
-    """Enter docs into a table by open addressing; key 0 marks a free place."""
-    mask, count = len(known_keys) - 1, 0
-    for row in range(len(doc_key)):
-        key = doc_key[row] if doc_key[row] != 0 else np.int64(1)
-        place = key & mask
-        while known_keys[place] != 0 and (
-            known_keys[place] != key or known_seen[place] != seen[row]
-        ):
-            place = (place + 1) & mask
-        if known_keys[place] == 0:
-            known_keys[place], known_seen[place] = key, seen[row]
-            rows[count] = row
-            count += 1
-    return count
 
 
 def _blob(rows: "pyarrow.Table") -> bytes:
@@ -181,68 +187,6 @@ def _blob(rows: "pyarrow.Table") -> bytes:
         writer.write_table(rows)
     packed_rows: bytes = sink.getvalue().to_pybytes()
     return packed_rows
-
-
-@dataclass(frozen=True)
-class Size:
-    """How large a log is; those of pieces add up with `+`.
-
-    Attributes:
-        extent: sessions, queries, clicks and positions.
-        docs: docs of all lists.
-        weights: of pairs: one for each clicked doc and doc of its list.
-        cells: docs at each of their positions.
-        busiest: rows of the query with the most, and its id.
-        missing: sessions that show a doc without features.
-    """
-
-    extent: Extent
-    docs: int = 0
-    weights: int = 0
-    cells: int = 0
-    busiest: tuple[int, str] = (0, "")
-    missing: int = 0
-
-    @classmethod
-    def of(cls, piece: Sessions) -> "Size":
-        """Measure a piece."""
-        log, lists = piece.log, piece.lists
-        shown = np.diff(log.ranking_offsets)[log.session_ranking]
-        rows = np.bincount(log.ranking_query[log.session_ranking], shown, log.queries)
-        most = int(rows.argmax())
-        slots = np.repeat(log.ranking_offsets[log.session_ranking], log.session_clicks) + log.clicks
-        clicked = np.bincount(log.ranking_docs[slots], minlength=len(log.doc_ids)) > 0
-        winners = np.bincount(list_of_row(log.doc_offsets), clicked, log.queries)
-        lengths = np.zeros(log.queries, np.int64)
-        where = indices_of(log.query_ids, lists.query_ids)
-        lengths[where >= 0] = lists.list_lengths[where[where >= 0]]
-        return cls(
-            Extent.of(log),
-            lists.docs,
-            int(winners @ lengths),
-            len(
-                np.unique(log.ranking_docs * np.int64(log.max_position + 1) + log.ranking_positions)
-            ),
-            (int(rows[most]), str(log.query_ids[most])),
-            missing_sessions(piece) if lists.feature_names else 0,
-        )
-
-    def __add__(self, other: "Size") -> "Size":
-        """Return the size of both."""
-        return Size(
-            self.extent + other.extent,
-            self.docs + other.docs,
-            self.weights + other.weights,
-            self.cells + other.cells,
-            max(self.busiest, other.busiest),
-            self.missing + other.missing,
-        )
-
-    def bytes_to_learn(self, features: int) -> int:
-        """Return about how many bytes learning from all lists takes in one process."""
-        # features as they arrive, in the data set and in LightGBM's bins; docs in rankings and lists
-        per_doc = 12 * features + 200
-        return self.docs * per_doc + 10 * self.weights + 270 * self.cells
 
 
 def unpacked(
@@ -279,7 +223,7 @@ def _lists(docs: "pyarrow.Table", feature_names: tuple[str, ...]) -> RankingData
     order = np.lexsort(names[::-1])
     queries, ids = (name[order] for name in names)
     same = (queries[1:] == queries[:-1]) & (ids[1:] == ids[:-1])
-    seen = docs.column("seen").to_numpy()[order]
+    seen = docs.column(SEEN).to_numpy()[order]
     twice = np.flatnonzero(same & (seen[1:] != seen[:-1]))
     if len(twice):
         raise InputError(
@@ -287,7 +231,7 @@ def _lists(docs: "pyarrow.Table", feature_names: tuple[str, ...]) -> RankingData
             "give every session a query of its own, or leave the feature out"
         )
     kept = np.append(True, ~same)
-    flat = docs.column("features").combine_chunks().flatten().to_numpy()
+    flat = docs.column(FEATURES).combine_chunks().flatten().to_numpy()
     queries = queries[kept]
     starts = np.flatnonzero(np.append(True, queries[1:] != queries[:-1]))
     return RankingDataset(
@@ -297,3 +241,64 @@ def _lists(docs: "pyarrow.Table", feature_names: tuple[str, ...]) -> RankingData
         doc_ids=id_array(ids[kept]),
         feature_names=feature_names,
     )
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a log is; those of pieces add up with `+`.
+
+    Attributes:
+        extent: sessions, queries, clicks and positions.
+        docs: docs of all lists.
+        weights: of pairs: one for each clicked doc and doc of its list.
+        cells: docs at each of their positions.
+        busiest: rows of the query with the most, and its id.
+        missing: sessions that show a doc without features.
+    """
+
+    extent: Extent
+    docs: int = 0
+    weights: int = 0
+    cells: int = 0
+    busiest: tuple[int, str] = (0, "")
+    missing: int = 0
+
+    @classmethod
+    def of(cls, piece: Sessions) -> "Size":
+        """Measure a piece."""
+        log, lists = piece.log, piece.lists
+        shown = np.diff(log.ranking_offsets)[log.session_ranking]
+        rows = np.bincount(log.ranking_query[log.session_ranking], shown, log.queries)
+        most = int(rows.argmax())
+        slots = np.repeat(log.ranking_offsets[log.session_ranking], log.session_clicks) + log.clicks
+        clicked = np.bincount(log.ranking_docs[slots], minlength=len(log.doc_ids)) > 0
+        winners = np.bincount(list_of_row(log.doc_offsets), clicked, log.queries)
+        lengths = np.zeros(log.queries, np.int64)
+        where = indices_of(log.query_ids, lists.query_ids)
+        lengths[where >= 0] = lists.list_lengths[where[where >= 0]]
+        cells = log.ranking_docs * np.int64(log.max_position + 1) + log.ranking_positions
+        return cls(
+            Extent.of(log),
+            lists.docs,
+            int(winners @ lengths),
+            len(np.unique(cells)),
+            (int(rows[most]), str(log.query_ids[most])),
+            missing_sessions(piece) if lists.feature_names else 0,
+        )
+
+    def __add__(self, other: "Size") -> "Size":
+        """Return the size of both."""
+        return Size(
+            self.extent + other.extent,
+            self.docs + other.docs,
+            self.weights + other.weights,
+            self.cells + other.cells,
+            max(self.busiest, other.busiest),
+            self.missing + other.missing,
+        )
+
+    def bytes_to_learn(self, features: int) -> int:
+        """Return about how many bytes learning from all lists takes in one process."""
+        # features as they arrive, in the data set and in LightGBM's bins; docs in rankings and lists
+        per_doc = 12 * features + 200
+        return self.docs * per_doc + 10 * self.weights + 270 * self.cells
