@@ -16,7 +16,6 @@ def collection(**changes):
         "query_ids": ["q é", "b"],
         "doc_ids": ["x", "", "longer"],
         "feature_names": ("one", "two <b>"),
-        "costs": [np.nan, 1.5, 2],
         "relevant_from": 2.0,
     }
     data = RankingDataset(**(arrays | changes))
@@ -27,7 +26,7 @@ def collection(**changes):
     "changes",
     [
         {},
-        {"labels": None, "doc_ids": None, "costs": None},
+        {"labels": None, "doc_ids": None},
         {"query_ids": [7, -1], "doc_ids": [3, 4, 5]},
         {"query_ids": ["q", "é" * 9_000], "doc_ids": ["x", "", "https://" * 1_000]},
     ],
@@ -40,7 +39,7 @@ def test_round_trip(tmp_path, changes):
     assert np.array_equal(before.splits, after.splits)
     assert after.dataset.feature_names == before.dataset.feature_names
     assert after.dataset.relevant_from == 2
-    for name in ("features", "offsets", "labels", "query_ids", "doc_ids", "costs"):
+    for name in ("features", "offsets", "labels", "query_ids", "doc_ids"):
         one, other = getattr(before.dataset, name), getattr(after.dataset, name)
         if one is None:
             assert other is None

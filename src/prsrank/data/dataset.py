@@ -29,7 +29,6 @@ class RankingDataset(Shown):
         labels: graded judgement of each doc, if known.
         doc_ids: id of each doc, if known; else a doc is named by its 0-based row in the list.
         feature_names: default "1", "2", ... as in LETOR files.
-        costs: the `cost:` of a LETOR row (1 / propensity of a click), NaN where it has none.
         relevant_from: the least label that counts as relevant; None where nobody has said.
 
     >>> data = RankingDataset(np.eye(3), np.array([0, 2, 3]), labels=np.array([0, 2, 1]))
@@ -47,7 +46,6 @@ class RankingDataset(Shown):
     labels: Reals | None = None
     doc_ids: IdArray | None = None
     feature_names: tuple[str, ...] = ()
-    costs: Reals | None = None
     relevant_from: float | None = 1.0
 
     def __post_init__(self) -> None:
@@ -66,12 +64,11 @@ class RankingDataset(Shown):
         self._set("feature_names", tuple(names))
         if len(names) != features.shape[1]:
             raise InputError(f"{len(names)} feature names for {features.shape[1]} features")
-        for name in ("labels", "costs"):
-            values = getattr(self, name)
-            if values is not None:
-                self._set(name, _sized(frozen(values, np.float32), len(features), name, "docs"))
-        if self.labels is not None and np.isnan(self.labels).any():
-            raise InputError(f"the label of doc {int(np.isnan(self.labels).argmax())} is NaN")
+        if self.labels is not None:
+            labels = _sized(frozen(self.labels, np.float32), len(features), "labels", "docs")
+            self._set("labels", labels)
+            if np.isnan(labels).any():
+                raise InputError(f"the label of doc {int(np.isnan(labels).argmax())} is NaN")
         if self.doc_ids is not None:
             self._set("doc_ids", _sized(id_array(self.doc_ids), len(features), "doc_ids", "docs"))
 
@@ -196,7 +193,6 @@ class RankingDataset(Shown):
             query_ids=self.query_ids[chosen],
             labels=None if self.labels is None else self.labels[rows],
             doc_ids=None if self.doc_ids is None else self.doc_ids[rows],
-            costs=None if self.costs is None else self.costs[rows],
         )
 
 
@@ -231,7 +227,6 @@ def concatenate(parts: Sequence[RankingDataset]) -> RankingDataset:
         if any(part.doc_ids is None for part in parts)
         else joined_ids([part.doc_names for part in parts]),
         feature_names=first.feature_names,
-        costs=joined_arrays([part.costs for part in parts]),
         relevant_from=first.relevant_from,
     )
 

@@ -1,8 +1,7 @@
-"""Reader of LETOR / SVMlight text: `<label> qid:<id> [cost:<c>] <feature>:<value> ... # comment`."""
+"""Reader of LETOR / SVMlight text: `<label> qid:<id> <feature>:<value> ... # comment`."""
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +26,6 @@ def read_letor(
     features: int | None = None,
     relevant_from: float = 1.0,
     threads: int | None = None,
-    progress: Callable[[int], object] | None = None,
 ) -> RankingDataset:
     r"""Read one or several LETOR / SVMlight files into one data set.
 
@@ -43,7 +41,6 @@ def read_letor(
         features: the number of features; default the largest id in the files.
         relevant_from: the least label that counts as relevant.
         threads: default one per core. The result does not depend on it.
-        progress: is told the number of bytes of text parsed so far.
 
     Raises:
         InputError: "file:line:column: what is wrong", for the first thing wrong.
@@ -60,23 +57,21 @@ def read_letor(
         raise InputError("no file to read")
     if features is not None and not 0 < features <= MAX_FEATURE_ID:
         raise InputError(f"the number of features must be 1 to {MAX_FEATURE_ID:,}")
-    pieces: list[_Piece] = []
-    size = 0
+    blocks: list[LetorBlock] = []
+    places: list[str] = []
     for path in map(existing_file, paths):
         parse = partial(_parsed, path=path, features=features)
         line = 0
         try:
             for block in map_in_order(parse, blocks_of_lines(path), threads=threads):
-                pieces.append(_Piece(path, line, block))
+                places += [f"{path}:{line + number}:1" for number in block.list_lines.tolist()]
+                blocks.append(block)
                 line += block.lines
-                size += block.size
-                if progress is not None:
-                    progress(size)
         except LineError as error:
             raise InputError(f"{path}:{line + error.line}:{error.column}: {error}") from None
-    if not any(len(piece.block.labels) for piece in pieces):
+    if not places:
         raise InputError(f"{paths[0]}: holds no data line")
-    return _assemble(pieces, regroup, relevant_from)
+    return _assemble(blocks, places, regroup, relevant_from)
 
 
 def first_lines(file: Path, count: int) -> list[str]:
@@ -95,18 +90,10 @@ def _parsed(text: bytes, path: Path, features: int | None) -> LetorBlock:
         raise InputError(f"{path}: {error}") from None
 
 
-@dataclass
-class _Piece:
-    """A block of lines, and the file and the number of lines that stand before it."""
-
-    path: Path
-    line: int
-    block: LetorBlock
-
-
-def _assemble(pieces: list[_Piece], regroup: bool, relevant_from: float) -> RankingDataset:
-    """Join the pieces; features are dropped once copied, so the peak is little above the result."""
-    blocks = [piece.block for piece in pieces]
+def _assemble(
+    blocks: list[LetorBlock], places: list[str], regroup: bool, relevant_from: float
+) -> RankingDataset:
+    """Join blocks of lines; `places` names the line where each of their lists begins."""
     rows = offsets_of([len(block.labels) for block in blocks])
     # runs of lines of one query; one that goes on in the next block is two
     tokens = [token for block in blocks for token in block.query_ids]
@@ -115,17 +102,14 @@ def _assemble(pieces: list[_Piece], regroup: bool, relevant_from: float) -> Rank
     lists = np.array([index[token] for token in tokens])
     scattered = np.flatnonzero(np.diff(lists) < 0) + 1
     if len(scattered) and not regroup:
-        places = [(piece, line) for piece in pieces for line in piece.block.list_lines]
-        piece, line = places[scattered[0]]
+        first = scattered[0]
         raise InputError(
-            f"{piece.path}:{piece.line + line}:1: the lines of query "
-            f"{tokens[scattered[0]]} are not adjacent "
+            f"{places[first]}: the lines of query {tokens[first]} are not adjacent "
             "(regroup=True gathers them)"
         )
     lists = np.repeat(lists, np.diff(np.append(np.concatenate(starts), rows[-1])))
     order = np.argsort(lists, kind="stable") if len(scattered) else slice(None)
     offsets = offsets_of(np.bincount(lists))
-    costs = np.concatenate([block.costs for block in blocks])[order]
     doc_ids = joined_ids([block.doc_ids for block in blocks])[order]
     return RankingDataset(
         features=_joined_features(blocks, rows)[order],
@@ -133,15 +117,13 @@ def _assemble(pieces: list[_Piece], regroup: bool, relevant_from: float) -> Rank
         query_ids=_query_ids(list(index)),
         labels=np.concatenate([block.labels for block in blocks])[order],
         doc_ids=_every_doc_named(doc_ids, offsets),
-        costs=None if np.isnan(costs).all() else costs,
         relevant_from=relevant_from,
     )
 
 
 def _joined_features(blocks: list[LetorBlock], rows: Longs) -> Reals:
+    """Join features, and drop those of each block: the peak is little above the result."""
     width = max(block.features.shape[1] for block in blocks)
-    if len(blocks) == 1:
-        return blocks[0].features
     joined = np.empty((int(rows[-1]), width), np.float32)
     for block, (start, stop) in zip(blocks, pairwise(rows), strict=True):
         own = block.features.shape[1]

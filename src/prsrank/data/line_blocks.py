@@ -7,7 +7,7 @@ from typing import Any
 
 from prsrank.errors import InputError
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 19
 _MOST_LINE = 32 << 20
 
 

@@ -53,9 +53,8 @@ def write_stored(collection: StoredCollection, path: str | os.PathLike[str]) -> 
     data = collection.dataset
     arrays: dict[str, npt.NDArray] = {"features": data.features, "offsets": data.offsets}
     arrays["splits"] = np.ascontiguousarray(collection.splits, np.int8)
-    for name, values in (("labels", data.labels), ("costs", data.costs)):
-        if values is not None:
-            arrays[name] = values
+    if data.labels is not None:
+        arrays["labels"] = data.labels
     for name, ids in (("query_ids", data.query_ids), ("doc_ids", data.doc_ids)):
         if ids is not None:
             arrays |= packed_ids(name, ids)
@@ -90,7 +89,6 @@ def read_stored(path: str | os.PathLike[str]) -> StoredCollection:
             labels=arrays.get("labels"),
             doc_ids=unpacked_ids("doc_ids", arrays),
             feature_names=tuple(json.loads(about["feature_names"])),
-            costs=arrays.get("costs"),
             relevant_from=json.loads(about["relevant_from"]),
         )
         return StoredCollection(about["name"], dataset, arrays["splits"])
