@@ -1,7 +1,7 @@
 """Data sets by name: a file, a collection's folder, or `synthetic:SHAPE:LISTS[:SEED]`."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -182,94 +182,83 @@ def _synthetic(name: str) -> Collection:
 
 
 def _folder(path: Path) -> Collection:
-    collection = _yahoo(path) or _five_parts(path) or _fold_folders(path)
-    if collection is not None:
-        return collection
-    raise InputError(
-        f"{path}: no collection found in this folder: looked for set1.train.txt (Yahoo), "
-        "S1.txt to S5.txt (MQ2007, MQ2008), A1.txt to A5.txt (MQ2007-agg), "
-        "Fold1/train.txt (MSLR-WEB10K/30K, MQ2007, MQ2008, OHSUMED)"
-    )
-
-
-def _yahoo(path: Path) -> Collection | None:
-    if not _exists(path / "set1.train.txt"):
-        return None
-    published = PUBLISHED["Yahoo set1"]
-    names = {"train": "set1.train.txt", "validation": "set1.valid.txt", "test": "set1.test.txt"}
-    files = {split: _file(path / name, published) for split, name in names.items()}
-    return Collection(
-        "Yahoo set1",
-        1,
-        lambda fold, split: _read((files[split],), published),
-        lambda: _read(tuple(files.values()), published),
-    )
-
-
-def _five_parts(path: Path) -> Collection | None:
-    for letter in ("S", "A"):
-        names = [path / f"{letter}{i + 1}.txt" for i in range(_FOLDS)]
-        present = [name for name in names if _exists(name)]
-        if present:
-            break
-    else:
-        return None
-    published = recognised(_file(present[0], None), path.resolve())
-    files = [_file(name, published) for name in names]
-    return Collection(
-        path.name if published is None else published.name,
-        _FOLDS,
-        lambda fold, split: _read([files[i] for i in rotation(fold, split)], published),
-        lambda: _read(files, published),
-    )
-
-
-def _fold_folders(path: Path) -> Collection | None:
-    if not (path / "Fold1").is_dir():
-        return None
-    folds = [i + 1 for i in range(_FOLDS) if (path / f"Fold{i + 1}").is_dir()]
+    folds = [fold for fold in range(1, _FOLDS + 1) if (path / f"Fold{fold}").is_dir()]
     if folds != list(range(1, len(folds) + 1)):
         raise InputError(f"{path}: has Fold{folds[-1]} but not all folds before it")
+    layouts = {
+        "Yahoo set1": {(1, split): [f"set1.{_STEMS[split][1]}"] for split in SPLITS},
+        "S": _five_parts("S"),
+        "A": _five_parts("A"),
+        "Fold": {
+            (fold, split): ["|".join(f"Fold{fold}/{stem}" for stem in _STEMS[split])]
+            for fold in folds
+            for split in SPLITS
+        },
+    }
+    for layout, names in layouts.items():
+        present = [
+            file for part in names.values() for name in part for file in _present(path, name)
+        ]
+        published = PUBLISHED.get(layout)
+        if present:
+            break
+    if not present and not folds:
+        raise InputError(
+            f"{path}: no collection found in this folder: looked for set1.train.txt (Yahoo), "
+            "S1.txt to S5.txt (MQ2007, MQ2008), A1.txt to A5.txt (MQ2007-agg), "
+            "Fold1/train.txt (MSLR-WEB10K/30K, MQ2007, MQ2008, OHSUMED)"
+        )
     folder = path.resolve()
-    published = recognised(_fold_file(path, 1, "train", spelled(folder)), folder)
+    if published is None:
+        published = recognised(present[0], folder) if present else spelled(folder)
+    count = len(names) // len(SPLITS)
 
-    def read(fold: int, split: str) -> RankingDataset:
-        return _read((_fold_file(path, fold, split, published),), published)
+    def files(*parts: tuple[int, str]) -> list[Path]:
+        return [_file(path, name, published) for part in parts for name in names[part]]
 
     def everything() -> RankingDataset:
-        parts = [(1, split) for split in SPLITS]
-        if len(folds) == _FOLDS:  # each list is in the test part of just one fold
-            parts = [(fold, "test") for fold in folds]
-        return _read([_fold_file(path, *part, published) for part in parts], published)
+        if count < _FOLDS:
+            return _read(files(*[(1, split) for split in SPLITS]), published)
+        # each list is in the test part of just one fold
+        return _read(sorted(files(*[(i + 1, "test") for i in range(_FOLDS)])), published)
 
-    name = path.name if published is None else published.name
-    return Collection(name, len(folds), read, everything)
+    files((1, "train"))  # an absent file is named at once
+    return Collection(
+        path.name if published is None else published.name,
+        count,
+        lambda fold, split: _read(files((fold, split)), published),
+        everything,
+    )
 
 
-def _fold_file(path: Path, fold: int, split: str, published: Published | None) -> Path:
-    folder = path / f"Fold{fold}"
-    names = [folder / f"{stem}.txt" for stem in _FOLD_FILES[split]]
-    return _file(next((name for name in names if _exists(name)), names[0]), published)
-
-
-_FOLD_FILES: Mapping[str, tuple[str, ...]] = {
-    "train": ("train", "trainingset"),
+_STEMS = {
+    "train": ("train", "train", "trainingset"),
     "validation": ("vali", "valid", "validation", "validationset"),
-    "test": ("test", "testset"),
+    "test": ("test", "test", "testset"),
 }
+"""Names of the file of a split; the second is Yahoo's."""
 
 
-def _exists(path: Path) -> bool:
-    return any(path.with_name(path.name + packed).is_file() for packed in _PACKED)
+def _five_parts(letter: str) -> dict[tuple[int, str], list[str]]:
+    return {
+        (fold, split): [f"{letter}{part + 1}" for part in rotation(fold, split)]
+        for fold in range(1, _FOLDS + 1)
+        for split in SPLITS
+    }
 
 
-def _file(path: Path, published: Published | None) -> Path:
-    for packed in _PACKED:
-        candidate = path.with_name(path.name + packed)
-        if candidate.is_file():
-            return candidate
+def _present(path: Path, name: str) -> list[Path]:
+    """Return the files of one of some names ("a|b"), packed or not."""
+    files = [path / f"{stem}.txt{packed}" for stem in name.split("|") for packed in _PACKED]
+    return [file for file in files if file.is_file()]
+
+
+def _file(path: Path, name: str, published: Published | None) -> Path:
+    present = _present(path, name)
+    if present:
+        return present[0]
     where = "" if published is None else f" (the collection is published at {published.where})"
-    raise InputError(f"{path}: no such file{where}")
+    raise InputError(f"{path / name.split('|')[0]}.txt: no such file{where}")
 
 
 def describe(data: RankingDataset) -> dict[str, Any]:

@@ -74,13 +74,6 @@ def read_letor(
     return _assemble(blocks, places, regroup, relevant_from)
 
 
-def first_lines(file: Path, count: int) -> list[str]:
-    """Return the first lines of a text, unpacked, as they are."""
-    for text in blocks_of_lines(file):
-        return text[: 1 << 20].decode(errors="replace").splitlines()[:count]
-    return []
-
-
 def _parsed(text: bytes, path: Path, features: int | None) -> LetorBlock:
     try:
         return parse_lines(text, features)

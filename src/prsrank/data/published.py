@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from prsrank.data.letor import first_lines
+from prsrank.data.letor_lines import LineError, parse_lines
+from prsrank.data.line_blocks import blocks_of_lines
+from prsrank.errors import InputError
 
 _LETOR = (
     "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/"
@@ -35,15 +37,6 @@ class Published:
     queries: tuple[int, int]
     where: str
 
-    def may_hold(self, seen: "Seen") -> bool:
-        """Whether nothing seen speaks against this collection."""
-        low, high = self.queries
-        return (
-            seen.features <= self.features
-            and seen.labels <= set(range(self.top_label + 1))
-            and all(query.isdecimal() and low <= int(query) <= high for query in seen.queries)
-        )
-
 
 _MILLION = {"2007": (1, 10_000), "2008": (10_001, 20_000)}
 """Query ids of the Million Query tracks of TREC."""
@@ -63,46 +56,33 @@ PUBLISHED = {
 }
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What the first lines of a text hold: the largest feature id, labels and query ids."""
-
-    features: int
-    labels: frozenset[float]
-    queries: frozenset[str]
-
-
-def look_at(file: Path) -> Seen:
-    """Look at the first lines of a LETOR text; what is no LETOR is left to its reader."""
-    features, labels, queries = 0, set(), set()
-    for line in first_lines(file, _LINES_LOOKED_AT):
-        match = re.match(r"\s*([^\s#]+)\s+qid:(\S+)([^#]*)", line)
-        if match is None:
-            continue
-        ids = re.findall(r"(?:^|\s)(\d+):", match[3])
-        features = max([features, *map(int, ids)])
-        try:
-            labels.add(float(match[1]))
-        except ValueError:
-            continue
-        queries.add(match[2])
-    return Seen(features, frozenset(labels), frozenset(queries))
-
-
 def recognised(file: Path, folder: Path | None = None) -> Published | None:
     """Return the published collection that a text is of, by its content; None if none is.
 
-    A collection whose number of features it has, and whose labels and query ids allow what is
-    seen. Rows that leave out features of value 0 may show fewer features: then the folder's
-    name decides, if it spells a collection that nothing seen speaks against.
+    A collection whose number of features it has, and whose labels and query ids allow those of the
+    first lines. Rows that leave out features of value 0 may show fewer features: then the folder's
+    name decides, if it spells a collection that nothing in these lines speaks against.
 
     Args:
         file: the text, or one of several.
         folder: its collection's folder, if it is in one.
     """
-    seen = look_at(file)
-    possible = [c for c in PUBLISHED.values() if seen.queries and c.may_hold(seen)]
-    exact = [c for c in possible if c.features == seen.features]
+    text = next(blocks_of_lines(file), b"")
+    try:
+        rows = parse_lines(b"\n".join(text.split(b"\n")[:_LINES_LOOKED_AT]))
+    except (LineError, UnicodeDecodeError, InputError):  # its reader says what is wrong
+        return None
+    features, labels = rows.features.shape[1], set(rows.labels.tolist())
+    numbers = [int(query) if query.isdecimal() else -1 for query in rows.query_ids]
+    possible = [
+        collection
+        for collection in PUBLISHED.values()
+        if numbers
+        and features <= collection.features
+        and labels <= set(range(collection.top_label + 1))
+        and collection.queries[0] <= min(numbers) <= max(numbers) <= collection.queries[1]
+    ]
+    exact = [c for c in possible if c.features == features]
     by_name = None if folder is None else spelled(folder, exact or possible)
     # several only where all but the number of queries is the same, as of MSLR-WEB10K and 30K
     several = " or ".join(collection.name for collection in exact)
