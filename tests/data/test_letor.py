@@ -2,7 +2,6 @@ import gzip
 import lzma
 import math
 import tracemalloc
-import unittest.mock
 
 import numpy as np
 import pyarrow
@@ -300,9 +299,9 @@ def slow_reader(text):
             return None
         seen.add(last := query)
         out.append((number(label, False), {}))
-        if features and features[0].startswith(b"cost:"):
-            if number(features.pop(0)[5:], True) is None:
-                return None
+        costed = features and features[0].startswith(b"cost:")
+        if costed and number(features.pop(0)[5:], True) is None:
+            return None
         for word in features:
             name, colon, value = word.partition(b":")
             if not colon or not name.isdigit() or not 1 <= int(name) <= 100_000:
