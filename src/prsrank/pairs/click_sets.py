@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
+from prsrank.hashing import STEP, mixed
 from prsrank.logs.array_checks import warn_of_weights
 from prsrank.logs.click_log import ClickLog
 from prsrank.pairs.log_on_lists import (
@@ -17,9 +17,7 @@ from prsrank.pairs.log_on_lists import (
     ShownLists,
     WeightRows,
 )
-from prsrank.ragged import offsets_of, ragged_rows
-from prsrank.sorting import sort_with_index
-from prsrank.threads import for_each_piece
+from prsrank.ragged import list_of_row, offsets_of, ragged_rows
 from prsrank.types import Bytes, IdArray, Ints, Longs
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
 
@@ -82,7 +80,6 @@ class ClickSets:
         *,
         parameters: Mapping[str, float] | None = None,
         context: str | None = None,
-        threads: int | None = None,
     ) -> "ClickSets":
         """Fold the sessions of a log; the arguments are those of `PairSet.from_log`.
 
@@ -96,12 +93,9 @@ class ClickSets:
         placed = LogOnLists(log, dataset, propensities, chosen, context)
         shown = placed.shown
         rows = placed.shared_rows(chosen) or placed.own_rows(chosen, 0, dataset.lists)
-        sessions, counts, showing = _distinct(shown, threads)
+        sessions, counts, showing = _distinct(shown)
         list_of_showing = np.empty(len(shown.by_list), np.int64)
-        list_of_showing[shown.by_list] = np.repeat(
-            np.arange(dataset.lists), np.diff(shown.list_offsets)
-        )
-        # stable, so that sets keep the order of their sessions on any number of threads
+        list_of_showing[shown.by_list] = list_of_row(shown.list_offsets)
         order = np.argsort(list_of_showing[showing], kind="stable")
         slots, set_offsets = ragged_rows(shown.click_offsets, sessions[order])
         irrelevant_only = chosen.against == "irrelevant"
@@ -146,57 +140,18 @@ class ClickSets:
         return cls(dataset.query_ids, arrays)
 
 
-def _distinct(shown: ShownLists, threads: int | None) -> tuple[Longs, Longs, Longs]:
-    """Return a session, the number of sessions and the showing of each distinct click set."""
-    order = np.empty(len(shown.sessions), np.int64)
-    fresh = np.zeros(len(shown.sessions), np.uint8)
-    for_each_piece(
-        lambda a, b: _group_kernel(a, b, shown, order, fresh),
-        shown.session_offsets,
-        threads=threads,
-    )
-    firsts = np.flatnonzero(fresh)
-    counts = np.diff(np.append(firsts, len(fresh)))
-    showing = np.searchsorted(shown.session_offsets, firsts, side="right") - 1
-    return shown.sessions[order[firsts]], counts, showing
+def _distinct(shown: ShownLists) -> tuple[Longs, Longs, Longs]:
+    """Return a session, the number of sessions and the showing of each distinct click set.
 
-
-@njit(cache=True, nogil=True)
-def _group_kernel(first: int, last: int, shown: ShownLists, order: Longs, fresh: Bytes) -> None:
-    """Order each showing's sessions so that equal click sets are neighbours; mark the first.
-
-    Sets are ordered by a hash. Two sets of the same hash could at worst be counted in more
-    than one part, which changes no sum.
+    Sets are told apart by 64 bits: the sum of their slots' hashes.
     """
-    for r in range(first, last):
-        begin, end = shown.session_offsets[r], shown.session_offsets[r + 1]
-        codes = np.empty(end - begin, np.int64)
-        for s in range(begin, end):
-            # FNV, with a shift: the last clicks must reach all bits
-            code = np.uint64(0xCBF29CE484222325)
-            session = shown.sessions[s]
-            for c in range(shown.click_offsets[session], shown.click_offsets[session + 1]):
-                code = (code ^ np.uint64(shown.clicks[c] + 1)) * np.uint64(0x100000001B3)
-                code ^= code >> np.uint64(29)
-            codes[s - begin] = np.int64(code)
-        _, index = sort_with_index(codes)
-        for t in range(end - begin):
-            order[begin + t] = begin + index[t]
-            fresh[begin + t] = t == 0 or not _same_clicks(
-                shown, shown.sessions[begin + index[t - 1]], shown.sessions[begin + index[t]]
-            )
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _same_clicks(shown: ShownLists, first: int, other: int) -> bool:
-    start, length = (
-        shown.click_offsets[first],
-        shown.click_offsets[first + 1] - shown.click_offsets[first],
-    )
-    start2 = shown.click_offsets[other]
-    if shown.click_offsets[other + 1] - start2 != length:
-        return False
-    for c in range(length):
-        if shown.clicks[start + c] != shown.clicks[start2 + c]:
-            return False
-    return True
+    clicks, offsets = ragged_rows(shown.click_offsets, shown.sessions)
+    bits = mixed((shown.clicks[clicks] + 1).astype(np.uint64) * STEP)
+    sums = offsets_of(bits)[offsets]
+    showing, sets = list_of_row(shown.session_offsets), sums[1:] - sums[:-1]
+    order = np.lexsort((sets, showing))
+    showing, sets = showing[order], sets[order]
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = (showing[1:] != showing[:-1]) | (sets[1:] != sets[:-1])
+    firsts = np.flatnonzero(fresh)
+    return shown.sessions[order[firsts]], np.diff(firsts, append=len(order)), showing[firsts]

@@ -17,8 +17,6 @@ from prsrank.weighting import Weighting, check_propensities
 
 # Up to this many distinct propensities all pairs of them are weighed once, in one table.
 MOST_LEVELS = 1024
-# Up to this position the positions that occur are found without sorting.
-_LAST_FLAGGED = 1_000_000
 
 
 PropensitySource = PropensityCurve | npt.ArrayLike | None
@@ -255,9 +253,6 @@ def _on_curve(curve: PropensityCurve, positions: Longs, context: str | None) -> 
 
 def _positions_shown(log: ClickLog) -> tuple[Longs, Longs]:
     """Return the positions at which any doc was shown, and the index of each slot's."""
-    if log.max_position > _LAST_FLAGGED:
-        positions, index = np.unique(log.ranking_positions, return_inverse=True)
-        return positions.astype(np.int64), index
     shown = np.zeros(log.max_position + 1, bool)
     shown[log.ranking_positions] = True
     return np.flatnonzero(shown), (np.cumsum(shown) - 1)[log.ranking_positions]

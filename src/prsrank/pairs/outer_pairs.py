@@ -57,6 +57,7 @@ class OuterPairs(WeightedPairs):
     normalise: str | None = None
     truncation: int | None = None
     one_way: float = 0.0
+    _arrays = ("winning", "losing")
 
     def __post_init__(self) -> None:
         if not 0 <= self.one_way <= 1:
@@ -127,31 +128,10 @@ class OuterPairs(WeightedPairs):
 
     @cached_property
     def totals(self) -> Floats:  # type: ignore[override]  # a set of rows is given them
-        r"""As `PairSet.totals`: of each list the pairs, their sum, squares and largest (lists x 5).
-
-        A sum over pairs i != j of $u_i v_j$ is $\sum u \sum v - \sum u v$.
-        """
+        """As `PairSet.totals`: of each list the pairs, their sum, squares and largest (lists x 5)."""
         out = np.zeros((self.lists, CLIPPED + 1))
         u, v = self.winning.astype(np.float64), self.losing.astype(np.float64)
-        if self.one_way:
-            _totals_kernel(self.offsets, u, v, float(self.one_way), out)
-            return out
-        owner = list_of_row(self.offsets)
-        for column, power in ((PAIRS, 0), (SUM, 1), (SQUARES, 2)):
-            a, b = u**power * (u > 0), v**power * (v > 0)
-            win, lose, both = (np.bincount(owner, x, self.lists) for x in (a, b, a * b))
-            out[:, column] = np.maximum(win * lose - both, 0.0)
-        # the largest v of another doc: that of the list, or the second where a doc has it itself
-        several = np.diff(self.offsets) > 1
-        order, start = np.lexsort((-v, owner)), self.offsets[:-1][several]
-        other = np.zeros(self.docs)
-        other[np.repeat(several, np.diff(self.offsets))] = np.repeat(
-            v[order[start]], np.diff(self.offsets)[several]
-        )
-        other[order[start]] = v[order[start + 1]]
-        np.maximum.at(out[:, LARGEST], owner, u * other)
-        # a list of one doc has no pair: its differences may be off 0 by rounding
-        out[~several] = 0.0
+        _totals_kernel(self.offsets, u, v, float(self.one_way), out)
         return out
 
     @property
@@ -169,29 +149,12 @@ class OuterPairs(WeightedPairs):
         """Lists with a pair."""
         return self.weight_sums > 0
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the vectors take."""
-        return self.winning.nbytes + self.losing.nbytes
-
-    def diagnostics(self, *, heaviest: int = 5) -> PairDiagnostics:
-        """Count and sum up the pairs, list constants included; name the `heaviest` lists."""
+    def diagnostics(self) -> PairDiagnostics:
+        """Count and sum up the pairs, list constants included."""
         paired = self.totals[list_of_row(self.offsets), PAIRS] > 0
-        return PairDiagnostics.of(
-            self,
-            self.weight_sums,
-            winners=int(np.count_nonzero(paired & (self.winning > 0))),
-            distinct=int(self.totals[:, PAIRS].sum()),
-            heaviest=heaviest,
-        )
-
-    def astype(self, dtype: npt.DTypeLike) -> "OuterPairs":
-        """Return the set with vectors of another precision."""
-        return replace(
-            self,
-            winning=self.winning.astype(dtype, copy=False),
-            losing=self.losing.astype(dtype, copy=False),
-        )
+        winners = int(np.count_nonzero(paired & (self.winning > 0)))
+        distinct = int(self.totals[:, PAIRS].sum())
+        return PairDiagnostics.of(self.totals, winners=winners, distinct=distinct)
 
     def keep_lists(self, chosen: Marks) -> "OuterPairs":
         """Return the pairs of some of the lists."""

@@ -59,6 +59,7 @@ class PairSet(WeightedPairs):
     totals: Floats
     normalise: str | None = None
     truncation: int | None = None
+    _arrays = ("weights",)
 
     def __post_init__(self) -> None:
         if len(self.weights) != self.weight_offsets[-1]:
@@ -110,18 +111,9 @@ class PairSet(WeightedPairs):
         """Lists with a winner."""
         return np.diff(self.winner_offsets) > 0
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the weights take."""
-        return self.weights.nbytes
-
     def row(self, winner: int) -> npt.NDArray:
         """Return the weights of one winner against each doc of its list."""
         return self.weights[self.weight_offsets[winner] : self.weight_offsets[winner + 1]]
-
-    def astype(self, dtype: npt.DTypeLike) -> "PairSet":
-        """Return the set with weights of another precision (float32 halves the memory)."""
-        return replace(self, weights=self.weights.astype(dtype, copy=False))
 
     def keep_lists(self, chosen: Marks) -> "PairSet":
         """Return the pairs of some of the lists, which must hold all winners."""
@@ -257,15 +249,10 @@ class PairSet(WeightedPairs):
         rows = np.stack([winners[there], losers[there]], axis=1)
         return rows, self.weights[there].astype(np.float64)
 
-    def diagnostics(self, *, heaviest: int = 5) -> PairDiagnostics:
-        """Count and sum up the pairs; name the `heaviest` lists."""
-        return PairDiagnostics.of(
-            self,
-            np.bincount(list_of_row(self.work_offsets), self.weights, self.lists),
-            winners=self.winners,
-            distinct=int(np.count_nonzero(self.weights)),
-            heaviest=heaviest,
-        )
+    def diagnostics(self) -> PairDiagnostics:
+        """Count and sum up the pairs."""
+        distinct = int(np.count_nonzero(self.weights))
+        return PairDiagnostics.of(self.totals, winners=self.winners, distinct=distinct)
 
 
 def finished_pairs(

@@ -26,7 +26,7 @@ from prsrank.pairs.click_choice import (
 from prsrank.pairs.doc_clicks import DocClicks
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.propensity.tempering import temper_counts
-from prsrank.relevance.beta_posterior import beta_posterior
+from prsrank.relevance.beta_posterior import BetaPosterior, beta_posterior
 from prsrank.relevance.prior import Prior, PriorModel, cross_fitted_prior, cross_fitting, find_prior
 from prsrank.types import ClickModel, Floats
 from prsrank.weighting import find_weighting
@@ -75,12 +75,25 @@ class Posterior:
             return None
         evidence, q = clicks.counted.evidence(), 1 / (1 + np.exp(-predict(lists)))
         beta = beta_posterior(evidence, q, strength=self.strength)
-        return Posterior(
-            dataset=lists, theta=beta.mean, low=beta.low, high=beta.high, prior=q,
-            strength=self.strength, log_likelihood=float(evidence.log_likelihood(q).sum()),
-            action_weights=clicks.action_weights(evidence), sessions=clicks.sessions,
-            choice=self.choice, learned=self.learned,
-        )  # fmt: skip
+        likelihood = float(evidence.log_likelihood(q).sum())
+        return Posterior.of(clicks, lists, evidence, q, beta, likelihood, self.choice, self.learned)
+
+    @classmethod
+    def of(
+        cls,
+        clicks: DocClicks,
+        lists: RankingDataset,
+        evidence: ClickEvidence,
+        q: Floats,
+        beta: BetaPosterior,
+        log_likelihood: float,
+        choice: ClickChoice | None,
+        learned: Prior | None,
+    ) -> "Posterior":
+        """Put together what clicks and a prior q say."""
+        weights = clicks.action_weights(evidence)
+        expected = beta.mean, beta.low, beta.high, q, beta.strength
+        return cls(lists, *expected, log_likelihood, weights, clicks.sessions, choice, learned)
 
     def pairs(
         self,
@@ -177,36 +190,18 @@ def posterior_of_clicks(
         seed: of everything random.
         threads: default: the cores this process may use.
     """
-    evidence, fitted, choice = _explained(
-        clicks,
-        lists,
-        find_prior(prior),
-        model=model,
-        power=power,
-        options={"seed": seed, "threads": threads},
-    )
+    options = {"seed": seed, "threads": threads}
+    evidence, fitted, choice = _explained(clicks, lists, find_prior(prior), model, power, options)
     keys = clicks.counted.cells.doc_key
     beta = beta_posterior(evidence, fitted.q, keys=keys, threads=threads)
-    return Posterior(
-        dataset=lists,
-        theta=beta.mean,
-        low=beta.low,
-        high=beta.high,
-        prior=fitted.q,
-        strength=beta.strength,
-        log_likelihood=float(fitted.log_likelihood.sum()),
-        action_weights=clicks.action_weights(evidence),
-        sessions=clicks.sessions,
-        choice=choice,
-        learned=fitted,
-    )
+    likelihood = float(fitted.log_likelihood.sum())
+    return Posterior.of(clicks, lists, evidence, fitted.q, beta, likelihood, choice, fitted)
 
 
 def _explained(
     clicks: DocClicks,
     lists: RankingDataset,
     prior: PriorModel,
-    *,
     model: Clicking,
     power: float,
     options: Mapping[str, Any],

@@ -1,16 +1,14 @@
 """What all sets of weighted pairs share, and how kernels run over their lists."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.notebook import Chart, Columns, Shown
+from prsrank.notebook import Columns, Shown
 from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, IdArray, Ints, Longs, Marks
@@ -53,7 +51,7 @@ class PairVectors(NamedTuple):
     one_way: float
 
 
-class WeightedPairs(ABC):
+class WeightedPairs(Protocol):
     """Weighted pairs of the docs of lists: a `PairSet`, or `OuterPairs`.
 
     Attributes:
@@ -69,6 +67,30 @@ class WeightedPairs(ABC):
     normalise: str | None
     truncation: int | None
     totals: Floats
+    _arrays: ClassVar[tuple[str, ...]]
+    """Names of the arrays that hold the weights."""
+
+    @property
+    def for_kernels(self) -> PairRows | PairVectors:
+        """The pairs as kernels take them."""
+
+    @property
+    def work_offsets(self) -> Longs:
+        """Entries that a kernel visits before each list, and in all: how work is shared out."""
+
+    @property
+    def weight_sum(self) -> float:
+        """Sum of all weights."""
+
+    @property
+    def paired_lists(self) -> Marks:
+        """Which lists may have a pair of weight above 0 (lists)."""
+
+    def keep_lists(self, chosen: Marks) -> Self:
+        """Return the pairs of some of the lists, which must hold all winners."""
+
+    def diagnostics(self) -> "PairDiagnostics":
+        """Count and sum up the pairs."""
 
     @property
     def lists(self) -> int:
@@ -81,41 +103,14 @@ class WeightedPairs(ABC):
         return int(self.offsets[-1])
 
     @property
-    @abstractmethod
-    def weight_sum(self) -> float:
-        """Sum of all weights."""
-
-    @property
-    @abstractmethod
-    def paired_lists(self) -> Marks:
-        """Which lists may have a pair of weight above 0 (lists)."""
-
-    @property
-    @abstractmethod
     def nbytes(self) -> int:
         """Bytes that the weights take."""
+        return sum(getattr(self, name).nbytes for name in self._arrays)
 
-    @cached_property
-    @abstractmethod
-    def for_kernels(self) -> PairRows | PairVectors:
-        """The pairs as kernels take them."""
-
-    @cached_property
-    @abstractmethod
-    def work_offsets(self) -> Longs:
-        """Entries that a kernel visits before each list, and in all: how work is shared out."""
-
-    @abstractmethod
-    def diagnostics(self, *, heaviest: int = 5) -> "PairDiagnostics":
-        """Count and sum up the pairs; name the `heaviest` lists."""
-
-    @abstractmethod
     def astype(self, dtype: npt.DTypeLike) -> Self:
         """Return the set with weights of another precision (float32 halves the memory)."""
-
-    @abstractmethod
-    def keep_lists(self, chosen: Marks) -> Self:
-        """Return the pairs of some of the lists."""
+        arrays = {name: getattr(self, name).astype(dtype, copy=False) for name in self._arrays}
+        return replace(self, **arrays)  # type: ignore[type-var]
 
 
 def run_over_lists(
@@ -137,26 +132,20 @@ class PairDiagnostics(Shown):
         winners: clicked (or relevant) docs.
         pairs: pairs of weight above 0 in single sessions.
         distinct_pairs: ordered pairs of docs of weight above 0 after folding.
-        weight_sum: sum of the weights of the pairs, without session constants.
-        weight_mean: their mean.
-        weight_sd: their standard deviation.
+        weight_mean: mean of the weights of the pairs, without session constants.
         weight_max: the largest of them.
         effective_sample_size: (sum w)^2 / sum w^2; equal weights give the number of pairs.
         clipped_share: share of the pairs whose weight was clipped.
-        heaviest_lists: query id and share of the folded weight of the heaviest lists.
     """
 
     lists: int
     winners: int
     pairs: int
     distinct_pairs: int
-    weight_sum: float
     weight_mean: float
-    weight_sd: float
     weight_max: float
     effective_sample_size: float
     clipped_share: float
-    heaviest_lists: tuple[tuple[int | str, float], ...]
 
     def _line(self) -> str:
         return (
@@ -166,49 +155,22 @@ class PairDiagnostics(Shown):
         )
 
     def _table(self) -> Columns:
-        numbers = {name: value for name, value in vars(self).items() if name != "heaviest_lists"}
-        return {"measure": list(numbers), "value": list(numbers.values())}
-
-    def _chart(self) -> Chart:
-        queries = [str(query) for query, _ in self.heaviest_lists]
-        shares = [share for _, share in self.heaviest_lists]
-        return Chart(
-            "bars",
-            {"query": queries, "share of the weight": shares},
-            "query",
-            "share of the weight",
-        )
+        return {"measure": list(vars(self)), "value": list(vars(self).values())}
 
     @classmethod
-    def of(
-        cls,
-        pairs: "WeightedPairs",
-        per_list: npt.NDArray,
-        *,
-        winners: int,
-        distinct: int,
-        heaviest: int,
-    ) -> "PairDiagnostics":
-        """Sum up the totals of a set of pairs; `per_list` has the folded weight of each list."""
-        sums = pairs.totals.sum(axis=0)
+    def of(cls, totals: Floats, *, winners: int, distinct: int) -> "PairDiagnostics":
+        """Sum up the totals of a set of pairs."""
+        sums = totals.sum(axis=0)
         count, total, squares = sums[PAIRS], sums[SUM], sums[SQUARES]
-        mean = total / count if count else 0.0
-        spread = max(squares / count - mean**2, 0.0) if count else 0.0
-        order = np.argsort(-per_list, kind="stable")[:heaviest]
-        order = order[per_list[order] > 0]
-        queries, shares = pairs.query_ids[order], per_list[order] / per_list.sum()
         return cls(
-            lists=int(np.count_nonzero(pairs.totals[:, PAIRS])),
+            lists=int(np.count_nonzero(totals[:, PAIRS])),
             winners=winners,
             pairs=int(count),
             distinct_pairs=distinct,
-            weight_sum=float(total),
-            weight_mean=float(mean),
-            weight_sd=float(np.sqrt(spread)),
-            weight_max=float(pairs.totals[:, LARGEST].max(initial=0.0)),
+            weight_mean=float(total / count) if count else 0.0,
+            weight_max=float(totals[:, LARGEST].max(initial=0.0)),
             effective_sample_size=float(total**2 / squares) if squares else 0.0,
             clipped_share=float(sums[CLIPPED] / count) if count else 0.0,
-            heaviest_lists=tuple(zip(queries.tolist(), shares.tolist(), strict=True)),
         )
 
 
