@@ -7,8 +7,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.synthetic import synthetic_dataset
-from prsrank.data.synthetic_features import FeatureMaker, scale_within_lists
+from prsrank.data.synthetic import (
+    column_values,
+    presence,
+    scale_within_lists,
+    synthetic_dataset,
+)
 from prsrank.data.synthetic_shapes import SHAPES, Column, Group, Latent
 from prsrank.errors import InputError
 
@@ -196,12 +200,12 @@ def test_a_column_is_its_formula(kind):
     column = Column(kind, {Latent.BODY: 3.0, Latent.TITLE: -4.0}, 0.8, 1.5, 0.3, group=1)
     groups = (Group(0.0, Latent.BODY), Group(0.25, Latent.URL))
     latents = rng.standard_normal((4000, len(Latent)), np.float32)
-    presence = rng.standard_normal((4000, 2), np.float32)
+    own = rng.standard_normal((4000, 2), np.float32)
     noise = rng.standard_normal((4000, 1), np.float32)
     measured = (3 * latents[:, Latent.BODY] - 4 * latents[:, Latent.TITLE]) / 5
     # -0.5244 and -0.6745 are the 30 % and 25 % points of the standard normal.
     x = 1.5 * (0.8 * measured + 0.6 * noise[:, 0] + 0.524400513)
-    present = 0.6 * latents[:, Latent.URL] + 0.8 * presence[:, 1] > -0.67448975
+    present = 0.6 * latents[:, Latent.URL] + 0.8 * own[:, 1] > -0.67448975
     expected = {
         "real": x,
         "positive": np.maximum(x, 0),
@@ -210,7 +214,8 @@ def test_a_column_is_its_formula(kind):
         "unit": np.where(x > 0, x / (1 + np.abs(x)), 0),
         "flag": np.where(x > 0, 1, 0),
     }[kind]
-    values = FeatureMaker.of([None, column], groups).values(latents, presence, noise.copy())[:, 0]
+    values = column_values(column, latents, noise[:, 0])
+    values *= presence(groups, latents, own)[1]
     close = np.isclose(values, np.where(present, expected, 0), rtol=1e-4, atol=1e-5)
     assert np.mean(~close) < 0.002  # a step may fall on the other side by rounding
     assert np.mean(~present) == pytest.approx(0.25, abs=0.03)

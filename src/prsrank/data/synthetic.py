@@ -11,16 +11,24 @@ sample of their own, so that no list depends on the others.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.synthetic_features import FeatureMaker, scale_within_lists
-from prsrank.data.synthetic_shapes import MATCH_LATENTS, QUERY_LATENTS, SHAPES, Latent, Shape
+from prsrank.data.synthetic_shapes import (
+    MATCH_LATENTS,
+    QUERY_LATENTS,
+    SHAPES,
+    Column,
+    Group,
+    Latent,
+    Shape,
+)
 from prsrank.errors import InputError, nearest_name
 from prsrank.ragged import offsets_of
 from prsrank.types import Longs, Reals
@@ -30,6 +38,7 @@ _BLOCK_DOCS = 2_000  # small enough for the cache
 _CALIBRATION_DOCS = 100_000
 _BETWEEN_LISTS = 0.1  # share of a doc latent's variance
 _SHARED_MATCH = 0.4  # share of the text matches' variance that they have in common
+_PRESENCE = 0.6  # correlation of a group's presence with its latent
 _WEIGHTS = np.array([0.8, 1.2, 0.6, 1.2, 0.6, 2.0, 0.8])  # of the terms of f
 _LIST_DRAWS = len(Latent) + 2  # the list's part of each latent, its level, its difficulty
 _DOC_DRAWS = len(Latent) - QUERY_LATENTS + 2  # a doc's own parts, its shared match, label noise
@@ -65,7 +74,8 @@ def synthetic_dataset(shape: str, lists: int, *, seed: int = 0) -> RankingDatase
         stop = min(start + len(draws.docs), len(labels))
         latents = _latents(draws)
         labels[start:stop] = _labels(model, draws, latents)[: stop - start]
-        features[start:stop, model.maker.indices] = _features(model, draws, latents)[: stop - start]
+        values = _features(model, draws, latents)
+        features[start:stop, list(model.columns)] = values[: stop - start]
         start = stop
     return RankingDataset(
         features,
@@ -96,7 +106,8 @@ class _Model:
 
     entropy: tuple[int, int]
     shape: Shape
-    maker: FeatureMaker
+    columns: Mapping[int, Column]  # by index among the features, those of a kind side by side
+    groups: Sequence[Group]
     weights: Reals
     centre: float = 0.0
     spread: float = 1.0
@@ -118,8 +129,10 @@ def _model(name: str, seed: int) -> _Model:
     shape, entropy = SHAPES[name], (seed, zlib.crc32(name.encode()))
     rng = np.random.default_rng([*entropy, 0])
     weights = rng.uniform(0.85, 1.15, len(_WEIGHTS)) * _WEIGHTS
-    maker = FeatureMaker.of(*shape.columns(rng))
-    return _calibrated(_Model(entropy, shape, maker, weights.astype(np.float32)), rng)
+    columns, groups = shape.columns(rng)
+    present = ((index, column) for index, column in enumerate(columns) if column is not None)
+    by_kind = dict(sorted(present, key=lambda item: item[1].kind))
+    return _calibrated(_Model(entropy, shape, by_kind, groups, weights.astype(np.float32)), rng)
 
 
 def _calibrated(model: _Model, rng: np.random.Generator) -> _Model:
@@ -170,7 +183,7 @@ def _blocks(model: _Model, lists: int) -> Iterator[_Draws]:
     for first in range(0, lists, size):
         generators = [_generator(model, number) for number in range(first, first + size)]
         lengths = [_length(model.shape, rng) for rng in generators]
-        yield _drawn(generators, lengths, len(model.maker.group_latents), len(model.maker.indices))
+        yield _drawn(generators, lengths, len(model.groups), len(model.columns))
 
 
 def _drawn(
@@ -248,7 +261,54 @@ def _gaps(utility: Reals, offsets: Longs) -> Reals:
 
 
 def _features(model: _Model, draws: _Draws, latents: Reals) -> Reals:
-    values = model.maker.values(latents, draws.docs[:, _DOC_DRAWS:], draws.features)
+    values, present = draws.features, presence(model.groups, latents, draws.docs[:, _DOC_DRAWS:])
+    for number, column in enumerate(model.columns.values()):
+        values[:, number] = column_values(column, latents, values[:, number])
+        values[:, number] *= present[column.group]
     if model.shape.normalised:
         scale_within_lists(values, draws.offsets)
     return values
+
+
+def presence(groups: Sequence[Group], latents: Reals, noise: Reals) -> list[Reals]:
+    """Return for each group 1 where a doc has it and 0 elsewhere; `noise` is docs x groups."""
+    own, shared = np.float32(np.sqrt(1 - _PRESENCE**2)), np.float32(_PRESENCE)
+    levels = (shared * latents[:, g.latent] + own * noise[:, i] for i, g in enumerate(groups))
+    return [
+        (level > np.float32(_quantile(group.absent))).astype(np.float32)
+        for level, group in zip(levels, groups, strict=True)
+    ]
+
+
+def column_values(column: Column, latents: Reals, noise: Reals) -> Reals:
+    """Return a feature of each doc; `noise` is its own, standard normal."""
+    weights = np.array(list(column.weights.values()))
+    loadings = weights / np.sqrt(weights @ weights) * (column.scale * column.fidelity)
+    x = noise * np.float32(column.scale * np.sqrt(1 - column.fidelity**2))
+    # not a matrix product: its rounding varies between rows and machines
+    for latent, loading in zip(column.weights, loadings.astype(np.float32), strict=True):
+        x += latents[:, latent] * loading
+    return _KINDS[column.kind](x - np.float32(column.scale * _quantile(column.zeros)))
+
+
+_KINDS: Mapping[str, Callable[[Reals], Reals]] = {
+    "real": lambda x: x,
+    "positive": lambda x: np.maximum(x, 0),
+    "heavy": lambda x: np.exp(np.maximum(x, 0)) - 1,
+    "count": lambda x: np.floor(np.exp(x)),
+    "unit": lambda x: np.maximum(x, 0) / (1 + np.maximum(x, 0)),
+    "flag": lambda x: (x > 0).astype(np.float32),
+}
+
+
+def scale_within_lists(values: Reals, offsets: Longs) -> None:
+    """Scale each column to [0, 1] within each list, in place; to 0 where it is constant."""
+    lengths = np.diff(offsets)
+    lowest = np.minimum.reduceat(values, offsets[:-1])
+    spread = np.maximum.reduceat(values, offsets[:-1]) - lowest
+    values -= np.repeat(lowest, lengths, axis=0)
+    values /= np.repeat(np.where(spread > 0, spread, 1), lengths, axis=0)
+
+
+def _quantile(share: float) -> float:
+    return NormalDist().inv_cdf(share) if share > 0 else -np.inf

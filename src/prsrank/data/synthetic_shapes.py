@@ -10,36 +10,24 @@ their distribution is ours.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
 
-class Latent(IntEnum):
-    """Hidden variables, each standard normal; the first three are of the query."""
-
-    INTENT = 0
-    SPECIFICITY = 1
-    POPULARITY = 2
-    BODY = 3
-    ANCHOR = 4
-    TITLE = 5
-    URL = 6
-    LENGTH = 7
-    AUTHORITY = 8
-    QUALITY = 9
-    BEHAVIOUR = 10
-    DEPTH = 11
-    NOISE_A = 12
-    NOISE_B = 13
-    NOISE_C = 14
-
+Latent = IntEnum(
+    "Latent",
+    "INTENT SPECIFICITY POPULARITY BODY ANCHOR TITLE URL LENGTH AUTHORITY QUALITY BEHAVIOUR DEPTH "
+    "NOISE_A NOISE_B NOISE_C",
+    start=0,
+)
+"""Hidden variables, each standard normal; the first three are of the query."""
 
 QUERY_LATENTS = 3
 MATCH_LATENTS = (Latent.BODY, Latent.ANCHOR, Latent.TITLE, Latent.URL)
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """How one feature follows from the latents.
 
     With g = fidelity * (weighted latents, to length 1) + sqrt(1 - fidelity^2) * noise and
@@ -65,8 +53,7 @@ class Column:
     group: int = 0
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """A source of features, such as a text field, that some docs lack.
 
     Attributes:
