@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.file_arrays import rows_of
+from prsrank.data.frames import FrameColumns, check_once, feature_names, in_order_of_appearance
 from prsrank.data.ids import frozen, id_array, joined_ids
 from prsrank.errors import InputError
 from prsrank.notebook import Chart, Shown, frame_of
@@ -108,14 +109,26 @@ class RankingDataset(Shown):
         >>> data.query_ids.tolist(), data.doc_ids.tolist(), data.features[:, 0].tolist()
         (['b', 'a'], [1, 2, 1], [3.0, 5.0, nan])
         """
-        from prsrank.data.frames import dataset_of_frame  # which makes data sets
-
-        return dataset_of_frame(
-            frame,
-            query=query,
-            doc=doc,
-            label=label,
-            features=features,
+        columns = FrameColumns.of(frame)
+        queries = columns.ids(query, " (query)")
+        docs = None if doc is None else columns.ids(doc, " (doc); doc=None where docs have no ids")
+        labels = None if label is None else columns.numbers(label, " (label)")
+        if labels is not None and np.isnan(labels).any():
+            raise InputError(f"column {label!r} is null in row {int(np.isnan(labels).argmax())}")
+        names = feature_names(columns, {query: "query", doc: "doc", label: "label"}, features)
+        if not columns.rows:
+            raise InputError("the frame has no rows")
+        lists, firsts = in_order_of_appearance(queries)
+        if docs is not None:
+            check_once(lists, docs, queries)
+        order = np.argsort(lists, kind="stable")
+        return cls(
+            features=columns.matrix(names)[order],
+            offsets=offsets_of(np.bincount(lists)),
+            query_ids=queries[firsts],
+            labels=None if labels is None else labels[order].astype(np.float32),
+            doc_ids=None if docs is None else docs[order],
+            feature_names=tuple(names),
             relevant_from=relevant_from,
         )
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.dataset import RankingDataset
 from prsrank.data.ids import id_array, plain_array
 from prsrank.errors import InputError
 from prsrank.types import Floats, IdArray, Longs, Reals
@@ -107,52 +106,35 @@ class FrameColumns:
         return matrix
 
 
-def dataset_of_frame(
-    frame: object,
-    *,
-    query: str,
-    doc: str | None,
-    label: str | None,
-    features: Sequence[str] | None,
-    relevant_from: float | None,
-) -> RankingDataset:
-    """Make lists of a frame; see `RankingDataset.from_frame`, which calls this and has the defaults."""
-    columns = FrameColumns.of(frame)
-    queries = columns.ids(query, " (query)")
-    docs = None if doc is None else columns.ids(doc, " (doc); doc=None where docs have no ids")
-    labels = None if label is None else columns.numbers(label, " (label)")
-    if labels is not None and np.isnan(labels).any():
-        raise InputError(f"column {label!r} is null in row {int(np.isnan(labels).argmax())}")
-    keys = {query: "query", doc: "doc", label: "label"}
-    names = _feature_names(columns, keys, features)
-    if not columns.rows:
-        raise InputError("the frame has no rows")
-    lists, firsts = _in_order_of_appearance(queries)
-    if docs is not None:
-        _check_once(lists, docs, queries)
-    order = np.argsort(lists, kind="stable")
-    return RankingDataset(
-        features=columns.matrix(names)[order],
-        offsets=np.concatenate([[0], np.cumsum(np.bincount(lists))]),
-        query_ids=queries[firsts],
-        labels=None if labels is None else labels[order].astype(np.float32),
-        doc_ids=None if docs is None else docs[order],
-        feature_names=tuple(names),
-        relevant_from=relevant_from,
-    )
+def feature_names(
+    columns: FrameColumns, keys: Mapping[str | None, str], features: Sequence[str] | None
+) -> list[str]:
+    """Return the columns that are features: those asked for, or all numbers that are no keys."""
+    if features is None:
+        names = [name for name in columns.columns if name not in keys and columns.is_number(name)]
+    else:
+        names = [features] if isinstance(features, str) else list(map(str, features))
+    for name in names:
+        if name in keys:
+            raise InputError(f"column {name!r} is the {keys[name]}, so it cannot be a feature")
+    if len(set(names)) < len(names):
+        raise InputError(f"a feature is named twice: {', '.join(names)}")
+    if not names:
+        raise InputError("the frame has no column of numbers that could be a feature")
+    return names
 
 
-def features_of(frame: object, names: Sequence[str]) -> npt.NDArray:
+def features_of(frame: Any, names: Sequence[str]) -> npt.NDArray:
     """Return the named features of each row of a frame or a data set (rows x names)."""
-    if not isinstance(frame, RankingDataset):
+    if not hasattr(frame, "feature_names"):
         return FrameColumns.of(frame).matrix(names)
     if frame.feature_names == tuple(names):
-        return frame.features
+        return np.asarray(frame.features)
     index = {name: column for column, name in enumerate(frame.feature_names)}
     for name in names:
         if name not in index:
             raise InputError(f"the data set has no feature {name!r}{_hint(name, index)}")
-    return frame.features[:, [index[name] for name in names]]
+    return np.asarray(frame.features)[:, [index[name] for name in names]]
 
 
 def is_frame(values: object) -> bool:
@@ -196,24 +178,7 @@ def _series(frame: Any) -> tuple[dict[str, Any], int]:
     return columns, len(opened)
 
 
-def _feature_names(
-    columns: FrameColumns, keys: Mapping[str | None, str], features: Sequence[str] | None
-) -> list[str]:
-    if features is None:
-        names = [name for name in columns.columns if name not in keys and columns.is_number(name)]
-    else:
-        names = [features] if isinstance(features, str) else list(map(str, features))
-    for name in names:
-        if name in keys:
-            raise InputError(f"column {name!r} is the {keys[name]}, so it cannot be a feature")
-    if len(set(names)) < len(names):
-        raise InputError(f"a feature is named twice: {', '.join(names)}")
-    if not names:
-        raise InputError("the frame has no column of numbers that could be a feature")
-    return names
-
-
-def _in_order_of_appearance(ids: IdArray) -> tuple[Longs, Longs]:
+def in_order_of_appearance(ids: IdArray) -> tuple[Longs, Longs]:
     """Return the index of each row's list, and the first row of each list."""
     _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -222,7 +187,7 @@ def _in_order_of_appearance(ids: IdArray) -> tuple[Longs, Longs]:
     return index[inverse], first[order]
 
 
-def _check_once(lists: Longs, docs: IdArray, queries: IdArray) -> None:
+def check_once(lists: Longs, docs: IdArray, queries: IdArray) -> None:
     """Raise an InputError for the first row whose doc an earlier row of the list has."""
     codes = np.unique(docs, return_inverse=True)[1]
     keys = lists * (codes.max(initial=0) + 1) + codes

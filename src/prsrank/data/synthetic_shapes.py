@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-
 Latent = IntEnum(
     "Latent",
     "INTENT SPECIFICITY POPULARITY BODY ANCHOR TITLE URL LENGTH AUTHORITY QUALITY BEHAVIOUR DEPTH "

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.pieces import LocalPieces
 from prsrank.logs.session_pieces import LocalSessions, SessionPieces, Sessions
-from prsrank.propensity.counted_clicks import Columns, CountedClicks, count_clicks
+from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
 from prsrank.relevance.dependence import dependence_of_clicks
 from prsrank.types import Floats
 
@@ -61,17 +60,27 @@ class DocClicks:
     ) -> "DocClicks":
         """Count a log, or its pieces one after the other; arguments as those of `posterior`."""
         pieces = _pieces(log, lists)
+
+        def counts(piece: Sessions) -> tuple[Any, ...]:
+            log, own = piece.log, piece.lists
+            return (
+                count_clicks(log, own, propensities, context=context),
+                int(np.count_nonzero(log.session_clicks)),
+                dependence_of_clicks(log, own),
+                _sessions_of_lists(log, own),
+                None if log.click_weights is None else _weights_of_docs(log, own),
+            )
+
         columns, weighted, with_click = [], False, 0
         weights, sessions = np.zeros((2, lists.docs)), np.zeros(lists.lists)
         dependence = np.zeros((2, lists.lists))
-        count = partial(_PieceCounts.of, propensities=propensities, context=context)
-        for place, counts in pieces.each(count):
-            columns.append((place.doc_numbers(counts.columns[0]), *counts.columns[1:]))
-            with_click += counts.with_click
-            dependence += place.on_lists(counts.dependence, lists)
-            sessions += place.on_lists(counts.sessions, lists)
-            if counts.weights is not None:
-                weights, weighted = weights + place.on_docs(counts.weights, lists), True
+        for place, (cells, clicked, dependent, shown, weighed) in pieces.each(counts):
+            columns.append((place.doc_numbers(cells[0]), *cells[1:]))
+            with_click += clicked
+            dependence += place.on_lists(dependent, lists)
+            sessions += place.on_lists(shown, lists)
+            if weighed is not None:
+                weights, weighted = weights + place.on_docs(weighed, lists), True
             else:  # clicks of other pieces may have weights: these count 1
                 weights += np.bincount(columns[-1][0], columns[-1][-1], lists.docs)
         return cls(
@@ -81,30 +90,6 @@ class DocClicks:
             with_click,
             lambda: CascadeCounts.joined(_cascade_counts(pieces)),
             dependence,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _PieceCounts:
-    """What `DocClicks` takes from a piece of a log, on the piece's lists."""
-
-    columns: Columns
-    with_click: int
-    dependence: Floats
-    sessions: Floats
-    weights: Floats | None
-
-    @classmethod
-    def of(
-        cls, piece: Sessions, propensities: "PropensitySource", context: str | None
-    ) -> "_PieceCounts":
-        log, lists = piece.log, piece.lists
-        return cls(
-            count_clicks(log, lists, propensities, context=context),
-            int(np.count_nonzero(log.session_clicks)),
-            dependence_of_clicks(log, lists),
-            _sessions_of_lists(log, lists),
-            None if log.click_weights is None else _weights_of_docs(log, lists),
         )
 
 

@@ -17,7 +17,6 @@ from prsrank.types import Bytes, Floats, Longs
 if TYPE_CHECKING:
     from prsrank.pairs.fold import PairDraft
     from prsrank.pairs.log_on_lists import ShownLists, WeightRows
-    from prsrank.pairs.weighted_pairs import PairRows
 
 
 NON_CLICKED, OTHERS, IRRELEVANT = 0, 1, 2
@@ -215,19 +214,3 @@ def label_kernel(first: int, last: int, gains: Floats, factors: Floats, draft: "
                     draft.weights[index + j] = w * factors[q]
                     add_pairs(draft.totals[q], 1, w, 0)
             index += length
-
-
-@njit(cache=True, nogil=True)
-def add_rows_kernel(
-    first: int, last: int, part: "PairRows", scale: float, draft: "PairDraft"
-) -> None:
-    """Add the rows of one set of pairs, times `scale`, to those of a larger one."""
-    for q in range(first, last):
-        begin, length = draft.offsets[q], draft.offsets[q + 1] - draft.offsets[q]
-        source = part.starts[q]
-        for v in range(part.winner_offsets[q], part.winner_offsets[q + 1]):
-            winner = draft.winner_of_doc[begin + part.winner_row[v]]
-            target = draft.weight_starts[q] + winner * length
-            for j in range(length):
-                draft.weights[target + j] += scale * part.weights[source + j]
-            source += length

@@ -1,7 +1,7 @@
 """A click log laid over the lists of a data set: what was shown where, and how it weighs."""
 
 import warnings
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -235,7 +235,10 @@ def _levels(
     if hasattr(source, "at"):
         curve = cast(PropensityCurve, source)
         positions, position_of_slot = _positions_shown(log)
-        values = np.concatenate([_on_curve(curve, positions, value) for value in contexts])
+        asked: list[dict[str, Any]] = [
+            {} if name is None else {"context": name} for name in contexts
+        ]
+        values = np.concatenate([curve.at(positions, **options) for options in asked], dtype=float)
         check_propensities(values, np.tile(positions, len(contexts)), stacklevel=6)
         levels, codes = np.unique(values, return_inverse=True)
         shifts = np.arange(len(contexts))[:, None] * len(positions)
@@ -244,11 +247,6 @@ def _levels(
     check_propensities(values, log.ranking_positions, stacklevel=6)
     levels, codes = np.unique(values, return_inverse=True)
     return levels, np.tile(codes, len(contexts))
-
-
-def _on_curve(curve: PropensityCurve, positions: Longs, context: str | None) -> Floats:
-    values = curve.at(positions) if context is None else curve.at(positions, context=context)
-    return np.asarray(values, np.float64)
 
 
 def _positions_shown(log: ClickLog) -> tuple[Longs, Longs]:

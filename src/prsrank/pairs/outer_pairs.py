@@ -11,7 +11,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.pairs.fold import PairDraft, SessionConstant
 from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM
-from prsrank.pairs.pair_set import PairSet
+from prsrank.pairs.pair_set import PairSet, finished_pairs
 from prsrank.pairs.weighted_pairs import (
     PairDiagnostics,
     PairVectors,
@@ -183,16 +183,9 @@ class OuterPairs(WeightedPairs):
                 weights -= self.one_way * np.minimum(weights, np.outer(v[won], u))
             weights[np.arange(len(won)), won] = 0.0
             draft.weights[draft.weight_starts[q] : draft.weight_starts[q + 1]] = weights.ravel()
-        return PairSet(
-            offsets=self.offsets,
-            query_ids=self.query_ids,
-            winner_offsets=draft.winner_offsets,
-            winner_row=draft.winner_row,
-            weights=draft.weights.astype(dtype, copy=False),
-            totals=self.totals,
-            normalise=self.normalise,
-            truncation=self.truncation,
-        )
+        draft.totals[:] = self.totals
+        constant = SessionConstant(self.normalise, self.truncation)
+        return finished_pairs(draft, self.query_ids, constant, dtype)
 
 
 @njit(cache=True, nogil=True)

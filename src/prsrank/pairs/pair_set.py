@@ -11,16 +11,15 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import LogOrFrame, as_click_log
 from prsrank.pairs.fold import PairDraft, SessionConstant, fold_labels, fold_log
-from prsrank.pairs.fold_kernels import LARGEST, add_rows_kernel
+from prsrank.pairs.fold_kernels import LARGEST
 from prsrank.pairs.log_on_lists import LogOnLists, PropensitySource
 from prsrank.pairs.weighted_pairs import (
     PairDiagnostics,
     PairRows,
     WeightedPairs,
     check_sum_of_weights,
-    run_over_lists,
 )
-from prsrank.ragged import list_of_row, offsets_of
+from prsrank.ragged import list_of_row, offsets_of, ragged_rows
 from prsrank.types import Floats, IdArray, Ints, Longs, Marks, Reals
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
 
@@ -208,7 +207,6 @@ class PairSet(WeightedPairs):
         weights: Sequence[float] | None = None,
         *,
         dtype: npt.DTypeLike = np.float64,
-        threads: int | None = None,
     ) -> "PairSet":
         """Add sets over the same data set, each times its weight (default 1).
 
@@ -230,7 +228,7 @@ class PairSet(WeightedPairs):
             won[part.offsets[part.winner_list] + part.winner_row] = True
         draft = PairDraft.of(first.offsets, won)
         for part, scale in zip(sets, scales, strict=True):
-            _add(draft, part, scale, threads)
+            _add(draft, part, scale)
         constant = SessionConstant(first.normalise, first.truncation)
         return finished_pairs(draft, first.query_ids, constant, dtype)
 
@@ -276,9 +274,14 @@ def finished_pairs(
     )
 
 
-def _add(draft: PairDraft, part: PairSet, scale: float, threads: int | None) -> None:
+def _add(draft: PairDraft, part: PairSet, scale: float) -> None:
     """Add the rows and totals of a set of pairs, times `scale`, to a draft."""
-    run_over_lists(add_rows_kernel, part, scale, draft, threads=threads)
+    lists = part.winner_list
+    winners = draft.winner_of_doc[part.offsets[lists] + part.winner_row]
+    lengths = np.diff(draft.offsets)
+    row_starts = offsets_of(lengths[list_of_row(draft.winner_offsets)])
+    entries, _ = ragged_rows(row_starts, draft.winner_offsets[lists] + winners)
+    draft.weights[entries] += scale * part.weights
     largest = np.maximum(draft.totals[:, LARGEST], scale * part.totals[:, LARGEST])
     draft.totals[:] += part.totals * np.array([scale > 0, scale, scale**2, 0, scale > 0])
     draft.totals[:, LARGEST] = largest
