@@ -22,10 +22,9 @@ from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.experiment.inputs import Parts, open_folds, read_parts
 from prsrank.pairs.doc_clicks import DocClicks
-from prsrank.pairs.doubly_robust import doubly_robust_pairs
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
-from prsrank.pairs.posterior import posterior
+from prsrank.pairs.posterior import doubly_robust_pairs, posterior
 from prsrank.propensity.curve import PowerLaw
 from prsrank.propensity.tempering import temper, tempered
 from prsrank.rankers.lambdamart import LambdaMART, ndcg_of

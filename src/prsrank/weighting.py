@@ -170,7 +170,7 @@ class Weighting:
             weigh no single session.
         against: "non-clicked", "others" (clicked or not), "irrelevant" (others whose
             relevance is 0), "labels", "posterior" (see `prsrank.pairs.posterior`) or "doubly
-            robust" (`prsrank.pairs.doubly_robust`).
+            robust" (`prsrank.pairs.posterior`).
         takes_relevance: the function has a keyword `relevance`, that of the other doc.
         needs_propensities: False if the weights do not depend on propensities.
         parameters: values of the function's keywords.

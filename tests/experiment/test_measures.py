@@ -140,8 +140,7 @@ def test_propensities_are_estimated_before_sessions_are_left_out():
 
 
 def test_posterior_and_doubly_robust_pairs_are_those_of_the_library():
-    from prsrank.pairs.doubly_robust import doubly_robust_pairs
-    from prsrank.pairs.posterior import posterior_pairs
+    from prsrank.pairs.posterior import doubly_robust_pairs, posterior_pairs
     from prsrank.propensity.curve import PowerLaw
 
     data = "synthetic:mq2007:40"

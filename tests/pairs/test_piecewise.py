@@ -19,8 +19,7 @@ from prsrank.logs.reading import read_click_log, read_log
 from prsrank.logs.session_pieces import LocalSessions
 from prsrank.logs.sources import open_events
 from prsrank.logs.stored_pieces import read_in_pieces
-from prsrank.pairs.pair_set import PairSet
-from prsrank.pairs.piecewise import fold_pieces
+from prsrank.pairs.pair_set import PairSet, fold_pieces
 from prsrank.propensity.curve import PowerLaw
 
 

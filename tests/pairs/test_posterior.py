@@ -15,11 +15,12 @@ from prsrank.errors import DataWarning
 from prsrank.logs.click_log import ClickLog
 from prsrank.losses.logistic import logistic_loss
 from prsrank.pairs.doc_clicks import DocClicks, action_weights
-from prsrank.pairs.doubly_robust import doubly_robust_pairs, doubly_robust_relevance
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.pairs.posterior import (
     Posterior,
+    doubly_robust_pairs,
+    doubly_robust_relevance,
     posterior,
     posterior_of_clicks,
     posterior_pairs,

@@ -10,8 +10,13 @@ import numpy as np
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.ids import id_array, joined_ids, texts_of
-from prsrank.data.letor_lines import MAX_FEATURE_ID, LetorBlock, LineError, parse_lines
-from prsrank.data.line_blocks import blocks_of_lines
+from prsrank.data.letor_lines import (
+    MAX_FEATURE_ID,
+    LetorBlock,
+    LineError,
+    blocks_of_lines,
+    parse_lines,
+)
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
 from prsrank.ragged import offsets_of, row_in_list

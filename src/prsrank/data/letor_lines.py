@@ -1,20 +1,27 @@
-"""Lines of LETOR / SVMlight text as arrays: cut by NumPy, numbers parsed by Arrow.
+"""Text in blocks of whole lines, and those of LETOR / SVMlight text as arrays: cut by NumPy, numbers parsed by Arrow.
 
 Lines in which something is odd are read again one by one, in plain Python, which takes all that the
 format allows and knows where the first error is and what to say about it.
 """
 
+import lzma
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from prsrank.data.ids import id_array
+from prsrank.errors import InputError
 from prsrank.types import Bytes, Floats, IdArray, Longs, Reals
 
 MAX_FEATURE_ID = 100_000
+
+_BLOCK = 1 << 19
+_MOST_LINE = 32 << 20
 
 _LARGEST = float(np.finfo(np.float32).max)
 _WORD = re.compile(rb"[^ \t\r]+")
@@ -251,3 +258,36 @@ def _value(line: int, column: int, text: bytes, name: str) -> float:
     if abs(float(text)) > _LARGEST:
         raise LineError(line, column, f"the {name} is infinite or too large for float32")
     return float(text)
+
+
+def blocks_of_lines(path: Path) -> Iterator[bytes]:
+    """Yield a file's text in blocks of whole lines; an endless line is an InputError."""
+    rest = b""
+    opened = _UNPACKERS.get(path.suffix, open)
+    try:
+        with opened(path, "rb") as stream:
+            while piece := stream.read(_BLOCK):
+                cut = piece.rfind(b"\n") + 1
+                if cut:
+                    yield rest + piece[:cut]
+                    rest = b""
+                rest += piece[cut:]
+                if len(rest) > _MOST_LINE:
+                    raise InputError(f"{path}: a line has more than {_MOST_LINE >> 20} MiB")
+    except (EOFError, OSError, lzma.LZMAError) as error:
+        raise InputError(f"{path}: cannot be unpacked, damaged or cut short: {error}") from error
+    if rest:
+        yield rest
+
+
+def _unpacked(path: Path, mode: str) -> Any:
+    import pyarrow as pa
+
+    return pa.input_stream(str(path), compression="detect")
+
+
+_UNPACKERS: dict[str, Callable[[Path, str], Any]] = {
+    ".gz": _unpacked,
+    ".xz": lzma.open,
+    ".zst": _unpacked,
+}

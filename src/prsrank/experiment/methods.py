@@ -9,10 +9,9 @@ from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.experiment.inputs import Inputs, Parts
 from prsrank.metrics.ranking import average, metric
-from prsrank.pairs.doubly_robust import doubly_robust_relevance
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
-from prsrank.pairs.posterior import posterior
+from prsrank.pairs.posterior import doubly_robust_relevance, posterior
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.propensity.tempering import temper, tempered

@@ -23,7 +23,7 @@ from prsrank.logs.session_pieces import (
     missing_sessions,
 )
 from prsrank.logs.split import RANDOMISED, Split
-from prsrank.pairs.piecewise import fold_pieces
+from prsrank.pairs.pair_set import fold_pieces
 from prsrank.pairs.posterior import Posterior, posterior_pairs
 from prsrank.propensity.counted_clicks import SampledClicks
 from prsrank.propensity.curve import PropensityCurve

@@ -1,6 +1,6 @@
 """Weighted pairs of docs: all that a pairwise ranker needs to know of clicks or labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
-from prsrank.logs.click_log import LogOrFrame, as_click_log
+from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
+from prsrank.logs.session_pieces import SessionPieces, Sessions
 from prsrank.pairs.fold import PairDraft, SessionConstant, fold_labels, fold_log
 from prsrank.pairs.fold_kernels import LARGEST
 from prsrank.pairs.log_on_lists import LogOnLists, PropensitySource
@@ -22,6 +23,8 @@ from prsrank.pairs.weighted_pairs import (
 from prsrank.ragged import list_of_row, offsets_of, ragged_rows
 from prsrank.types import Floats, IdArray, Ints, Longs, Marks, Reals
 from prsrank.weighting import WeightFunction, Weighting, find_weighting
+
+_PIECES_AT_ONCE = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,3 +288,52 @@ def _add(draft: PairDraft, part: PairSet, scale: float) -> None:
     largest = np.maximum(draft.totals[:, LARGEST], scale * part.totals[:, LARGEST])
     draft.totals[:] += part.totals * np.array([scale > 0, scale, scale**2, 0, scale > 0])
     draft.totals[:, LARGEST] = largest
+
+
+def fold_pieces(
+    pieces: SessionPieces, fold: Callable[[ClickLog, RankingDataset], PairSet]
+) -> PairSet:
+    """Fold a log in pieces that have no list in common.
+
+    Args:
+        pieces: the log.
+        fold: folds one piece on its own lists; of several, these have no features.
+    """
+    if pieces.only is not None:
+        return fold(pieces.only.log, pieces.lists)
+
+    def folded(piece: Sessions) -> tuple[Longs, PairSet]:
+        numbers, own = piece.own
+        return numbers, fold(piece.log, own)
+
+    parts = [
+        (place.list_numbers(numbers), pairs)
+        for place, (numbers, pairs) in pieces.each(folded, threads=_PIECES_AT_ONCE)
+    ]
+    return _side_by_side(parts, pieces.lists)
+
+
+def _side_by_side(parts: list[tuple[Longs, PairSet]], dataset: RankingDataset) -> PairSet:
+    """Return one set of sets that each have other lists of a data set; they are used up."""
+    counts = np.zeros(dataset.lists, np.int64)
+    for lists, part in parts:
+        counts[lists] = np.diff(part.winner_offsets)
+    winner_offsets, weight_offsets = offsets_of(counts), offsets_of(counts * dataset.list_lengths)
+    any_part = parts[0][1]
+    winner_row = np.empty(winner_offsets[-1], np.int32)
+    weights = np.empty(weight_offsets[-1], any_part.weights.dtype)
+    totals = np.zeros((dataset.lists, any_part.totals.shape[1]))
+    while parts:
+        lists, part = parts.pop()
+        winner_row[ragged_rows(winner_offsets, lists)[0]] = part.winner_row
+        weights[ragged_rows(weight_offsets, lists)[0]] = part.weights
+        totals[lists] = part.totals
+    return replace(
+        any_part,
+        offsets=dataset.offsets,
+        query_ids=dataset.query_ids,
+        winner_offsets=winner_offsets,
+        winner_row=winner_row,
+        weights=weights,
+        totals=totals,
+    )

@@ -189,9 +189,8 @@ class Ranker(ABC):
             return self._folded(log, dataset)
         # numba, which the nets can do without
         from prsrank.pairs.click_sets import ClickSets
-        from prsrank.pairs.doubly_robust import doubly_robust_pairs
         from prsrank.pairs.pair_set import PairSet
-        from prsrank.pairs.posterior import posterior_pairs
+        from prsrank.pairs.posterior import doubly_robust_pairs, posterior_pairs
 
         chosen = find_weighting(weighting or self.default_weighting)
         options: dict[str, Any] = {"parameters": parameters}
