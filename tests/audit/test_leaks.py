@@ -156,7 +156,7 @@ def test_the_ratio_is_1_for_the_true_rate_and_0_for_the_clicks():
     true = click_rate_ratio(sample, constant(sample, rate))
     assert true.ratio == pytest.approx(1, abs=0.05)
     assert abs(true.z) < 3
-    leaked = click_rate_ratio(sample, constant(sample, sample.rate))
+    leaked = click_rate_ratio(sample, constant(sample, sample.clicked / sample.shown))
     assert leaked.ratio < 0.01
     assert leaked.leaks
 

@@ -9,6 +9,7 @@ from prsrank.errors import InputError
 from prsrank.losses.lambdas import LambdaObjective
 from prsrank.losses.logistic import logistic_hessian_product, logistic_loss
 from prsrank.pairs.fold import SessionConstant
+from prsrank.pairs.fold_kernels import SUM
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.rankers.lambdamart import LambdaMART
 from prsrank.rankers.linear import LinearRanker
@@ -173,8 +174,8 @@ def test_sums_and_parts(data: RankingDataset) -> None:
     dense = pairs.dense()
     sums = np.add.reduceat(np.append(dense.weights, 0.0), dense.work_offsets[:-1])
     filled = np.diff(dense.work_offsets) > 0
-    np.testing.assert_allclose(pairs.weight_sums[filled], sums[filled])
-    assert np.array_equal(pairs.weight_sums > 0, filled)
+    np.testing.assert_allclose(pairs.totals[filled, SUM], sums[filled])
+    assert np.array_equal(pairs.paired_lists, filled)
     kept = pairs.keep_lists(np.array([True, False, False, True, False, False]))
     assert kept.docs == 31
     assert dense.diagnostics().pairs == 7 * 6 + 30 * 29 + 2 + 55 * 54

@@ -15,6 +15,7 @@ from prsrank.errors import DataWarning
 from prsrank.logs.click_log import ClickLog
 from prsrank.losses.logistic import logistic_loss
 from prsrank.pairs.doc_clicks import DocClicks, action_weights
+from prsrank.pairs.fold_kernels import SUM
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.pairs.pair_set import PairSet
 from prsrank.pairs.posterior import (
@@ -184,7 +185,7 @@ def test_lists_count_alike_or_by_sessions(lists: RankingDataset) -> None:
     shown = np.bincount(log.ranking_query[log.session_ranking], minlength=lists.lists)
     np.testing.assert_array_equal(found.sessions, shown)
     alike, often = found.pairs(), found.pairs(by_sessions=True)
-    np.testing.assert_allclose(often.weight_sums, alike.weight_sums * shown)
+    np.testing.assert_allclose(often.totals[:, SUM], alike.totals[:, SUM] * shown)
 
 
 def test_weighted_actions_weigh_pairs_and_leave_theta(lists: RankingDataset) -> None:

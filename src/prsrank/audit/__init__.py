@@ -30,7 +30,6 @@ CHECKS: tuple[Check, ...] = (
     log_checks.check_clients,
     position_checks.check_base,
     position_checks.check_gaps,
-    position_checks.check_starts,
     position_checks.check_clicks,
     position_checks.check_weights,
     chance_checks.check_click_rates,

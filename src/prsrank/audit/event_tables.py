@@ -157,14 +157,13 @@ class EventTables:
     def _columns(self) -> dict[str, str]:
         columns = {f"r{i}": quoted_name(name) for i, name in enumerate(self.source.types)}
         for short, name in (("q", "query_id"), ("s", "session_id"), ("d", "doc_id")):
-            whole = self.source.is_integer(name)
-            columns[short] = quoted_name(name) if whole else f"{quoted_name(name)}::VARCHAR"
+            columns[short] = self._id(name)
         return columns | {
             "shown_at": number_sql(self.source, "position"),
             "k": self._position(),
             "c": click_sql(self.source, counts=True),
             "t": time_sql(self.source),
-            "client": self._client(),
+            "client": "NULL::VARCHAR" if self.client is None else self._id(self.client),
             "design": design_sql(self.source),
             "shuffled": self._shuffled(),
             **{f"x{i}": number_sql(self.source, name) for i, name in enumerate(self.features)},
@@ -187,11 +186,10 @@ class EventTables:
             return "coalesce(randomised, false)"
         return f"{design_sql(self.source)} != ''"
 
-    def _client(self) -> str:
-        if self.client is None:
-            return "NULL::VARCHAR"
-        whole = self.source.is_integer(self.client)
-        return quoted_name(self.client) if whole else f"{quoted_name(self.client)}::VARCHAR"
+    def _id(self, name: str) -> str:
+        return (
+            quoted_name(name) if self.source.is_integer(name) else f"{quoted_name(name)}::VARCHAR"
+        )
 
 
 def event_words(query: object, session: object, doc: object) -> str:

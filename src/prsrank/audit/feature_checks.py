@@ -2,7 +2,9 @@
 # ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from prsrank.audit.event_tables import EventTables
 from prsrank.audit.findings import Finding
@@ -21,41 +23,29 @@ _POSITION = 0.95
 _NAMED = 5
 
 
-@dataclass(frozen=True)
 class _Values:
-    """What there is to say about one feature; the correlations may be missing (None or NaN)."""
+    """What there is to say about one feature.
 
-    rows: int
-    finite: int
-    infinite: int
-    low: float | None
-    high: float | None
-    with_click: float | None = None
-    presence_with_click: float | None = None
-    with_position: float | None = None
-    with_inverse: float | None = None
-    with_log: float | None = None
+    Attributes:
+        low: the least finite value; None where there is none.
+        constant: whether every row has it.
+        infinite: share of rows with an infinite value.
+        missing: share of rows without a value.
+        leak: how far the value, or that there is one, goes with clicks; 0 if it can be honest.
+        position: how far the value goes with the position k, 1 / k or log k, likewise.
+    """
 
-    @property
-    def missing(self) -> float:
-        """The share of rows without a value."""
-        return (self.rows - self.finite - self.infinite) / self.rows
-
-    @property
-    def leak(self) -> float:
-        """How far the value, or that there is one, goes with clicks; 0 if it can be honest."""
-        value, presence = _size(self.with_click), _size(self.presence_with_click)
-        return max(value * (value > _LEAK), presence * (presence > _LEAK_BY_PRESENCE))
-
-    @property
-    def position(self) -> float:
-        """How far the value goes with the position k, 1 / k or log k; 0 if it can be honest."""
-        best = max((self.with_position, self.with_inverse, self.with_log), key=_size)
-        return float(best) if best is not None and _size(best) > _POSITION else 0.0
-
-
-def _size(correlation: float | None) -> float:
-    return abs(correlation) if correlation is not None and correlation == correlation else 0.0
+    def __init__(
+        self, rows: int, finite: int, infinite: int, low: Any, high: Any, *of: Any
+    ) -> None:
+        self.low, self.constant = low, finite == rows and low == high
+        self.infinite, self.missing = infinite / rows, (rows - finite - infinite) / rows
+        self.leak = self.position = 0.0
+        if of:  # correlations, of which some may be missing (None or NaN)
+            value, presence, *places = np.nan_to_num(np.array(of, np.float64)).tolist()
+            value, presence, best = abs(value), abs(presence), max(places, key=abs)
+            self.leak = max(value * (value > _LEAK), presence * (presence > _LEAK_BY_PRESENCE))
+            self.position = best if abs(best) > _POSITION else 0.0
 
 
 def check_features(tables: EventTables) -> Iterator[Finding]:
@@ -144,17 +134,13 @@ def _check_values(
         for block in tables.blocks(numeric)
         for name, value in _values_of_block(block, beside_clicks).items()
     }
-    if not any(value.rows for value in values.values()):
-        return
-    infinite = {n: f"{v.infinite / v.rows:.1%}" for n, v in values.items() if v.infinite}
+    infinite = {n: f"{v.infinite:.1%}" for n, v in values.items() if v.infinite}
     yield from _listed(tables, "feature-infinite", "are infinite in some rows", infinite)
     by_share = sorted(values.items(), key=lambda item: -item[1].missing)
     missing = {n: f"{v.missing:.1%}" for n, v in by_share if v.missing > _MISSING}
     words = f"are missing in more than {_MISSING:.0%} of the rows"
     yield from _listed(tables, "feature-missing", words, missing)
-    constant = {
-        n: f"{v.low:g}" for n, v in values.items() if v.finite == v.rows and v.low == v.high
-    }
+    constant = {n: f"{v.low:g}" for n, v in values.items() if v.constant}
     yield from _listed(tables, "feature-constant", "are the same in every row", constant)
     leaks = {n: f"correlation {v.leak:.2f}" for n, v in values.items() if v.leak}
     yield from _listed(tables, "feature-leak", "go with clicks too well to be true", leaks)
@@ -211,6 +197,8 @@ def _values_of_block(tables: EventTables, beside_clicks: bool) -> dict[str, _Val
         f"SELECT count(*), {wanted} FROM (SELECT k, 1.0 / k AS inverse, ln(k) AS log_k, "
         f"c::INTEGER AS clicked, {columns} FROM {{events}})"
     )
+    if not rows:
+        return {}
     size = len(values) // len(names)
     return {name: _Values(rows, *values[size * i : size * (i + 1)]) for i, name in enumerate(names)}
 

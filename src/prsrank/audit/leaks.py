@@ -79,11 +79,6 @@ class DocSample:
 
         return tuple(rankdata(of, nan_policy="omit") for of in (self.position, self.first))
 
-    @property
-    def rate(self) -> Floats:
-        """Clicks by impressions of each doc."""
-        return self.clicked / self.shown
-
 
 def sample_docs(log: EventTables, features: EventTables, names: Sequence[str]) -> DocSample:
     """Return some docs of a log, by a hash that DuckDB and Spark share.

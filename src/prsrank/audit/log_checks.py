@@ -82,6 +82,8 @@ class _SessionRule(NamedTuple):
 _SESSION_RULES = (
     _SessionRule("lists-without-clicks", "sessions have no click", "clicks = 0", named=False),
     _SessionRule("single-doc-lists", "lists of one doc", "n = 1", share=_SHORT),
+    # as further pages do
+    _SessionRule("lists-begin-late", "lists begin below position 1", "lo > 1", share=_RARE),
     _SessionRule(
         "every-doc-clicked",
         f"every doc of a list of {_LONG_ENOUGH} or more was clicked",

@@ -100,18 +100,6 @@ def _left_out(tables: EventTables) -> dict[int, float]:
     return {int(k): float(share) for k, share in rows if share >= _GAP_SHARE}
 
 
-def check_starts(tables: EventTables) -> Iterator[Finding]:
-    """Find lists that begin below position 1, as further pages do."""
-    sessions, late = tables.row("SELECT count(*), count(*) FILTER (lo > 1) FROM {sessions}")
-    if late > _RARE * sessions:
-        (start,) = tables.row(
-            "SELECT lo FROM {sessions} WHERE lo > 1 GROUP BY lo ORDER BY count(*) DESC, lo LIMIT 1"
-        )
-        words = f"lists begin below position 1, most often at {start}"
-        where = tables.session_example("lo > 1")
-        yield Finding("lists-begin-late", words, where, late, sessions, "sessions")
-
-
 def check_clicks(tables: EventTables) -> Iterator[Finding]:
     """Find logs with too few clicks, or with nothing but clicks."""
     rows, clicks, unclicked, *_ = tables.totals()

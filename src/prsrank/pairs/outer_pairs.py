@@ -135,19 +135,14 @@ class OuterPairs(WeightedPairs):
         return out
 
     @property
-    def weight_sums(self) -> Floats:
-        """Sum of the weights of each list."""
-        return self.totals[:, SUM]
-
-    @property
     def weight_sum(self) -> float:
         """Sum of all weights."""
-        return float(self.weight_sums.sum())
+        return float(self.totals[:, SUM].sum())
 
     @property
     def paired_lists(self) -> Marks:
         """Lists with a pair."""
-        return self.weight_sums > 0
+        return np.asarray(self.totals[:, SUM] > 0)
 
     def diagnostics(self) -> PairDiagnostics:
         """Count and sum up the pairs, list constants included."""

@@ -98,39 +98,25 @@ class Posterior:
         expected = beta.mean, beta.low, beta.high, q, beta.strength
         return cls(lists, *expected, log_likelihood, weights, clicks.sessions, choice, learned)
 
-    def pairs(
-        self,
-        *,
-        normalise: str | None = None,
-        truncation: int | None = None,
-        dtype: npt.DTypeLike = np.float64,
-        by_sessions: bool = False,
-        own: float = 1.0,
-        one_way: float = 0.0,
-    ) -> OuterPairs:
+    def pairs(self, *, by_sessions: bool = False, own: float = 1.0, **options: Any) -> OuterPairs:
         r"""Return $W_{ij} = k_q \theta_i (1 - \theta_j)$; pass `**ranker.pair_options`.
 
         Args:
-            normalise: $k_q$; see `OuterPairs.from_relevance`.
-            truncation: likewise.
-            dtype: float64 or float32.
             by_sessions: a list counts as often as it was shown, as in a sum over sessions;
                 else every list counts the same.
             own: how far each doc's own clicks move it from what the features say, from 0 (not
                 at all) to 1. Trees fit what a doc's clicks alone tell, which holds for no
                 other doc: with less of it they may rank new queries better.
-            one_way: how far what the two directions of a pair share is left out, from 0 to 1:
-                with 1, each counts towards the greater theta, by $k_q (\theta_i - \theta_j)$.
+            options: `normalise`, `truncation`, `dtype` and `one_way` of
+                `OuterPairs.from_relevance`. With `one_way` 1, each pair counts towards the
+                greater theta, by $k_q (\theta_i - \theta_j)$.
         """
         return OuterPairs.from_relevance(
             self.dataset,
             self.prior + own * (self.theta - self.prior),
             action_weights=self.action_weights,
             list_weights=self.sessions if by_sessions else None,
-            normalise=normalise,
-            truncation=truncation,
-            dtype=dtype,
-            one_way=one_way,
+            **options,
         )
 
 
