@@ -48,7 +48,7 @@ SHOWN = {
     "contexts": Propensities(
         [1, 0.5], [1, 0.4], [1, 0.6], [8, 4], "identified", "swap", {"<phone>": CURVE}
     ),
-    "pairs": PairDiagnostics(2, 3, 9, 6, 4.5, 0.5, 0.1, 0.9, 8.5, 0.25, (("<q>", 0.7), (5, 0.3))),
+    "pairs": PairDiagnostics(2, 3, 9, 6, 0.5, 0.9, 8.5, 0.25),
     "audit": Audit(
         {"rows": 4},
         [Finding("no-clicks", "<script>alert(1)</script>", "doc <b>", 0, 4)],
@@ -125,8 +125,7 @@ def test_charts_draw_the_values_of_the_table():
     curve = {"name": "propensity", "x": [1, 2], "y": [1.0, 0.5]}
     assert drawn("curve") == [curve | {"low": [1.0, 0.4], "high": [1.0, None]}]
     assert drawn("evaluation")[0]["x"] == ["<new>", "logged"]
-    pairs = {"name": "share of the weight", "x": ["<q>", "5"], "y": [0.7, 0.3]}
-    assert [each | pairs for each in drawn("pairs")] == drawn("pairs")
+    assert drawn("pairs")[0]["y"] == [6, 9, 8.5]
     assert drawn("audit")[0]["y"] == [0.5, 0.2]
     assert [each["name"] for each in drawn("contexts")] == ["all", "<phone>"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prsrank.errors import InputError
-from prsrank.notebook import Columns, Shown
+from prsrank.notebook import Chart, Columns, Shown
 from prsrank.pairs.fold_kernels import CLIPPED, LARGEST, PAIRS, SQUARES, SUM
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, IdArray, Ints, Longs, Marks
@@ -156,6 +156,11 @@ class PairDiagnostics(Shown):
 
     def _table(self) -> Columns:
         return {"measure": list(vars(self)), "value": list(vars(self).values())}
+
+    def _chart(self) -> Chart:
+        counts = (self.distinct_pairs, self.pairs, self.effective_sample_size)
+        names = ["distinct pairs", "pairs", "effective sample size"]
+        return Chart("bars", {"pairs": names, "number": list(counts)}, "pairs", "number")
 
     @classmethod
     def of(cls, totals: Floats, *, winners: int, distinct: int) -> "PairDiagnostics":
