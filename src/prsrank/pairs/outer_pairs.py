@@ -132,6 +132,10 @@ class OuterPairs(WeightedPairs):
         out = np.zeros((self.lists, CLIPPED + 1))
         u, v = self.winning.astype(np.float64), self.losing.astype(np.float64)
         _totals_kernel(self.offsets, u, v, float(self.one_way), out)
+        if not self.one_way:  # a closed form rounds less than a sum over all pairs
+            owner, several = list_of_row(self.offsets), np.diff(self.offsets) > 1
+            win, lose, both = (np.bincount(owner, x, self.lists) for x in (u, v, u * v))
+            out[:, SUM] = np.where(several, np.maximum(win * lose - both, 0.0), 0.0)
         return out
 
     @property
