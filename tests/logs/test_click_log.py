@@ -212,6 +212,7 @@ def test_merge_is_the_inverse_of_a_split(strings):
 
 def test_merge_joins_equal_rankings_and_mixed_ids():
     ints, strings = random_log(9), random_log(9, strings=True)
+    ints = dataclasses.replace(ints, session_ids=None)
     strings = dataclasses.replace(strings, session_ids=None, contexts={})
     merged = merge([ints, strings])
     assert merged.rankings == canonical(ints).rankings
@@ -220,6 +221,19 @@ def test_merge_joins_equal_rankings_and_mixed_ids():
     assert merged.session_ids is None
     assert merged.contexts == {}
     np.testing.assert_array_equal(merged.position_counts()[1], 2 * ints.position_counts()[1])
+
+
+def test_merge_keeps_ids_that_happen_to_be_a_numbering():
+    def of_query(query, sessions):
+        rows = [(query, s, d, d, d == 1) for s in sessions for d in (1, 2)]
+        names = ("query_id", "session_id", "doc_id", "position", "click")
+        return dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
+
+    first, second = of_query(7, [0, 1]), of_query(8, [9, 12])
+    whole = ClickLog.from_frame({n: np.concatenate([first[n], second[n]]) for n in first})
+    merged = merge([ClickLog.from_frame(first), ClickLog.from_frame(second)])
+    assert merged.session_ids.tolist() == [0, 1, 9, 12]
+    assert merged.equals(whole)
 
 
 def test_merge_refuses_the_same_session_twice():

@@ -100,10 +100,9 @@ def split_by_time(
 def merge(logs: "Sequence[ClickLog]") -> "ClickLog":
     """Put the sessions of several logs together; queries and docs meet by their ids.
 
-    They are behind one another where they have no ids, else sorted by them.
-
-    What only some of the logs have (propensities, session ids, times, a context) is left
-    out. Integer ids become strings if any log has string ids.
+    They are behind one another where no log has session ids, else sorted by them; where only
+    some have, the others' sessions are 0, 1, 2, ... What only some of the logs have (propensities,
+    times, a context) is left out. Integer ids become strings if any log has string ids.
 
     Raises:
         InputError: if two logs hold the same session of the same query.
@@ -126,7 +125,7 @@ def merge(logs: "Sequence[ClickLog]") -> "ClickLog":
         return np.concatenate([a + n for a, n in zip(arrays, starts, strict=True)])
 
     weighted = any(log.click_weights is not None for log in logs)
-    ids = [log.session_ids for log in logs if log.session_ids is not None]
+    has_ids = any(log.session_ids is not None for log in logs)
     # queries, designs and values of several logs meet in `canonical`: till there each has its own
     merged = canonical(
         replace(
@@ -146,7 +145,7 @@ def merge(logs: "Sequence[ClickLog]") -> "ClickLog":
             ranking_design=joined("ranking_design", counted="designs"),
             designs=tuple(design for log in logs for design in log.designs),
             ranking_propensities=joined_arrays([log.ranking_propensities for log in logs]),
-            session_ids=joined_ids(ids) if len(ids) == len(logs) else None,
+            session_ids=joined_ids([_session_ids(log) for log in logs]) if has_ids else None,
             session_times=joined_arrays([log.session_times for log in logs]),
             contexts={
                 name: _joined_context([log.contexts[name] for log in logs])
@@ -162,6 +161,10 @@ def merge(logs: "Sequence[ClickLog]") -> "ClickLog":
 
 def _weights(log: "ClickLog") -> npt.NDArray:
     return np.ones(len(log.clicks)) if log.click_weights is None else log.click_weights
+
+
+def _session_ids(log: "ClickLog") -> IdArray:
+    return np.arange(log.sessions) if log.session_ids is None else log.session_ids
 
 
 def _joined_context(contexts: Sequence[Context]) -> Context:

@@ -76,7 +76,7 @@ def from_source(
     if not checked:
         check_columns(source, contexts)
         check_rows(source)
-    log = _Events.of(source, contexts).log(contexts)
+    log = _Events.of(source, contexts).log(contexts, whole=whole)
     if whole:
         check_contents(log)
     return log
@@ -159,7 +159,7 @@ class _Events:
         session = self.keys["session_id"].id(self.session[number])
         return f"session {session} of query {self.keys['query_id'].id(self.query[number])}"
 
-    def log(self, contexts: Sequence[str]) -> ClickLog:
+    def log(self, contexts: Sequence[str], *, whole: bool) -> ClickLog:
         """Return the click log of the events."""
         columns = self.columns
         kept = {name: self._context(name) for name in contexts}
@@ -182,7 +182,7 @@ class _Events:
             session_clicks=session_clicks.astype(np.int32),
             clicks=clicks.astype(np.int32),
             designs=designs,
-            session_ids=self._session_ids(),
+            session_ids=self._session_ids(whole=whole),
             session_times=self._times(),
             contexts=kept,
             click_weights=self._weights(clicked),
@@ -211,9 +211,14 @@ class _Events:
             return marks.values, marks.codes
         return ("", *marks.values), marks.codes + np.int32(1)
 
-    def _session_ids(self) -> IdArray | None:
+    def _session_ids(self, *, whole: bool) -> IdArray | None:
         keys = self.keys["session_id"]
-        if keys.ids is None and np.array_equal(self.session, np.arange(len(self.session))):
+        # the ids of a piece are those of the whole log, though they be 0, 1, 2, ...
+        if (
+            whole
+            and keys.ids is None
+            and np.array_equal(self.session, np.arange(len(self.session)))
+        ):
             return None
         return keys.named(keys.ranks(self.session))
 
