@@ -68,37 +68,12 @@ def _mixed(state, value):  # type: ignore[no-untyped-def]
     return state ^ (state >> _HALF)
 
 
-@njit(cache=True, nogil=True)
-def _code_pairs_kernel(one, two, table, firsts, codes):  # type: ignore[no-untyped-def]
-    count, code, mask = 0, np.int32(-1), np.uint64(len(table) - 1)
-    for row in range(len(one)):
-        # equal pairs often stand together, or come again in the order of before: no hash for those
-        if row > 0 and one[row] == one[row - 1] and two[row] == two[row - 1]:
-            codes[row] = code
-            continue
-        code += 1
-        if code < count and one[firsts[code]] == one[row] and two[firsts[code]] == two[row]:
-            codes[row] = code
-            continue
-        bucket = _mixed(_mixed(_ODD, one[row]), two[row]) & mask
-        code = table[bucket]
-        while code >= 0 and (one[firsts[code]] != one[row] or two[firsts[code]] != two[row]):
-            bucket = (bucket + np.uint64(1)) & mask
-            code = table[bucket]
-        if code < 0:
-            code = np.int32(count)
-            table[bucket], firsts[count] = code, row
-            count += 1
-        codes[row] = code
-    return count
-
-
-def code_pairs(one: npt.NDArray, two: npt.NDArray) -> tuple[Ints, Longs]:
-    """Number the distinct pairs (one[i], two[i]) 0, 1, 2, ... as they first appear.
+def code_pairs(first: npt.NDArray, second: npt.NDArray) -> tuple[Ints, Longs]:
+    """Number the distinct pairs (first[i], second[i]) 0, 1, 2, ... as they first appear.
 
     Args:
-        one: 64-bit integers.
-        two: 64-bit integers, as many.
+        first: 64-bit integers.
+        second: 64-bit integers, as many.
 
     Returns:
         The code of each pair, and where each code first appears.
@@ -106,10 +81,13 @@ def code_pairs(one: npt.NDArray, two: npt.NDArray) -> tuple[Ints, Longs]:
     >>> code_pairs(np.array([7, 7, 3, 7]), np.array([1, 2, 1, 1]))
     (array([0, 1, 2, 0], dtype=int32), array([0, 1, 2]))
     """
-    codes, firsts = np.empty(len(one), np.int32), np.empty(len(one), np.int64)
-    table = np.full(2 << len(one).bit_length(), -1, np.int32)
-    count = _code_pairs_kernel(_bits(one), _bits(two), table, firsts, codes)
-    return codes, firsts[:count].copy()
+    # equal pairs mostly stand together: only where they change they are looked at
+    changes = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    starts = np.flatnonzero(np.concatenate([np.ones(min(len(first), 1), bool), changes]))
+    same = np.zeros(len(starts), np.int32)
+    single = np.arange(len(starts) + 1)
+    codes, firsts = code_rankings(single, first[starts], same, second[starts], same)
+    return np.repeat(codes, np.diff(starts, append=len(first))), starts[firsts]
 
 
 @njit(cache=True, nogil=True)
