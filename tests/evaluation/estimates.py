@@ -3,8 +3,7 @@
 from prsrank.evaluation.doc_sums import Regression
 from prsrank.evaluation.log_evaluation import evaluation_of
 from prsrank.evaluation.log_sums import sum_log
-from prsrank.logs.pieces import LocalPieces
-from prsrank.logs.session_pieces import LocalSessions
+from prsrank.logs.pieces import LocalPieces, LocalSessions
 
 
 def evaluate_counterfactual(

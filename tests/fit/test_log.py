@@ -12,8 +12,7 @@ from prsrank.data.synthetic import synthetic_dataset
 from prsrank.fit.judging import Weighed
 from prsrank.fit.log import PiecedLog
 from prsrank.logs.coverage import covered_sessions, lists_of_queries
-from prsrank.logs.pieces import LocalPieces
-from prsrank.logs.session_pieces import Place, SessionPieces, Sessions
+from prsrank.logs.pieces import LocalPieces, Place, SessionPieces, Sessions
 from prsrank.logs.split import RANDOMISED, TIME, Split
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw

@@ -24,7 +24,7 @@ import numpy as np
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.coverage import bare_lists, marked_queries
-from prsrank.logs.session_pieces import Place, SessionPieces, Sessions
+from prsrank.logs.pieces import Place, SessionPieces, Sessions
 from prsrank.pairs.log_on_lists import PropensitySource
 from prsrank.propensity.counted_clicks import Columns, CountedClicks, count_clicks
 from prsrank.relevance.prior import cross_fitted_prior, find_prior
@@ -67,7 +67,7 @@ class Regression:
         count = partial(_counted, propensities=propensities, context=context)
         columns, weight, clicks = [], 0.0, 0
         for place, (counts, actions, clicked) in pieces.each(count):
-            columns.append((place.doc_numbers(counts[0]), *counts[1:]))
+            columns.append((place.rows[counts[0]], *counts[1:]))
             weight, clicks = weight + actions, clicks + clicked
         lists = pieces.lists
         counted = CountedClicks.of_columns(lists, columns)

@@ -26,8 +26,7 @@ from prsrank.evaluation.results import LOGGED, CounterfactualEvaluation, Differe
 from prsrank.evaluation.weight_diagnostics import estimate_warnings
 from prsrank.logs.click_log import LogOrFrame, as_click_log
 from prsrank.logs.coverage import covered_log
-from prsrank.logs.pieces import LocalPieces
-from prsrank.logs.session_pieces import LocalSessions
+from prsrank.logs.pieces import LocalPieces, LocalSessions
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.threads import one_blas_thread

@@ -10,7 +10,7 @@ from prsrank.evaluation.counterfactual import CounterfactualMetric
 from prsrank.evaluation.doc_sums import Regression
 from prsrank.evaluation.log_sums import LogSums, sum_log
 from prsrank.fit.plan import METRIC
-from prsrank.logs.session_pieces import Sessions
+from prsrank.logs.pieces import Sessions
 from prsrank.pairs.posterior import Posterior
 from prsrank.pairs.weighted_pairs import PairDiagnostics
 from prsrank.propensity.curve import PropensityCurve

@@ -14,10 +14,13 @@ from prsrank.evaluation.log_evaluation import LogEvaluation, evaluation_of
 from prsrank.fit.judging import Judging, Trained, Weighed, metric_of
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.held_out import SessionMarks
-from prsrank.logs.pieces import NOTHING, Extent, LocalPieces, Pieces
-from prsrank.logs.session_pieces import (
+from prsrank.logs.pieces import (
+    NOTHING,
     Change,
+    Extent,
+    LocalPieces,
     LocalSessions,
+    Pieces,
     SessionPieces,
     Sessions,
     missing_sessions,
@@ -258,7 +261,7 @@ class PiecedLog:
                 metrics.append((place, metric))
 
         def quality(scores: Floats) -> float:
-            total = sum(metric.sums(place.of_docs(scores))[0] for place, metric in metrics)
+            total = sum(metric.sums(scores[place.rows])[0] for place, metric in metrics)
             return total / float(sessions)
 
         return self.lists, quality

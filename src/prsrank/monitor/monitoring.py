@@ -17,7 +17,7 @@ from prsrank.fit.log import PiecedLog
 from prsrank.fit.manifest import is_fit, judged_model, read_manifest
 from prsrank.fit.plan import METRIC, Plan
 from prsrank.logs.mapping import CLIENTS, LogMapping
-from prsrank.logs.session_pieces import LocalSessions
+from prsrank.logs.pieces import LocalSessions
 from prsrank.logs.sources import frame_file, is_path, log_name
 from prsrank.logs.split import RANDOMISED
 from prsrank.monitor.ratios import Depths

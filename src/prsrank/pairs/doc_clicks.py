@@ -10,8 +10,7 @@ from prsrank.clicks.cascade import CascadeCounts
 from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.pieces import LocalPieces
-from prsrank.logs.session_pieces import LocalSessions, SessionPieces, Sessions
+from prsrank.logs.pieces import LocalPieces, LocalSessions, SessionPieces, Sessions
 from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
 from prsrank.relevance.dependence import dependence_of_clicks
 from prsrank.types import Floats
@@ -75,12 +74,13 @@ class DocClicks:
         weights, sessions = np.zeros((2, lists.docs)), np.zeros(lists.lists)
         dependence = np.zeros((2, lists.lists))
         for place, (cells, clicked, dependent, shown, weighed) in pieces.each(counts):
-            columns.append((place.doc_numbers(cells[0]), *cells[1:]))
+            columns.append((place.rows[cells[0]], *cells[1:]))
             with_click += clicked
-            dependence += place.on_lists(dependent, lists)
-            sessions += place.on_lists(shown, lists)
+            dependence[:, place.lists] += dependent
+            sessions[place.lists] += shown
             if weighed is not None:
-                weights, weighted = weights + place.on_docs(weighed, lists), True
+                weights[:, place.rows] += weighed
+                weighted = True
             else:  # clicks of other pieces may have weights: these count 1
                 weights += np.bincount(columns[-1][0], columns[-1][-1], lists.docs)
         return cls(
@@ -95,7 +95,7 @@ class DocClicks:
 
 def _cascade_counts(pieces: SessionPieces) -> Iterator[CascadeCounts]:
     for place, counts in pieces.each(lambda piece: CascadeCounts.of_log(piece.log, piece.lists)):
-        yield replace(counts, docs=place.doc_numbers(counts.docs))
+        yield replace(counts, docs=place.rows[counts.docs])
 
 
 def action_weights(n: Floats, total: Floats, squares: Floats) -> Floats:

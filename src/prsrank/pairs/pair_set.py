@@ -10,7 +10,7 @@ import numpy.typing as npt
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
-from prsrank.logs.session_pieces import SessionPieces, Sessions
+from prsrank.logs.pieces import SessionPieces, Sessions
 from prsrank.pairs.fold import PairDraft, SessionConstant, fold_labels, fold_log
 from prsrank.pairs.fold_kernels import LARGEST
 from prsrank.pairs.log_on_lists import LogOnLists, PropensitySource
@@ -307,7 +307,7 @@ def fold_pieces(
         return numbers, fold(piece.log, own)
 
     parts = [
-        (place.list_numbers(numbers), pairs)
+        (place.lists[numbers], pairs)
         for place, (numbers, pairs) in pieces.each(folded, threads=_PIECES_AT_ONCE)
     ]
     return _side_by_side(parts, pieces.lists)

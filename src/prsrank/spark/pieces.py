@@ -11,8 +11,17 @@ import numpy as np
 from prsrank.data.dataset import RankingDataset, concatenate
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.coverage import covered_sessions, lists_of_queries
-from prsrank.logs.pieces import NOTHING, Extent, Pieces, Sums, added
-from prsrank.logs.session_pieces import Change, Place, SessionPieces, Sessions
+from prsrank.logs.pieces import (
+    NOTHING,
+    Change,
+    Extent,
+    Pieces,
+    Place,
+    SessionPieces,
+    Sessions,
+    Sums,
+    added,
+)
 from prsrank.spark.failures import stage_errors
 from prsrank.threads import use_threads
 

@@ -16,9 +16,8 @@ from prsrank.data.ids import id_array, indices_of
 from prsrank.errors import InputError
 from prsrank.logs.coverage import lists_of_queries
 from prsrank.logs.events import from_frame
-from prsrank.logs.pieces import Extent
+from prsrank.logs.pieces import Extent, Sessions, missing_sessions
 from prsrank.logs.row_rules import time_sql
-from prsrank.logs.session_pieces import Sessions, missing_sessions
 from prsrank.logs.sql_text import quoted_name
 from prsrank.ragged import list_of_row
 from prsrank.spark.events import SparkEvents
