@@ -99,7 +99,9 @@ def lists_of(rows: Rows) -> RankingDataset:
             "doc_id": chosen["doc_id"].astype(str),
             "label": chosen["label"],
             **dict(zip(names, np.hstack(columns).T, strict=True)),
-        }
+        },
+        label="label",
+        features=names,
     )
 
 

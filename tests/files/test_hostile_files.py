@@ -13,9 +13,10 @@ from prsrank.data.storage import StoredCollection, read_stored, write_stored
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
 from prsrank.experiment.spec_files import _folder, load_spec, parse_spec
+from prsrank.files.schema import check
 from prsrank.fit.manifest import FORMAT, check_inputs, read_manifest
 from prsrank.fit.plan import Plan
-from prsrank.logs.mapping import _mapping, read_mapping
+from prsrank.logs.mapping import _checked, _File, read_mapping
 from prsrank.propensity.curve import Propensities
 
 _VALUES = (
@@ -129,10 +130,14 @@ _MAPPING = {
 
 
 def test_mappings_of_another_shape(tmp_path):
+    def mapping(content):
+        check(content, _File, "log.toml")
+        return _checked(content, tmp_path)
+
     rng = random.Random(3)  # noqa: S311
-    _mapping(_MAPPING, tmp_path)
+    mapping(_MAPPING)
     for _ in range(1500):
-        read_or_refuse(_mapping, changed(_MAPPING, rng), tmp_path)
+        read_or_refuse(mapping, changed(_MAPPING, rng))
 
 
 @pytest.mark.parametrize("name", ["fig1", "fig3", "table1"])

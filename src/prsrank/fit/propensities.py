@@ -100,7 +100,7 @@ def _found_propensities(plan: Plan, audit: Audit, log: PiecedLog, parts: LogPart
         return FitCurves(None, None, "those in the log")
     depth = max(extent.depth for extent in parts.extents.values())
     named = plan.propensity != "auto"
-    if named and plan.propensity not in estimating_methods():
+    if named and plan.propensity.replace("_", "-") not in estimating_methods():
         curve = given_curve(plan.propensity, depth)
         shown = log.pieces.total(lambda piece: Counter(np.unique(piece.ranking_positions).tolist()))
         curve.at(sorted(shown))  # names a position that it lacks

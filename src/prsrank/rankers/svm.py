@@ -49,6 +49,7 @@ class SVMRanker(LinearScores):
         gap_: J minus the best lower bound (duality gap).
         weight_sum_: $\sum W_{ij}$.
 
+    >>> import numpy as np
     >>> from prsrank.data.dataset import RankingDataset
     >>> from prsrank.pairs.pair_set import PairSet
     >>> rng = np.random.default_rng(0)
