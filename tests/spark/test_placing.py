@@ -185,3 +185,16 @@ def test_rows_that_are_placed_are_checked_again(spark, log_file, tmp_path):
         with pytest.raises(InputError, match="position 2000000 is above") as refused:
             placed(usable, (), None, []).total(lambda _: 1)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.spark
+def test_a_file_that_lost_rows_after_the_checks_is_refused(spark, log_file, tmp_path):
+    path = tmp_path / "log.parquet"
+    duckdb.sql(f"COPY (FROM '{log_file}') TO '{path}'")
+    with spark.open_log(path, mapping=LogMapping()) as source:
+        usable = checked(source)
+        kept = f"session_id <> (SELECT max(session_id) FROM '{log_file}')"
+        duckdb.sql(f"COPY (FROM '{log_file}' WHERE {kept}) TO '{path}'")
+        with pytest.raises(InputError, match="has changed since it was checked") as refused:
+            spark.sessions(usable)
+    assert "\n" not in str(refused.value)

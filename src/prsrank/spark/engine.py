@@ -144,6 +144,8 @@ class SparkEngine(Engine):
         with named_errors(events.name):
             pieces = pieces_of_log(events, features, docs, self.kept).map(lambda piece: piece)
             size = pieces.total(Size.of)
+            if size.rows != events.usable:
+                raise InputError("has changed since it was checked")
         _warn_of_skew(size.busiest, events.usable)
         share = _share(size, len(features), self._memory) if features else 1.0
         sessions = SparkSessions(pieces, features)

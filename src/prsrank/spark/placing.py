@@ -248,6 +248,7 @@ class Size:
 
     Attributes:
         extent: sessions, queries, clicks and positions.
+        rows: shown docs of all sessions.
         docs: docs of all lists.
         weights: of pairs: one for each clicked doc and doc of its list.
         cells: docs at each of their positions.
@@ -256,6 +257,7 @@ class Size:
     """
 
     extent: Extent
+    rows: int = 0
     docs: int = 0
     weights: int = 0
     cells: int = 0
@@ -278,6 +280,7 @@ class Size:
         cells = log.ranking_docs * np.int64(log.max_position + 1) + log.ranking_positions
         return cls(
             Extent.of(log),
+            int(shown.sum()),
             lists.docs,
             int(winners @ lengths),
             len(np.unique(cells)),
@@ -289,6 +292,7 @@ class Size:
         """Return the size of both."""
         return Size(
             self.extent + other.extent,
+            self.rows + other.rows,
             self.docs + other.docs,
             self.weights + other.weights,
             self.cells + other.cells,
