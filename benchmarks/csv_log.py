@@ -94,7 +94,7 @@ def events(file: Path, threads: int) -> None:
 
 def log(file: Path, threads: int) -> None:
     """Read the log."""
-    from prsrank.logs.reading import read_click_log
+    from prsrank.logs.stored_pieces import read_click_log
 
     read_click_log(file, threads=threads)
 

@@ -87,8 +87,7 @@ def measure(
 
 def generate(file: str, events: int, memory: str) -> dict[str, float]:
     """Write a made-up log, the same for the same number of events."""
-    from prsrank.logs.sql_text import quoted_text
-    from prsrank.logs.tables import connected
+    from prsrank.logs.tables import connected, quoted_text
 
     queries = max(events // PER_QUERY, 1)
     orders = f"greatest((hash(session_id, 1) % 10)::INTEGER - {10 - ORDERS}, 0)"
@@ -113,8 +112,7 @@ def generate(file: str, events: int, memory: str) -> dict[str, float]:
 
 def add_clicks(file: str, folder: str, memory: str, threads: int) -> dict[str, float]:
     """Add up clicks per (query, doc) with DuckDB."""
-    from prsrank.logs.sql_text import quoted_text
-    from prsrank.logs.tables import connected
+    from prsrank.logs.tables import connected, quoted_text
 
     tempfile.tempdir = folder
     with connected(memory=memory, threads=threads) as connection, measured(folder) as figures:

@@ -32,7 +32,7 @@ from prsrank.evaluation.log_evaluation import evaluate_on_log, evaluation_of
 from prsrank.evaluation.log_sums import sum_log
 from prsrank.evaluation.results import CounterfactualEvaluation
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.coverage import known_lists
+from prsrank.logs.features import known_lists
 from prsrank.logs.held_out import hold_out
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.propensity.harvest import HarvestEstimator

@@ -28,7 +28,7 @@ from prsrank.evaluation.results import LOGGED
 from prsrank.fit.log import PiecedLog
 from prsrank.fit.plan import Plan
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.coverage import known_lists
+from prsrank.logs.features import known_lists
 from prsrank.monitor.ratios import Depths
 from prsrank.monitor.summary import Gain, Reference, Watched, measure, summarise
 from prsrank.monitor.verdict import judge

@@ -75,8 +75,7 @@ def measure(events: int, steps: int, smallest: int, master: str, memory: str) ->
 
 def generate(file: str, events: int) -> dict[str, float]:
     """Write a made-up log, the same for the same number of events."""
-    from prsrank.logs.sql_text import quoted_text
-    from prsrank.logs.tables import connected
+    from prsrank.logs.tables import connected, quoted_text
 
     queries = max(events // PER_QUERY, 1)
     orders = f"greatest((hash(session_id, 1) % 10)::INTEGER - {10 - ORDERS}, 0)"

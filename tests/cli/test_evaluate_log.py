@@ -16,7 +16,7 @@ from prsrank.evaluation.log_evaluation import evaluate_on_log
 from prsrank.evaluation.log_sums import sum_log
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_events
-from prsrank.logs.coverage import known_lists
+from prsrank.logs.features import known_lists
 from prsrank.propensity.curve import PowerLaw, Propensities
 from prsrank.rankers.base import load_ranker
 from prsrank.report.evaluation_section import report_section

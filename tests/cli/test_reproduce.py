@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from prsrank.cli.output import shown_progress
+from prsrank.cli.options import shown_progress
 
 SMALL = ("--set", "folds=1", "--set", "runs=2", "--set", "points=4000,8000", "--smoke")
 

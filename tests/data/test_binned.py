@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from prsrank.data.binned import binned, judged_by
+from prsrank.data.dataset import binned, judged_by
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.pairs.pair_set import PairSet
 from prsrank.rankers.lambdamart import LambdaMART

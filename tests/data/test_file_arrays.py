@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prsrank.data.dataset import RankingDataset
-from prsrank.data.file_arrays import is_in_file, new_array, rows_of
+from prsrank.data.dataset import RankingDataset, is_in_file, new_array, rows_of
 from prsrank.logs.features import read_table
 
 
@@ -46,7 +45,7 @@ def test_a_table_reads_the_same_whether_memory_is_short_or_not(
 
 
 def test_rows_of_more_than_a_block(monkeypatch):
-    monkeypatch.setattr("prsrank.data.file_arrays._ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("prsrank.data.dataset._ROWS_AT_ONCE", 4)
     matrix = new_array((10, 2), np.float32, most=0)
     matrix[:] = np.arange(20).reshape(10, 2)
     rows = np.array([9, 0, 3, 3, 7, 1])

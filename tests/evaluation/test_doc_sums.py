@@ -15,7 +15,7 @@ from prsrank.data.synthetic import synthetic_dataset
 from prsrank.evaluation.doc_sums import Regression
 from prsrank.evaluation.log_sums import sum_log
 from prsrank.logs.click_log import ClickLog, Context
-from prsrank.logs.coverage import known_lists
+from prsrank.logs.features import known_lists
 from prsrank.propensity.curve import PowerLaw, Propensities
 
 sys.path.insert(0, str(Path(__file__).parent))

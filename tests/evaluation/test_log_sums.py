@@ -14,7 +14,7 @@ from prsrank.evaluation.counterfactual import ClickStatistics
 from prsrank.evaluation.log_evaluation import evaluation_of
 from prsrank.evaluation.log_sums import sum_log
 from prsrank.evaluation.weight_diagnostics import WeightSums
-from prsrank.logs.coverage import known_lists
+from prsrank.logs.features import known_lists
 from prsrank.propensity.curve import PowerLaw
 
 sys.path.insert(0, str(Path(__file__).parent))

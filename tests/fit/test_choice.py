@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from prsrank.evaluation.results import Difference
-from prsrank.fit.choice import LEVEL, better_shown, choose
 from prsrank.fit.plan import Plan
+from prsrank.fit.tuning import LEVEL, better_shown, choose
 
 
 def less_posterior(name, difference, p_value):

@@ -11,7 +11,7 @@ from prsrank.data.dataset import concatenate
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.fit.judging import Weighed
 from prsrank.fit.log import PiecedLog
-from prsrank.logs.coverage import covered_sessions, lists_of_queries
+from prsrank.logs.features import covered_sessions, lists_of_queries
 from prsrank.logs.pieces import LocalPieces, Place, SessionPieces, Sessions
 from prsrank.logs.split import RANDOMISED, TIME, Split
 from prsrank.pairs.pair_set import PairSet

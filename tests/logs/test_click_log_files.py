@@ -12,7 +12,7 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_files import write_compact, write_events
 from prsrank.logs.click_log_parts import canonical
-from prsrank.logs.reading import read_click_log
+from prsrank.logs.stored_pieces import read_click_log
 
 WRITERS = {"log.parquet": write_events, "log": write_compact}
 

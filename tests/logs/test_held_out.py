@@ -9,7 +9,7 @@ import pytest
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.coverage import covered_sessions, known_lists
+from prsrank.logs.features import covered_sessions, known_lists
 from prsrank.logs.held_out import hold_out
 from prsrank.logs.split import parse_hold_out
 

@@ -13,8 +13,8 @@ from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.reading import read_log
 from prsrank.logs.sources import open_events
+from prsrank.logs.stored_pieces import read_log
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 

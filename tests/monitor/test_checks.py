@@ -8,7 +8,7 @@ import pytest
 from prsrank import ClickLog, LogMapping, load_ranker
 from prsrank.fit.log import PiecedLog
 from prsrank.logs.click_log import Context
-from prsrank.logs.coverage import known_lists
+from prsrank.logs.features import known_lists
 from prsrank.monitor.checks import CHECKS, is_live
 from prsrank.monitor.curves import Curve, Power
 from prsrank.monitor.monitoring import _plan_of, _reference, _watched

@@ -7,7 +7,7 @@ import pytest
 
 from prsrank import InputError, load_dataset
 from prsrank.fit.log import PiecedLog
-from prsrank.logs.coverage import known_lists
+from prsrank.logs.features import known_lists
 from prsrank.monitor.monitoring import _plan_of, _watched
 from prsrank.monitor.summary import summarise
 

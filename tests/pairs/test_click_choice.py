@@ -9,7 +9,7 @@ from prsrank.clicks.cascade import CascadeModel, fit_cascade
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
-from prsrank.pairs.click_choice import (
+from prsrank.pairs.click_sets import (
     DEPENDENT,
     WORSE,
     clicks_may_be_a_cascade,

@@ -4,7 +4,7 @@ import pytest
 
 from prsrank.errors import InputError
 from prsrank.rankers.base import RANKERS, make_ranker, ranker_class
-from prsrank.rankers.parameter_ranges import RANGES
+from prsrank.rankers.cards import RANGES
 from prsrank.weighting import WEIGHTINGS
 
 _WRONG = ("abc", None, [], {}, True, -1, float("nan"), float("inf"), 10**30, [1, "x"], 1e400)

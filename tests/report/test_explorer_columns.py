@@ -5,7 +5,7 @@ import pytest
 
 from prsrank.errors import InputError
 from prsrank.logs.mapping import LogMapping
-from prsrank.report.explorer_columns import LONGEST, split_columns, text_columns
+from prsrank.report.explorer_data import LONGEST, split_columns, text_columns
 
 QUERIES, DOCS = np.array([7, 7, 8]), np.array(["a", "b", "a"])
 

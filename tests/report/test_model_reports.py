@@ -3,10 +3,10 @@ import pytest
 
 from prsrank import LambdaMART, LinearRanker, PairSet, RankingDataset
 from prsrank.propensity.curve import PowerLaw, Propensities, learned_curve
+from prsrank.report.fit_report import training_report
 from prsrank.report.html import report_html
 from prsrank.report.parts import importance_figures, weight_tables
 from prsrank.report.propensity_figure import propensity_figure
-from prsrank.report.training_report import training_report
 
 SETTINGS = {"data": "d", "log": "<log>", "clicks": 1234, "weighting": "prs", "seed": 3}
 

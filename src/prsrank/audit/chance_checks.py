@@ -13,7 +13,7 @@ from prsrank.audit.position_checks import positions_of
 from prsrank.errors import InputError
 from prsrank.hashing import chosen_sql
 from prsrank.logs.array_checks import check_design
-from prsrank.logs.sql_text import numbers_sql
+from prsrank.logs.tables import numbers_sql
 from prsrank.propensity.identification import SHUFFLED
 from prsrank.propensity.verdict import in_words
 

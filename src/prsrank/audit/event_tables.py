@@ -19,7 +19,7 @@ from prsrank.logs.row_rules import (
     row_rules,
     time_sql,
 )
-from prsrank.logs.sql_text import quoted_name
+from prsrank.logs.tables import quoted_name
 from prsrank.propensity.identification import PLACES
 
 TOP = 10

@@ -14,7 +14,7 @@ from prsrank.logs.event_source import EVENTS, EventSource
 from prsrank.logs.features import keyed_table
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.row_rules import INFINITY, finite_sql
-from prsrank.logs.sql_text import quoted_name
+from prsrank.logs.tables import quoted_name
 
 _MISSING = 0.05
 # a perfect relevance feature goes with clicks by up to about 0.7; its absence should not at all

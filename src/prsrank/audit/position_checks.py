@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from prsrank.audit.event_tables import WHOLE_LOG, EventTables, context_value
 from prsrank.audit.findings import Finding, Position
 from prsrank.logs.row_rules import click_sql, number_sql, weight_sql
-from prsrank.logs.sql_text import numbers_sql
+from prsrank.logs.tables import numbers_sql
 from prsrank.propensity.verdict import in_words
 
 _FEW_CLICKS = 1000

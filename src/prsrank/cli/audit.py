@@ -9,8 +9,7 @@ from prsrank.audit import audit as look_over
 from prsrank.audit.findings import as_text
 from prsrank.audit.log_audit import with_curve
 from prsrank.cli.inputs import LogInputs
-from prsrank.cli.options import Json, Where
-from prsrank.cli.output import show, working
+from prsrank.cli.options import Json, Where, show, working
 from prsrank.report.audit_section import report
 from prsrank.report.html import write_report
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import typer
 
 from prsrank.cli.inputs import opened_data
-from prsrank.cli.options import Data
-from prsrank.cli.output import working
+from prsrank.cli.options import Data, working
 from prsrank.data.storage import write_stored
 
 

@@ -8,7 +8,7 @@ import typer
 
 from prsrank.cli.compile_ahead import compile_ahead
 from prsrank.cli.inputs import lists_of
-from prsrank.cli.output import working
+from prsrank.cli.options import working
 from prsrank.cli.simulate import check_room
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.production import logging_part, production_scores

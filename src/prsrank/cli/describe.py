@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from prsrank.cli.inputs import opened_data
-from prsrank.cli.options import Data, Json
-from prsrank.cli.output import show, working
+from prsrank.cli.options import Data, Json, show, working
 from prsrank.data.collections import describe as count
 
 

@@ -5,13 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from prsrank.cli.inputs import ModelInputs, curve_file, run_of
-from prsrank.cli.options import Json, Model
-from prsrank.cli.output import show, working
+from prsrank.cli.options import Json, Model, show, working
 from prsrank.errors import InputError
 from prsrank.evaluation.log_evaluation import DEFAULT_METRICS, evaluate_on_log
 from prsrank.evaluation.results import LOGGED
 from prsrank.fit.manifest import judged_model
-from prsrank.logs.coverage import known_lists
+from prsrank.logs.features import known_lists
 from prsrank.metrics import ranking
 from prsrank.propensity.curve_of import parse_propensity
 from prsrank.rankers.base import Ranker, load_ranker

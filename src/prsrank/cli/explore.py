@@ -8,17 +8,15 @@ import numpy as np
 import typer
 
 from prsrank.cli.inputs import ModelInputs, check_fit, curve_file
-from prsrank.cli.options import Run
-from prsrank.cli.output import working
+from prsrank.cli.options import Run, working
 from prsrank.fit.manifest import judged_model
-from prsrank.logs.coverage import covered_log, known_lists
-from prsrank.logs.reading import read_click_log
+from prsrank.logs.features import covered_log, known_lists
+from prsrank.logs.stored_pieces import read_click_log
 from prsrank.ragged import list_of_row
 from prsrank.rankers.base import Ranker, load_ranker
 from prsrank.rankers.feature_order import features_for
 from prsrank.report.explorer import PageTexts, explorer_html, write_explorer
-from prsrank.report.explorer_columns import text_columns
-from prsrank.report.explorer_data import Explored, explore_log
+from prsrank.report.explorer_data import Explored, explore_log, text_columns
 from prsrank.types import IdArray
 
 _MODEL = "model"

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import typer
 
-from prsrank.cli.options import Model
-from prsrank.cli.output import working
+from prsrank.cli.options import Model, working
 from prsrank.export.formats import export_ranker, read_feature_names
 from prsrank.rankers.base import load_ranker
 

@@ -9,8 +9,7 @@ import typer
 
 from prsrank.cli.compile_ahead import compile_ahead
 from prsrank.cli.inputs import LogInputs
-from prsrank.cli.options import AnyLog, Json, Where
-from prsrank.cli.output import show, working
+from prsrank.cli.options import AnyLog, Json, Where, show, working
 from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
 from prsrank.fit import FitResult, fit_log, repeat_fit

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from prsrank.cli.inputs import PlainLog
-from prsrank.cli.options import Json
-from prsrank.cli.output import show, working
+from prsrank.cli.options import Json, show, working
 from prsrank.errors import DataWarning
 from prsrank.evaluation.interleaving import Credit, InterleavingTest, compare_credit, credit_of
 from prsrank.logs.sources import open_events

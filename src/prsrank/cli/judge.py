@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from prsrank.cli.inputs import FeaturedLog
-from prsrank.cli.options import Json
-from prsrank.cli.output import show, working
+from prsrank.cli.options import Json, show, working
 from prsrank.errors import InputError, nearest_name
 from prsrank.evaluation.judgements import JUDGEMENT_FORMATS, write_judgements
 from prsrank.evaluation.judgements import judge as judge_log

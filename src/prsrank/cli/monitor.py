@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from prsrank.cli.inputs import LogInputs
-from prsrank.cli.options import Run
-from prsrank.cli.output import working
+from prsrank.cli.options import Run, working
 from prsrank.errors import InputError
 from prsrank.files import check_writable
 from prsrank.files.drafts import check_target

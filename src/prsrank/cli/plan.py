@@ -6,8 +6,7 @@ import typer
 
 from prsrank.cli.inputs import PlainLog
 from prsrank.cli.interleave import By
-from prsrank.cli.options import Json, parse_counted
-from prsrank.cli.output import show, working
+from prsrank.cli.options import Json, parse_counted, show, working
 from prsrank.evaluation import online_plan
 from prsrank.evaluation.online_plan import InterleavingPlan, OnlinePlan
 from prsrank.propensity import planner

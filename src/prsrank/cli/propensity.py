@@ -9,8 +9,7 @@ import numpy as np
 import typer
 
 from prsrank.cli.inputs import LogInputs
-from prsrank.cli.options import Json, Where
-from prsrank.cli.output import show, working
+from prsrank.cli.options import Json, Where, show, working
 from prsrank.errors import InputError
 from prsrank.propensity.context import estimate_by_context
 from prsrank.propensity.curve import Propensities

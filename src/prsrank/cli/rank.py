@@ -6,8 +6,7 @@ from pathlib import Path
 import typer
 
 from prsrank.cli.inputs import NO_FEATURES, ModelInputs
-from prsrank.cli.options import Model
-from prsrank.cli.output import working
+from prsrank.cli.options import Model, working
 from prsrank.data.rankings import write_ranking
 from prsrank.errors import InputError
 from prsrank.logs.features import read_table

@@ -6,11 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from prsrank.cli.options import Json, NamedData, parse_values
-from prsrank.cli.output import show, shown_progress
+from prsrank.cli.options import Json, NamedData, parse_values, show, shown_progress
 from prsrank.experiment import reproduction
 from prsrank.experiment.spec_files import check_limits
-from prsrank.files.schema import check
+from prsrank.files.json_files import check
 
 
 def reproduce(

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from prsrank.cli.inputs import FeaturedLog
-from prsrank.cli.options import Json, parse_values
-from prsrank.cli.output import refuse_other_files, show, working
+from prsrank.cli.options import Json, parse_values, refuse_other_files, show, working
 from prsrank.errors import InputError
 from prsrank.evaluation.sensitivity import DEFAULT_VALUES, study_log
 from prsrank.files import atomic_output, write_json

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from prsrank.cli.inputs import PlainLog
-from prsrank.cli.options import Json, Seed
-from prsrank.cli.output import refuse_other_files, show, working
+from prsrank.cli.options import Json, Seed, refuse_other_files, show, working
 from prsrank.files import atomic_output
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_events

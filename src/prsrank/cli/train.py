@@ -7,22 +7,20 @@ from typing import Any
 import typer
 
 from prsrank.cli.inputs import NO_FEATURES, LogInputs
-from prsrank.cli.options import Where, parse_values
-from prsrank.cli.output import working
+from prsrank.cli.options import Where, parse_values, working
 from prsrank.errors import InputError
 from prsrank.files import atomic_output
-from prsrank.files.schema import check
+from prsrank.files.json_files import check
 from prsrank.fit.judging import Weighed
 from prsrank.logs.split import QUERY, Split
 from prsrank.pairs.weighted_pairs import PairDiagnostics
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.curve_of import parse_propensity
 from prsrank.rankers.base import Ranker, make_ranker
-from prsrank.rankers.cards import check_free
-from prsrank.rankers.parameter_ranges import check_ranges
+from prsrank.rankers.cards import check_free, check_ranges
+from prsrank.report.fit_report import training_report
 from prsrank.report.html import write_report
 from prsrank.report.parts import about_rows
-from prsrank.report.training_report import training_report
 
 _STOPS = ("labels", "clicks", "none")
 _HELD_OUT = 0.1

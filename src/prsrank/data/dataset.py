@@ -1,19 +1,27 @@
-"""Lists of docs with feature values: the data set that rankers learn from and score."""
+"""Lists of docs with feature values: the data set that rankers learn from and score.
 
+A large array lies in a file without a name, whose pages the system may take back when memory is
+short. LightGBM's form of lists is made once for all that learn from them.
+"""
+
+import mmap
+import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.file_arrays import rows_of
 from prsrank.data.frames import FrameColumns, check_once, feature_names, in_order_of_appearance
 from prsrank.data.ids import frozen, id_array, joined_ids
 from prsrank.errors import InputError
 from prsrank.notebook import Chart, Shown, frame_of
 from prsrank.ragged import offsets_of, ragged_rows, row_in_list
+from prsrank.threads import import_lightgbm, tree_threads
 from prsrank.types import Bytes, IdArray, Longs, Reals
 
 
@@ -254,3 +262,94 @@ def _sized(array: npt.NDArray, size: int, name: str, of: str) -> npt.NDArray:
     if array.ndim != 1 or len(array) != size:
         raise InputError(f"{name} has shape {array.shape}, but there are {size} {of}")
     return array
+
+
+_BINNED: WeakKeyDictionary[RankingDataset, dict[int, Any]] = WeakKeyDictionary()
+_JUDGED: WeakKeyDictionary[RankingDataset, Any] = WeakKeyDictionary()
+
+
+def binned(lists: RankingDataset, seed: int) -> Any:
+    """Return the features in LightGBM's bins, as `lightgbm.Dataset` has them by default.
+
+    Finding the bins takes as long as a dozen trees: methods and settings that learn from the same
+    lists share them. They are forgotten with the lists.
+
+    Args:
+        lists: the features.
+        seed: LightGBM's, which draws the docs whose values the bins are made of.
+    """
+    by_seed = _BINNED.setdefault(lists, {})
+    if seed not in by_seed:
+        options = {
+            "seed": seed,
+            "num_threads": tree_threads(lists.features.size),
+            "feature_pre_filter": False,
+            "verbosity": -1,
+        }
+        data = import_lightgbm().Dataset(lists.features, params=options, free_raw_data=False)
+        by_seed[seed] = data.construct()
+    return by_seed[seed]
+
+
+def judged_by(lists: RankingDataset, training: Any) -> Any:
+    """Return lists in the bins of a training part, to judge its trees by while they grow.
+
+    Args:
+        lists: their features; the last form is kept for the next training on the same part.
+        training: LightGBM's form of the training part.
+    """
+    judge = _JUDGED.get(lists)
+    if judge is None or judge.reference is not training:
+        judge = import_lightgbm().Dataset(lists.features, reference=training)
+        _JUDGED[lists] = judge
+    return judge
+
+
+_ROWS_AT_ONCE = 65_536
+
+
+def new_array(shape: tuple[int, int], dtype: npt.DTypeLike, *, most: int) -> npt.NDArray:
+    """Return an array to be filled: in memory if it takes `most` bytes or less, else in a file.
+
+    The file goes when the array does, however the process ends.
+
+    Raises:
+        OSError: if the disk has no room for it.
+
+    >>> values = new_array((2, 3), np.float32, most=0)
+    >>> values[:] = 7.0
+    >>> is_in_file(values), is_in_file(values[1:]), is_in_file(values + 1)
+    (True, True, False)
+    """
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    if size <= max(most, 1):
+        return np.empty(shape, dtype)
+    with tempfile.TemporaryFile(prefix="prsrank-") as file:
+        if hasattr(
+            os, "posix_fallocate"
+        ):  # a full disk is an error now, and a crash when written to
+            os.posix_fallocate(file.fileno(), 0, size)
+        return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
+
+
+def is_in_file(array: npt.NDArray) -> bool:
+    """Tell whether an array, or what it is a part of, lies in a file."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, mmap.mmap)
+
+
+def rows_of(matrix: npt.NDArray, rows: Longs) -> npt.NDArray:
+    """Return a copy of rows of a matrix: in a file, if the matrix is in one.
+
+    >>> rows_of(np.eye(3), np.array([2, 0])).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+    if not is_in_file(matrix):
+        return np.asarray(matrix[rows])
+    chosen = new_array((len(rows), matrix.shape[1]), matrix.dtype, most=0)
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        np.take(matrix, rows[part], axis=0, out=chosen[part])
+    return chosen

@@ -23,7 +23,7 @@ from functools import partial
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.logs.coverage import bare_lists, marked_queries
+from prsrank.logs.features import bare_lists, marked_queries
 from prsrank.logs.pieces import Place, SessionPieces, Sessions
 from prsrank.pairs.log_on_lists import PropensitySource
 from prsrank.propensity.counted_clicks import Columns, CountedClicks, count_clicks

@@ -15,7 +15,7 @@ from numba import njit
 from prsrank.errors import InputError
 from prsrank.logs.event_source import EVENTS, LogSource
 from prsrank.logs.row_rules import check_columns, check_rows, click_sql
-from prsrank.logs.sql_text import quoted_name, quoted_text
+from prsrank.logs.tables import quoted_name, quoted_text
 from prsrank.ragged import list_of_row
 from prsrank.types import Floats, IdArray, Longs, Marks
 

@@ -25,7 +25,7 @@ from prsrank.evaluation.rank_values import find_rank_value
 from prsrank.evaluation.results import LOGGED, CounterfactualEvaluation, Difference, Estimate
 from prsrank.evaluation.weight_diagnostics import estimate_warnings
 from prsrank.logs.click_log import LogOrFrame, as_click_log
-from prsrank.logs.coverage import covered_log
+from prsrank.logs.features import covered_log
 from prsrank.logs.pieces import LocalPieces, LocalSessions
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.curve import PropensityCurve

@@ -31,7 +31,7 @@ from prsrank.evaluation.results import ALL
 from prsrank.evaluation.weight_diagnostics import WeightSums, estimate_warnings
 from prsrank.files import plain_json
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.coverage import covered_log, known_lists
+from prsrank.logs.features import covered_log, known_lists
 from prsrank.logs.held_out import hold_out
 from prsrank.metrics.significance import kendall_tau
 from prsrank.propensity.curve import PropensityCurve

@@ -14,9 +14,8 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.logs.features import lists_of_log, lists_of_table, split_lists
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.pieces import LocalPieces, LocalSessions, Pieces
-from prsrank.logs.reading import ready_log
 from prsrank.logs.sources import LogSource, open_events
-from prsrank.logs.stored_pieces import read_in_pieces
+from prsrank.logs.stored_pieces import read_in_pieces, ready_log
 from prsrank.logs.tables import give_back
 
 if TYPE_CHECKING:

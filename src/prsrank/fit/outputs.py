@@ -15,7 +15,7 @@ from prsrank.fit.plan import METRIC
 from prsrank.fit.tuning import Tuned
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_events
-from prsrank.logs.coverage import known_lists
+from prsrank.logs.features import known_lists
 from prsrank.report.audit_section import section
 from prsrank.report.explorer import PageTexts, explorer_html, write_explorer
 from prsrank.report.explorer_data import explore_log

@@ -12,7 +12,7 @@ from prsrank.logs.mapping import LogMapping
 from prsrank.logs.split import RANDOMISED, Split, parse_hold_out
 from prsrank.propensity.estimators import ESTIMATORS
 from prsrank.rankers.base import ranker_class
-from prsrank.rankers.parameter_ranges import RANGES, Range
+from prsrank.rankers.cards import RANGES, Range
 from prsrank.weighting import find_weighting
 
 COMPARED = ("ips", "naive")

@@ -14,7 +14,6 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.evaluation.log_evaluation import LogEvaluation
 from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, atomic_output, check_writable, write_json
-from prsrank.fit.choice import Choice, choose
 from prsrank.fit.engine import Engine, LocalEngine
 from prsrank.fit.log import LogParts, PiecedLog
 from prsrank.fit.manifest import (
@@ -31,7 +30,7 @@ from prsrank.fit.outputs import chosen_settings, write_pages, write_results
 from prsrank.fit.plan import METRIC, FitSettings, Plan
 from prsrank.fit.propensities import FitCurves, find_propensities
 from prsrank.fit.settings import called_with
-from prsrank.fit.tuning import Tell, Tuned, methods, refit, tune
+from prsrank.fit.tuning import Choice, Tell, Tuned, choose, methods, refit, tune
 from prsrank.fit.verdict import Agreement, Evidence, Verdict, decide
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.mapping import LogMapping
@@ -130,7 +129,7 @@ def fit_log(call: _FitCall) -> FitResult:
     """Audit a log, train the best ranker it can give, and say what to do with it.
 
     Several methods are tuned with as many trials each, one is chosen by clicks that none learned
-    from (`prsrank.fit.choice`), its gain is estimated on held-out clicks, and it is trained again
+    from (`prsrank.fit.tuning`), its gain is estimated on held-out clicks, and it is trained again
     on all sessions. Everything is written to one folder, which appears whole or not at all:
     `model` (but for a log that is too thin; see `prsrank.fit.verdict`), `judged` (the rankers of
     all methods, as they were judged), `propensity.json`, `evaluation.json`, `held_out` (log and

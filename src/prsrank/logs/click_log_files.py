@@ -15,14 +15,13 @@ from prsrank.data.ids import id_array, objects
 from prsrank.errors import InputError
 from prsrank.files import atomic_output, existing_file
 from prsrank.files.drafts import write_reason
-from prsrank.files.schema import check
+from prsrank.files.json_files import check
 from prsrank.logs.array_checks import check_contents, check_docs, check_fit
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_parts import canonical, check_session_ids
 from prsrank.logs.event_source import OPTIONAL, REQUIRED
 from prsrank.logs.events import event_blocks
-from prsrank.logs.sql_text import quoted_name, quoted_text
-from prsrank.logs.tables import ENDINGS, errors_in_one_line, named_errors
+from prsrank.logs.tables import ENDINGS, errors_in_one_line, named_errors, quoted_name, quoted_text
 from prsrank.ragged import offsets_of
 
 if TYPE_CHECKING:

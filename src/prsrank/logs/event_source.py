@@ -14,9 +14,8 @@ import numpy.typing as npt
 from prsrank.data.ids import objects, plain_array
 from prsrank.errors import InputError
 from prsrank.files import FileName
-from prsrank.logs.sql_text import quoted_name
 from prsrank.logs.tables import errors_in_one_line as errors_in_one_line
-from prsrank.logs.tables import open_table
+from prsrank.logs.tables import open_table, quoted_name
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation

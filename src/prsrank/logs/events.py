@@ -15,7 +15,7 @@ from prsrank.logs.distinct import IdKeys, code_pairs
 from prsrank.logs.event_source import LogSource, open_frame
 from prsrank.logs.mapping import CLIENTS
 from prsrank.logs.row_rules import check_columns, check_rows
-from prsrank.logs.sql_text import quoted_name
+from prsrank.logs.tables import quoted_name
 from prsrank.ragged import ragged_rows
 from prsrank.sorting import rows_by_group
 from prsrank.types import Floats, IdArray, Ints, Longs, Marks

@@ -13,7 +13,7 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.data.ids import indices_of, joined_ids
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_parts import merge
-from prsrank.logs.coverage import bare_lists, covered_sessions, marked_queries
+from prsrank.logs.features import bare_lists, covered_sessions, marked_queries
 from prsrank.ragged import ragged_rows
 from prsrank.threads import map_in_order, thread_count
 from prsrank.types import IdArray, Longs, Marks

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from prsrank.data.ids import MOST_LETTERS
 from prsrank.errors import InputError, shortened
 from prsrank.logs.event_source import OPTIONAL, REQUIRED, EventSource
-from prsrank.logs.sql_text import quoted_name
+from prsrank.logs.tables import quoted_name
 
 MAX_POSITION = 1_000_000
 DENIED = "which the file's own statistics deny: it is damaged"

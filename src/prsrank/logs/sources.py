@@ -17,7 +17,6 @@ from prsrank.logs.click_log_files import is_compact, read_compact, stored_contex
 from prsrank.logs.event_source import EVENTS, REQUIRED, open_frame, source_of
 from prsrank.logs.event_source import LogSource as LogSource
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sql_text import quoted_text
 from prsrank.logs.tables import (
     TableFiles,
     connected,
@@ -25,6 +24,7 @@ from prsrank.logs.tables import (
     find_files,
     named_errors,
     open_table,
+    quoted_text,
 )
 from prsrank.logs.ubi import is_ubi, open_ubi
 

@@ -1,4 +1,8 @@
-"""Tables in files, as DuckDB reads them: Parquet, CSV and JSON lines, folders and globs."""
+"""Tables in files, as DuckDB reads them: Parquet, CSV and JSON lines, folders and globs.
+
+Names and values that a user gives get into a query as `quoted_name` and `quoted_text` write them,
+and in no other way.
+"""
 
 import glob
 import os
@@ -12,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file
-from prsrank.logs.sql_text import quoted_name, quoted_text
 from prsrank.threads import thread_count
 
 if TYPE_CHECKING:
@@ -294,3 +297,30 @@ def _checked_kind(file: Path) -> str:
         problem = "is cut short (its end" if begun else "is no Parquet file (its start"
         raise InputError(f"{file}: {problem} is missing)")
     return kind
+
+
+def quoted_name(name: str) -> str:
+    """Return the name of a column as an identifier of SQL.
+
+    >>> quoted_name('a "b')
+    '"a ""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quoted_text(value: str) -> str:
+    """Return a string as a literal of SQL.
+
+    >>> quoted_text("it's")
+    "'it''s'"
+    """
+    return "'" + value.replace("'", "''") + "'"
+
+
+def numbers_sql(last: int, name: str) -> str:
+    """Return the SQL of a table of the numbers 1 to `last`, given its name and column.
+
+    >>> numbers_sql(3, "r(k)")
+    '(VALUES (1), (2), (3)) r(k)'
+    """
+    return f"(VALUES {', '.join(f'({i})' for i in range(1, last + 1))}) {name}"

@@ -17,8 +17,7 @@ from prsrank.logs.canonical import action_sql
 from prsrank.logs.event_source import LogSource, source_of
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.row_rules import nearest_column
-from prsrank.logs.sql_text import quoted_name, quoted_text
-from prsrank.logs.tables import errors_in_one_line, open_table
+from prsrank.logs.tables import errors_in_one_line, open_table, quoted_name, quoted_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation

@@ -11,7 +11,7 @@ from prsrank.data.collections import open_collection
 from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, plain_json, read_json, write_json
-from prsrank.files.schema import check
+from prsrank.files.json_files import check
 from prsrank.fit.engine import LocalEngine
 from prsrank.fit.log import PiecedLog
 from prsrank.fit.manifest import is_fit, judged_model, read_manifest

@@ -19,7 +19,7 @@ from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.pairs.click_choice import (
+from prsrank.pairs.click_sets import (
     ClickChoice,
     clicks_may_be_a_cascade,
     compared,

@@ -13,7 +13,7 @@ from prsrank.data.dataset import RankingDataset, concatenate
 from prsrank.data.ids import texts_of
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.coverage import lists_of_queries
+from prsrank.logs.features import lists_of_queries
 from prsrank.propensity.cells import Cells, count_columns, keys_of_docs
 from prsrank.propensity.cells import Columns as CellColumns
 from prsrank.propensity.curve import Propensities, PropensityCurve

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prsrank.logs.sql_text import numbers_sql
+from prsrank.logs.tables import numbers_sql
 from prsrank.propensity.verdict import FEW_CARRIERS, Status, judge_counts
 from prsrank.types import LogTables
 

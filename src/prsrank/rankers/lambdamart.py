@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Self, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.binned import binned, judged_by
-from prsrank.data.dataset import RankingDataset
+from prsrank.data.dataset import RankingDataset, binned, judged_by
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.losses.click_set_lambdas import ClickSetObjective

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from prsrank.clicks.evidence import ClickEvidence
-from prsrank.data.binned import binned
-from prsrank.data.dataset import RankingDataset
+from prsrank.data.dataset import RankingDataset, binned
 from prsrank.errors import InputError
 from prsrank.relevance.prior import Fit, Prior, marked_parts, sampled_queries
 from prsrank.threads import import_lightgbm, tree_threads

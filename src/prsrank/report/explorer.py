@@ -16,8 +16,7 @@ from prsrank.errors import InputError
 from prsrank.files import FileName, atomic_output
 from prsrank.rankers.scorers import LinearSum
 from prsrank.rankers.trees import TreeEnsemble
-from prsrank.report.explorer_columns import split_columns
-from prsrank.report.explorer_data import PICKED, Explored
+from prsrank.report.explorer_data import PICKED, Explored, split_columns
 from prsrank.report.html import asset, script_hash, template
 from prsrank.threads import thread_count
 from prsrank.types import Floats, IdArray, Longs, Reals

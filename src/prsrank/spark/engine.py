@@ -15,8 +15,7 @@ from prsrank.logs.features import keyed_table
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.pieces import Pieces
 from prsrank.logs.row_rules import check_columns, check_rows
-from prsrank.logs.sql_text import quoted_name
-from prsrank.logs.tables import DUCKDB_SHARE, connected, memory_limit, named_errors
+from prsrank.logs.tables import DUCKDB_SHARE, connected, memory_limit, named_errors, quoted_name
 from prsrank.spark.events import SparkEvents, open_spark_log
 from prsrank.spark.failures import SparkFailure
 from prsrank.spark.pieces import SparkSessions

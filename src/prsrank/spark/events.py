@@ -13,8 +13,7 @@ from prsrank.logs.click_log_files import is_compact, stored_contexts
 from prsrank.logs.event_source import EVENTS, EventSource
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.sources import is_path, log_name, open_events
-from prsrank.logs.sql_text import quoted_name
-from prsrank.logs.tables import ENDINGS, connected, errors_in_one_line, named_errors
+from prsrank.logs.tables import ENDINGS, connected, errors_in_one_line, named_errors, quoted_name
 from prsrank.logs.ubi import is_ubi
 from prsrank.spark.failures import first_line, spark_errors
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from prsrank.data.dataset import RankingDataset, concatenate
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.coverage import covered_sessions, lists_of_queries
+from prsrank.logs.features import covered_sessions, lists_of_queries
 from prsrank.logs.pieces import (
     NOTHING,
     Change,

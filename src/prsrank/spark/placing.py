@@ -14,11 +14,11 @@ import numpy as np
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.ids import id_array, indices_of
 from prsrank.errors import InputError
-from prsrank.logs.coverage import lists_of_queries
 from prsrank.logs.events import from_frame
+from prsrank.logs.features import lists_of_queries
 from prsrank.logs.pieces import Extent, Sessions, missing_sessions
 from prsrank.logs.row_rules import time_sql
-from prsrank.logs.sql_text import quoted_name
+from prsrank.logs.tables import quoted_name
 from prsrank.ragged import list_of_row
 from prsrank.spark.events import SparkEvents
 from prsrank.spark.pieces import Batches, SparkPieces
