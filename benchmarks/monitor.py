@@ -29,9 +29,9 @@ from prsrank.fit.log import PiecedLog
 from prsrank.fit.plan import Plan
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.features import known_lists
+from prsrank.monitor.checks import judge
 from prsrank.monitor.ratios import Depths
 from prsrank.monitor.summary import Gain, Reference, Watched, measure, summarise
-from prsrank.monitor.verdict import judge
 from prsrank.monitor.window_sums import WindowSums
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.propensity.curve_of import KnownPropensity

@@ -53,7 +53,7 @@ def test_json_is_one_line_a_window(prsrank, folder, tmp_path):
     assert code == 0
     assert [one["window"] for one in lines] == ["log 1", "log 2", "log 3"]
     assert [one["sessions"] for one in lines] == [500, 500, 500]
-    assert {"verdict", "reasons", "gain", "power", "shown", "clicked", "drift"} <= set(lines[0])
+    assert {"verdict", "reasons", "gain", "power", "shown", "clicked", "features"} <= set(lines[0])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from prsrank import Propensities
-from prsrank.monitor.curves import Curve, power_between
+from prsrank.monitor.ratios import Curve, power_between
 
 
 def curve(eta, *, width=0.1, positions=10, clicks=100):

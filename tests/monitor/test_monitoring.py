@@ -119,14 +119,6 @@ def test_a_log_seen_again_is_replaced(run, sessions, tmp_path):
     assert state.read_text() == before
 
 
-def test_clients_are_read_where_the_log_names_them(run, sessions, tmp_path):
-    frame = sessions(1200, 27).to_frame()
-    frame["client_id"] = np.where(frame.session_id % 4 == 0, "robot", frame.session_id.astype(str))
-    found = monitor_log(run, frame, state=tmp_path / "state.json")
-    assert found.new[0].summary.heaviest["client"].name == "robot"
-    assert [reason.check for reason in found.new[0].reasons] == ["heaviest"]
-
-
 def test_times_name_the_windows(run, sessions, tmp_path):
     frame = sessions(1200, 28).to_frame()
     start = np.datetime64("2026-03-02T12:00", "us")

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from prsrank import InputError
-from prsrank.monitor.curves import Curve, Power
+from prsrank.monitor.checks import Reason, Window
 from prsrank.monitor.monitoring import FORMAT, State, read_state
-from prsrank.monitor.ratios import Depths, Ratio
-from prsrank.monitor.summary import Gain, Heaviest, Reference, Summary
-from prsrank.monitor.verdict import Drift, Reason, Window
+from prsrank.monitor.ratios import Curve, Depths, Power, Ratio
+from prsrank.monitor.summary import Gain, Reference, Summary
 
 RATIO = Ratio(0.1, 0.02, 9.0, 10.0, 100.0)
 SUMMARY = Summary(
@@ -20,7 +19,6 @@ SUMMARY = Summary(
     features={"price": [RATIO, RATIO]}, orders={"price": RATIO},
     curve=Curve("harvest", [1.0, None], [1.0, None], [1.0, None], [2, 0]), power=Power(1.1, 0.2),
     gain=Gain(0.1, 0.0, 0.2, 1.0), effective_clicks=2.5, effective_queries=2.0,
-    heaviest={"query": Heaviest("q", 2)},
 )  # fmt: skip
 REFERENCE = Reference(
     "log.parquet", SUMMARY, {"price": [3.5]}, {"price": 1.0}, SUMMARY.curve, SUMMARY.gain
@@ -30,7 +28,6 @@ WINDOW = Window(
     "look",
     [Reason("clicks", "look", "more", 0.001, "look")],
     ["a note"],
-    [Drift("price", 1.0, 0.01, 0.5, "feature price: ...")],
 )
 STATE = State(FORMAT, "abc", REFERENCE, [])
 
@@ -54,7 +51,11 @@ def test_a_state_without_curve_gain_or_power_is_read_too(path):
 
 
 def test_figures_that_earlier_versions_kept_are_passed_over(path):
-    changed(path, lambda v: v["reference"]["summary"].update(click_rates={"1": {}}, not_random=""))
+    def add(value):
+        value["reference"]["summary"].update(click_rates={"1": {}}, not_random="", heaviest={})
+        value["windows"][0].update(drift=[{"feature": "price"}])
+
+    changed(path, add)
     assert read_state(path, "abc") == STATE.seen(WINDOW)
 
 

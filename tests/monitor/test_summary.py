@@ -39,7 +39,6 @@ def test_pieces_give_what_the_whole_gives(watched, sessions, lists):
     assert parts.power == whole.power
     assert parts.curve.propensity == pytest.approx(whole.curve.propensity)
     assert (parts.shown, parts.clicked) == (whole.shown, whole.clicked)
-    assert parts.heaviest == whole.heaviest
     assert parts.effective_clicks == pytest.approx(whole.effective_clicks)
 
 

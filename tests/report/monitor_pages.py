@@ -3,11 +3,10 @@
 import math
 from pathlib import Path
 
-from prsrank.monitor.curves import Curve, Power
+from prsrank.monitor.checks import Reason, Window
 from prsrank.monitor.monitoring import FORMAT, Monitoring, State
-from prsrank.monitor.ratios import Ratio
-from prsrank.monitor.summary import Gain, Heaviest, Reference, Summary
-from prsrank.monitor.verdict import Drift, Reason, Window
+from prsrank.monitor.ratios import Curve, Power, Ratio
+from prsrank.monitor.summary import Gain, Reference, Summary
 
 POSITIONS = 12
 _RATIOS = {
@@ -21,7 +20,7 @@ def curve(eta, method="randomised"):
     return Curve(method, p, [0.9 * x for x in p], [1.1 * x for x in p], [50] * POSITIONS)
 
 
-def summary(name, *, eta=1.0, gain=0.12, query="q1"):
+def summary(name, *, eta=1.0, gain=0.12):
     shown = [1500 - 60 * k for k in range(POSITIONS)]
     clicked = [round(0.4 * n / (k + 1) ** eta) for k, n in enumerate(shown)]
     return Summary(
@@ -31,23 +30,14 @@ def summary(name, *, eta=1.0, gain=0.12, query="q1"):
         shown=shown, clicked=clicked, depth_spread=0.5, depths=None, before=None, features={}, orders={},
         curve=curve(eta), power=Power(eta, 0.06), gain=Gain(gain, gain - 0.04, gain + 0.05, 1.1),
         effective_clicks=512.3, effective_queries=88.0,
-        heaviest={"query": Heaviest(query, 41)},
     )  # fmt: skip
 
 
 def monitoring(*, windows=5, evil=""):
     """Return what a monitor found: quiet windows, and a last one of a steeper curve."""
     feature = f"price{evil}"
-    drift = [
-        Drift(feature, 0.41, 0.21, 1e-9, f"feature {feature}: 31% of impressions up to 3, was 10%")
-    ]
-    drift += [
-        Drift(f"feature {i}", 0.3 / i, 0.02 / i, 0.4, f"feature {i}: ...") for i in range(1, 8)
-    ]
     quiet = [
-        Window(
-            summary(f"2026-01-{5 + i:02d}", gain=0.12 + 0.01 * math.sin(i)), "fine", [], [], drift
-        )
+        Window(summary(f"2026-01-{5 + i:02d}", gain=0.12 + 0.01 * math.sin(i)), "fine", [], [])
         for i in range(windows - 1)
     ]
     what = f"clicks fall as if the exponent were 0.33 larger{evil}"
@@ -55,8 +45,8 @@ def monitoring(*, windows=5, evil=""):
         Reason("fall", "retrain", what, 1e-8, "train again on sessions since the change"),
         Reason("features", "look", f"feature {feature} moved", 1e-9, "compare how it is made"),
     ]
-    last = summary(f"2026-01-{4 + windows:02d}{evil}", eta=1.33, gain=0.03, query=f"shoes{evil}")
-    last_window = Window(last, "retrain", reasons, [f"a note{evil}"], drift)
+    last = summary(f"2026-01-{4 + windows:02d}{evil}", eta=1.33, gain=0.03)
+    last_window = Window(last, "retrain", reasons, [f"a note{evil}"])
     reference = Reference(
         f"the log of the fit, log.parquet{evil}", summary("reference"), {feature: [3.0]},
         {feature: 0.41}, curve(1.0, ""), Gain(0.13, 0.10, 0.16, 1.1),

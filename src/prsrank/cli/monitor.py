@@ -13,8 +13,8 @@ from prsrank.cli.options import Run, working
 from prsrank.errors import InputError
 from prsrank.files import check_writable
 from prsrank.files.drafts import check_target
+from prsrank.monitor.checks import FINE, Window
 from prsrank.monitor.monitoring import Monitoring, monitor_log, state_of, window_line
-from prsrank.monitor.verdict import FINE, Window
 from prsrank.monitor.windows import check_every
 from prsrank.report.html import write_report
 from prsrank.report.monitor_report import monitor_report

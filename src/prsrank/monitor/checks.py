@@ -1,4 +1,6 @@
-"""What is compared between a window and the log trained on: one function a check, one table.
+"""What is compared between a window and the log trained on, and the verdict: fine, look or retrain.
+
+There is one function for each check, and one table of all.
 
 A check yields moves: how far a statistic went, how likely that is by chance, and how large it is
 beside what matters. It raises an alarm where a move is both too unlikely and large enough, so
@@ -6,11 +8,11 @@ that a huge log does not raise one over trifles.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from prsrank.monitor.curves import Power, power_between
-from prsrank.monitor.ratios import chance, normal_chance
+from prsrank.monitor.ratios import Power, chance, normal_chance, power_between
 from prsrank.monitor.summary import Reference, Summary
 
 LOOK, RETRAIN = "look", "retrain"
@@ -158,19 +160,16 @@ def _power_move(text: str, new: Power, old: Power, matters: float) -> Move:
 
 
 def _features(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
-    """Compare how the features that the model uses are spread over impressions."""
-    for name in reference.edges:
-        yield from feature_moves(now, reference, matters, name)
+    """Compare how the features that the model uses are spread over impressions.
 
-
-def feature_moves(now: Summary, reference: Reference, matters: float, name: str) -> Iterator[Move]:
-    """Compare the share of impressions up to each decile of a feature, and of missing values."""
-    ends = reference.edges[name]
-    shares = zip(now.features.get(name, []), reference.summary.features[name], strict=False)
-    for index, (new, old) in enumerate(shares):
-        at = f"up to {ends[index]:.4g}" if index < len(ends) else "missing"
-        text = f"feature {name}: {new.value:.0%} of impressions {at}, was {old.value:.0%}"
-        yield Move(text, chance(new, old), _change(new.value, old.value, matters))
+    Compared is the share of impressions up to each decile of a feature, and of missing values.
+    """
+    for name, ends in reference.edges.items():
+        shares = zip(now.features.get(name, []), reference.summary.features[name], strict=False)
+        for index, (new, old) in enumerate(shares):
+            at = f"up to {ends[index]:.4g}" if index < len(ends) else "missing"
+            text = f"feature {name}: {new.value:.0%} of impressions {at}, was {old.value:.0%}"
+            yield Move(text, chance(new, old), _change(new.value, old.value, matters))
 
 
 def _gain(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
@@ -202,23 +201,6 @@ def _order(now: Summary, reference: Reference, matters: float) -> Iterator[Move]
             yield Move(text, chance(new, old), _change(new.value, old.value, matters))
 
 
-def _heaviest(now: Summary, reference: Reference, matters: float) -> Iterator[Move]:
-    """Look at the query, and the client, with most clicks, beside the largest before."""
-    from scipy.stats import binom
-
-    total = max(reference.summary.clicks, 1)
-    for kind, heaviest in now.heaviest.items():
-        before = reference.summary.heaviest.get(kind)
-        share = heaviest.clicks / max(now.clicks, 1)
-        old = 0.0 if before is None else before.clicks / total
-        # the largest of many by chance is above its own mean: three errors more
-        usual = old + 3 * math.sqrt(old * (1 - old) / total) + 0.01
-        p = float(binom.sf(heaviest.clicks - 1, now.clicks, min(usual, 1.0)))
-        text = f"{kind} {heaviest.name} has {share:.0%} of the clicks, the largest before had {old:.0%}"
-        size = min(share / matters, share / (2 * old) if old else math.inf)
-        yield Move(text, p, size)
-
-
 def is_live(now: Summary) -> bool:
     """Tell whether the order shown is the model's own: then it has no gain over it."""
     order = now.ratios.get("order")
@@ -237,7 +219,6 @@ _EXPORT = "look at how the log is written: docs that were shown are not logged"
 _FEATURE = "compare how the feature is made then and now"
 _RANKER = "another ranker is shown: is that meant?"
 _ROBOTS = "'prsrank audit' names sessions and clients: robots?"
-_HEAVIEST = "look whether it is a robot, or a new favourite"
 _PAGE = "look what changed in the page, or in the traffic"
 _SHUFFLE = "check what randomises, and what marks it"
 _ADD = "add the docs to the table of features"
@@ -253,11 +234,127 @@ CHECKS = (
     Check("gaps", LOOK, False, 0.02, _ratios(_change, "gaps", "late", rare=True), _EXPORT),
     Check("left out", LOOK, False, 0.02, _ratios(_rise, "left out", rare=True), _ADD),
     Check("greedy", LOOK, False, 0.01, _ratios(_rise, "greedy", rare=True), _ROBOTS),
-    Check("heaviest", LOOK, False, 0.1, _heaviest, _HEAVIEST),
     Check("randomised", LOOK, False, 0.3, _ratios(_share, "randomised", counts=True), _SHUFFLE),
     Check("clicks", LOOK, True, 0.25, _ratios(_factor, "clicks per session", counts=True), _PAGE),
 )
 """The checks, reasons to train again first."""
 
-SPOILT = ("lengths", "gaps", "greedy", "heaviest")
+SPOILT = ("lengths", "gaps", "greedy")
 """Where one of these raises an alarm, what others say of features, curve and gain may come of it."""
+
+
+FINE = "fine"
+FALSE_ALARMS = 0.05
+"""Probability of any alarm in the first windows, if nothing changes."""
+
+HORIZON = 100
+"""So many windows are the first ones: three months of nights, or two years of weeks."""
+
+SHARES = {"fall": 0.5}
+"""What a check has of the level of a window; the others have equal shares of the rest."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a window is not fine.
+
+    Attributes:
+        check: name of the check.
+        verdict: what it calls for: "look" or "retrain".
+        what: in a sentence.
+        p_value: of all moves of the check together.
+        do: what to do.
+    """
+
+    check: str
+    verdict: str
+    what: str
+    p_value: float
+    do: str
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window that was looked at.
+
+    Attributes:
+        summary: its statistics.
+        verdict: "fine", "look" or "retrain".
+        reasons: why, the gravest first.
+        notes: what could not be judged, or is worth knowing.
+    """
+
+    summary: Summary
+    verdict: str
+    reasons: list[Reason]
+    notes: list[str]
+
+
+def level(number: int) -> float:
+    r"""Return the probability of a false alarm that window t = 1, 2, ... may have.
+
+    $\alpha / (t H)$ with $H = \sum_{t \le 100} 1 / t$: the first 100 windows sum up to $\alpha$. Later
+    ones have as much as the 100th, so that a change is still found after years.
+
+    >>> [round(sum(level(t) for t in range(first, first + 100)), 4) for first in (1, 101, 201)]
+    [0.05, 0.0096, 0.0096]
+    """
+    total = sum(1 / t for t in range(1, HORIZON + 1))
+    return FALSE_ALARMS / (min(number, HORIZON) * total)
+
+
+def judge(now: Summary, reference: Reference, number: int) -> Window:
+    """Compare a window with the reference.
+
+    Args:
+        now: the window.
+        reference: what the model was trained on.
+        number: of the window, from 1.
+    """
+    moved = {check: list(check.moves(now, reference, check.matters)) for check in CHECKS}
+    shares = _shares([check.name for check, moves in moved.items() if moves])
+    alarms = {
+        check: (alarm, min(1.0, alarm.p_value * len(moves)))
+        for check, moves in moved.items()
+        if (alarm := _worst(moves, level(number) * shares.get(check.name, 0.0))) is not None
+    }
+    spoilt = any(check.name in SPOILT for check in alarms)
+    reasons = [
+        Reason(check.name, LOOK, f"{alarm.text} (may come of the above)", p, check.do)
+        if spoilt and check.feigned
+        else Reason(check.name, check.verdict, alarm.text, p, check.do)
+        for check, (alarm, p) in alarms.items()
+    ]
+    reasons.sort(key=lambda reason: (reason.verdict != RETRAIN, "may come of" in reason.what))
+    verdict = reasons[0].verdict if reasons else FINE
+    # clicks of robots, or on docs in another order, are not added to those of the next window
+    kept = replace(now, depths=None) if spoilt or order_changed(now, reference) else now
+    return Window(kept, verdict, reasons, _notes(now))
+
+
+def _shares(names: Sequence[str]) -> dict[str, float]:
+    """Return what each check that was made has of the level.
+
+    >>> _shares(["clicks", "fall", "gaps"])
+    {'clicks': 0.25, 'fall': 0.5, 'gaps': 0.25}
+    """
+    own = {name: SHARES[name] for name in names if name in SHARES}
+    rest = (1 - sum(own.values())) / max(len(names) - len(own), 1)
+    return {name: own.get(name, rest) for name in names}
+
+
+def _worst(moves: Sequence[Move], allowed: float) -> Move | None:
+    """Return the likeliest true move that is large enough, by Bonferroni over all of the check."""
+    large = [move for move in moves if move.size >= 1 and move.p_value * len(moves) < allowed]
+    return min(large, key=lambda move: (move.p_value, -move.size), default=None)
+
+
+def _notes(now: Summary) -> list[str]:
+    notes = []
+    if now.gain is None:
+        notes.append(f"{now.clicks} clicks are too few to judge curve and gain by")
+    if is_live(now):
+        notes.append("the order shown is the model's own: it has no gain over itself")
+    if now.gain is not None and now.power is None:
+        notes.append("the clicks cannot tell the power of the curve")
+    return notes

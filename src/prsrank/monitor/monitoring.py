@@ -16,13 +16,13 @@ from prsrank.fit.engine import LocalEngine
 from prsrank.fit.log import PiecedLog
 from prsrank.fit.manifest import is_fit, judged_model, read_manifest
 from prsrank.fit.plan import METRIC, Plan
-from prsrank.logs.mapping import CLIENTS, LogMapping
+from prsrank.logs.mapping import LogMapping
 from prsrank.logs.pieces import LocalSessions
 from prsrank.logs.sources import frame_file, is_path, log_name
 from prsrank.logs.split import RANDOMISED
+from prsrank.monitor.checks import FINE, Window, judge
 from prsrank.monitor.ratios import Depths
 from prsrank.monitor.summary import Gain, Reference, Watched, measure, summarise
-from prsrank.monitor.verdict import FINE, Window, judge
 from prsrank.monitor.windows import check_every, cut, logs_of
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.curve import Propensities
@@ -33,7 +33,7 @@ from prsrank.rankers.feature_order import features_for
 FORMAT = "prsrank monitor 2"
 _EARLIER = "prsrank monitor 1"
 # figures of earlier versions
-_NO_LONGER_KEPT = ("click_rates", "not_random")
+_NO_LONGER_KEPT = ("click_rates", "not_random", "heaviest", "drift")
 _GRAVITY = (FINE, "look", "retrain")
 
 
@@ -96,9 +96,9 @@ def read_state(path: FileName, model: str) -> State | None:
     if not Path(path).exists():
         return None
     value = read_json(path)
-    for summary in _summaries(value):
+    for figures in _figures(value):
         for name in _NO_LONGER_KEPT:
-            summary.pop(name, None)
+            figures.pop(name, None)
     if value.get("format") == _EARLIER:
         raise InputError(f"{path}: was written by an earlier version: remove it to begin anew")
     if value.get("format") != FORMAT:
@@ -113,13 +113,13 @@ def read_state(path: FileName, model: str) -> State | None:
     return state
 
 
-def _summaries(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield the statistics in the text of a state, whatever else is wrong with it."""
+def _figures(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the windows in the text of a state and their statistics, whatever else is wrong."""
     windows = value.get("windows")
     for holder in [value.get("reference"), *(windows if isinstance(windows, list) else ())]:
-        summary = holder.get("summary") if isinstance(holder, dict) else None
-        if isinstance(summary, dict):
-            yield summary
+        if isinstance(holder, dict):
+            summary = holder.get("summary")
+            yield from (part for part in (holder, summary) if isinstance(part, dict))
 
 
 def _check_bins(reference: Reference, path: FileName) -> None:
@@ -295,9 +295,8 @@ def _loaded(log: Any, plan: Plan, watched: Watched) -> Iterator[PiecedLog]:
         LocalEngine() as engine,
         engine.open_log(log, mapping=plan.mapping, memory=plan.memory) as source,
     ):
-        client = [n for n in CLIENTS if n in source.types and n not in source.contexts][:1]
         loaded = engine.load(
-            replace(source, contexts=(*source.contexts, *client)),
+            source,
             mapping=plan.mapping,
             data=None
             if plan.data is None
@@ -352,7 +351,7 @@ def window_line(window: Window) -> dict[str, Any]:
     """Return a window as a line of JSON: verdict, reasons, and all statistics."""
     value = asdict(window)
     summary = value.pop("summary")
-    for name in ("features", "orders", "depths", "before"):  # of these reasons and drift tell
+    for name in ("depths", "before"):  # of these the reasons tell
         del summary[name]
     line: dict[str, Any] = plain_json(
         {"window": summary.pop("name"), "verdict": value.pop("verdict"), **value, **summary}

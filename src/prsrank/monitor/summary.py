@@ -1,6 +1,5 @@
 """What is kept of a window once its rows are gone: statistics with their errors, all plain."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,11 +11,7 @@ from prsrank.evaluation.results import LOGGED
 from prsrank.fit.log import PiecedLog
 from prsrank.fit.plan import METRIC, Plan
 from prsrank.fit.verdict import FEWEST_JUDGED
-from prsrank.logs.click_log import ClickLog
-from prsrank.logs.mapping import CLIENTS
-from prsrank.logs.pieces import Sums
-from prsrank.monitor.curves import Curve, Power, estimated_curve, likelihood_power
-from prsrank.monitor.ratios import Depths, Ratio
+from prsrank.monitor.ratios import Curve, Depths, Power, Ratio, estimated_curve, likelihood_power
 from prsrank.monitor.window_sums import DEPTH, WindowSums, feature_edges, impressions_of
 from prsrank.monitor.windows import time_span
 from prsrank.propensity.curve import Propensities, covering
@@ -54,19 +49,6 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Heaviest:
-    """The query, or client, with most clicks.
-
-    Attributes:
-        name: of it.
-        clicks: number of its clicks.
-    """
-
-    name: str
-    clicks: int
-
-
-@dataclass(frozen=True)
 class Summary:
     """A window, or the log that the model was trained on.
 
@@ -90,7 +72,6 @@ class Summary:
         gain: of the model.
         effective_clicks: effective sample size of the clicks.
         effective_queries: and of queries.
-        heaviest: the query, and the client, with most clicks.
     """
 
     name: str
@@ -112,7 +93,6 @@ class Summary:
     gain: Gain | None
     effective_clicks: float
     effective_queries: float
-    heaviest: dict[str, Heaviest]
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +205,6 @@ def summarise(log: PiecedLog, watched: Watched, name: str) -> Summary:
         before=None,
         features=sums.feature_shares(),
         orders=sums.feature_orders(),
-        heaviest=_heaviest(log),
         **_of_curve(log, watched, extent.clicks >= FEWEST_JUDGED, extent.depth),
     )
 
@@ -258,26 +237,3 @@ def _of_curve(log: PiecedLog, watched: Watched, enough: bool, depth: int) -> dic
         "effective_clicks": weights.effective_clicks,
         "effective_queries": weights.effective_queries,
     }
-
-
-def _heaviest(log: PiecedLog) -> dict[str, Heaviest]:
-    """Return the query with most clicks, and the client where the log names clients."""
-    heaviest = {}
-    for kind, counts in zip(("query", "client"), log.pieces.total(_clicks_by_name), strict=True):
-        if counts:
-            name = max(counts, key=lambda name: (counts[name], name))
-            heaviest[kind] = Heaviest(name, counts[name])
-    return heaviest
-
-
-def _clicks_by_name(log: ClickLog) -> Sums:
-    """Return the clicks of the heaviest query, of which no other piece has any, and of each client."""
-    query = log.ranking_query[log.session_ranking]
-    by_query = np.bincount(query, log.session_clicks, log.queries)
-    heaviest = Counter({str(log.query_ids[by_query.argmax()]): int(by_query.max())})
-    by_client: Counter[str] = Counter()
-    for column in [log.contexts[name] for name in CLIENTS if name in log.contexts][:1]:
-        clicks = np.bincount(column.codes, log.session_clicks, len(column.values)).astype(int)
-        named = zip(column.values, clicks.tolist(), strict=True)
-        by_client.update({name: count for name, count in named if name})  # "" is nobody's
-    return Sums((heaviest, by_client))

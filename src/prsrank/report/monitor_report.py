@@ -9,9 +9,9 @@ from prsrank.report.audit_section import wilson_interval
 from prsrank.report.parts import Part, card, figure, page, section, series, table
 
 if TYPE_CHECKING:
+    from prsrank.monitor.checks import Window
     from prsrank.monitor.monitoring import Monitoring
     from prsrank.monitor.summary import Summary
-    from prsrank.monitor.verdict import Window
 
 _BEFORE, _NOW = "trained on", "latest window"
 _Z = 1.96
@@ -33,7 +33,6 @@ def monitor_report(monitoring: "Monitoring") -> Part:
         _windows(windows),
         _curve(reference, windows, latest),
         _gain(reference, windows),
-        _features(latest),
         _traffic({_BEFORE: reference.summary, _NOW: latest.summary}),
     ]
     about = [
@@ -132,21 +131,6 @@ def _gain(reference: Any, windows: Sequence["Window"]) -> Part:
     text = "Estimated from the clicks of each window with the curve that the model was trained on."
     drawn = figure("gain", title, ("", "gain"), [series("windows", rows)], **_BY_WINDOW)
     return section("gain", "The gain", text=[text], figures=[drawn])
-
-
-def _features(latest: "Window") -> Part:
-    rows = [
-        [d.feature, f"{d.importance:.1%}", f"{d.shift:.0%}", f"{d.p_value:.2g}", d.what]
-        for d in latest.drift
-    ]
-    columns = ["feature", "use in the model", "shift", "p", "where"]
-    title = "Features in the latest window, those that the model uses most first"
-    caption = (
-        "Shift: the largest change of the share of impressions up to a decile of the log trained "
-        "on, or without a value. p is of that one decile."
-    )
-    listed = table("features", title, columns, rows, caption=caption)
-    return section("features", "Features", tables=[listed])
 
 
 def _traffic(summaries: dict[str, "Summary"]) -> Part:
