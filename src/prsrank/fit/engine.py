@@ -100,11 +100,13 @@ class LocalEngine(Engine):
         with open_events(log, mapping=mapping, memory=memory, threads=self.threads) as source:
             yield source
 
-    def sessions(self, source: LogSource) -> LocalPieces[ClickLog]:
-        """Read the sessions of an open log: in memory if they fit, else in pieces."""
-        return self._read(source)
+    def sessions(self, source: LogSource, *, split: bool = False) -> LocalPieces[ClickLog]:
+        """Read the sessions of an open log: in memory if they fit, else in pieces.
 
-    def _read(self, source: LogSource, *, split: bool = False) -> LocalPieces[ClickLog]:
+        Args:
+            source: the log.
+            split: whether each session has a list of its own; those of a query stay together.
+        """
         if self._ready is not None and not split:
             return LocalPieces([self._ready])
         give_back(source.connection)  # the audit's tables
@@ -123,7 +125,7 @@ class LocalEngine(Engine):
 
         split = mapping.lists == "session" and table is None and data is None
         source = split_lists(source) if split else source
-        pieces = self._read(source, split=split)
+        pieces = self.sessions(source, split=split)
         if table is not None:
             data = lists_of_table(source, table, mapping=mapping)
         features = lists_of_log(source) if data is None else data

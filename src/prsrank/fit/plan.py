@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
+from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.files import FileName
 from prsrank.fit.settings import Setting, settings_of
@@ -125,6 +126,14 @@ class Plan(FitSettings):
     def table(self) -> str | None:
         """The table of features, if they come in one."""
         return self.features if self.features is not None else self.mapping.feature_table
+
+    def collection(self) -> RankingDataset | None:
+        """Read the data set with the features, if they come in one."""
+        if self.data is None:
+            return None
+        from prsrank.data.collections import open_collection
+
+        return open_collection(self.data, relevant_from=self.relevant_from).everything()
 
     @property
     def split(self) -> Split:

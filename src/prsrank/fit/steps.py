@@ -9,7 +9,6 @@ from typing import Any
 
 from prsrank.audit import audit
 from prsrank.audit.findings import Audit
-from prsrank.data.collections import open_collection
 from prsrank.errors import DataWarning, InputError
 from prsrank.evaluation.log_evaluation import LogEvaluation
 from prsrank.evaluation.results import LOGGED
@@ -316,12 +315,7 @@ def _audited(source: Any, plan: Plan, tell: Tell) -> Audit:
 
 
 def _loaded(engine: Engine, source: Any, plan: Plan) -> PiecedLog:
-    data = (
-        None
-        if plan.data is None
-        else open_collection(plan.data, relevant_from=plan.relevant_from).everything()
-    )
-    log = engine.load(source, mapping=plan.mapping, data=data, table=plan.table)
+    log = engine.load(source, mapping=plan.mapping, data=plan.collection(), table=plan.table)
     if log.left_out:
         warn(
             f"{log.left_out} sessions show docs that {plan.data or plan.table} does not have: they "

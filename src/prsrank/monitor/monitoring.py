@@ -7,7 +7,6 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from prsrank.data.collections import open_collection
 from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, plain_json, read_json, write_json
@@ -295,14 +294,7 @@ def _loaded(log: Any, plan: Plan, watched: Watched) -> Iterator[PiecedLog]:
         LocalEngine() as engine,
         engine.open_log(log, mapping=plan.mapping, memory=plan.memory) as source,
     ):
-        loaded = engine.load(
-            source,
-            mapping=plan.mapping,
-            data=None
-            if plan.data is None
-            else open_collection(plan.data, relevant_from=plan.relevant_from).everything(),
-            table=plan.table,
-        )
+        loaded = engine.load(source, mapping=plan.mapping, data=plan.collection(), table=plan.table)
         lists = features_for(watched.model, loaded.lists)
         names = watched.model.feature_names_
         if len(names) != lists.features.shape[1]:
