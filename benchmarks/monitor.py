@@ -32,7 +32,7 @@ from prsrank.logs.features import known_lists
 from prsrank.monitor.checks import judge
 from prsrank.monitor.ratios import Depths
 from prsrank.monitor.summary import Gain, Reference, Watched, measure, summarise
-from prsrank.monitor.window_sums import WindowSums
+from prsrank.monitor.windows import WindowSums
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.propensity.curve_of import KnownPropensity
 from prsrank.propensity.estimators import estimator

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import pearsonr, spearmanr
 
 from prsrank import ClickLog, PositionBasedModel, simulate_clicks, synthetic_dataset
-from prsrank.monitor.window_sums import DEPTH, WindowSums, feature_edges, impressions_of
+from prsrank.monitor.windows import DEPTH, WindowSums, feature_edges, impressions_of
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,7 @@ from prsrank.fit.log import PiecedLog
 from prsrank.fit.plan import METRIC, Plan
 from prsrank.fit.verdict import FEWEST_JUDGED
 from prsrank.monitor.ratios import Curve, Depths, Power, Ratio, estimated_curve, likelihood_power
-from prsrank.monitor.window_sums import DEPTH, WindowSums, feature_edges, impressions_of
-from prsrank.monitor.windows import time_span
+from prsrank.monitor.windows import DEPTH, WindowSums, feature_edges, impressions_of, time_span
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.rankers.base import Ranker
 from prsrank.types import Floats
