@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from prsrank import InputError
-from prsrank.data import letor_lines
+from prsrank.data import letor
 from prsrank.data.letor import read_letor
 
 
@@ -38,7 +38,7 @@ def random_text(rng, lists=40, features=12, share=0.7):
 @pytest.mark.parametrize("block", [200, 1000, 1 << 20])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_equals_scikit_learn_whatever_the_blocks_and_threads(write, monkeypatch, block, threads):
-    monkeypatch.setattr(letor_lines, "_BLOCK", block)
+    monkeypatch.setattr(letor, "_BLOCK", block)
     path = write(random_text(np.random.default_rng(0)))
     data = read_letor(path, threads=threads)
     features, labels, queries = load_svmlight_file(str(path), query_id=True, zero_based=False)
@@ -74,7 +74,7 @@ def test_all_that_the_format_allows(write):
     ],
 )
 def test_packed_files_read_the_same_and_damage_is_noticed(write, monkeypatch, name, pack):
-    monkeypatch.setattr(letor_lines, "_BLOCK", 500)
+    monkeypatch.setattr(letor, "_BLOCK", 500)
     text = random_text(np.random.default_rng(1)).encode()
     plain, packed = read_letor(write(text)), read_letor(write(pack(text), name))
     assert np.array_equal(plain.features, packed.features)
@@ -88,8 +88,8 @@ def test_packed_files_read_the_same_and_damage_is_noticed(write, monkeypatch, na
 
 @pytest.mark.parametrize(("name", "pack"), [("data.txt", bytes), ("data.txt.gz", gzip.compress)])
 def test_a_line_without_end_is_refused_before_it_is_held(write, monkeypatch, name, pack):
-    monkeypatch.setattr(letor_lines, "_BLOCK", 1 << 16)
-    monkeypatch.setattr(letor_lines, "_MOST_LINE", 1 << 20)
+    monkeypatch.setattr(letor, "_BLOCK", 1 << 16)
+    monkeypatch.setattr(letor, "_MOST_LINE", 1 << 20)
     assert read_letor(write(pack(b"1 qid:1 1:1" + b" " * (1 << 19)), name)).docs == 1
     file = write(pack(b"1 qid:1 1:1" + b" " * (1 << 25)), name)
     tracemalloc.start()
@@ -109,7 +109,7 @@ def test_long_ids_are_refused(write):
 
 def test_one_long_id_leaves_the_others_their_room(write, monkeypatch):
     """With blocks of a few lines, of which one has the long id."""
-    monkeypatch.setattr("prsrank.data.letor_lines._BLOCK", 100_000)
+    monkeypatch.setattr("prsrank.data.letor._BLOCK", 100_000)
     docs = [f"doc-{i}" for i in range(20_000)]
     docs[7_000], docs[9_000] = "é" * 4_000, ""
     queries = [str(i // 10) for i in range(20_000)]
@@ -136,13 +136,13 @@ def test_values_of_many_digits_are_rounded_as_python_rounds(write):
 def test_odd_lines_are_read_one_by_one_to_the_same(monkeypatch):
     text = b"+1.5 qid:a 2:1e-400 1:-0.25 # x\n0 qid:c 1:NULL #docid = d\n"
     odd = text + b"1 qid:a:b cost:2 1:null 2:.5\n"
-    by_arrays = letor_lines.parse_lines(text)
-    by_lines = letor_lines.parse_lines(odd)
+    by_arrays = letor.parse_lines(1, text)
+    by_lines = letor.parse_lines(1, odd)
     expected = [[-0.25, 0], [np.nan, 0], [np.nan, 0.5]]
     assert np.array_equal(by_arrays.features, expected[:2], equal_nan=True)
     assert np.array_equal(by_lines.features, expected, equal_nan=True)
     assert by_lines.labels.tolist() == [*by_arrays.labels, 1] == [1.5, 0, 1]
-    assert by_lines.query_ids == [*by_arrays.query_ids, "a:b"] == ["a", "c", "a:b"]
+    assert by_lines.queries == [*by_arrays.queries, "a:b"] == ["a", "c", "a:b"]
     assert by_lines.doc_ids.tolist() == [*by_arrays.doc_ids, ""] == ["", "d", ""]
 
 
@@ -157,7 +157,7 @@ def test_scattered_queries_are_an_error_unless_regrouped(write, monkeypatch):
     text = "1 qid:a 1:1 #docid = x\n2 qid:b 1:2 #docid = y\n\n3 qid:a 1:3 #docid = z\n"
     path = write(text)
     for block in (10, 1 << 20):
-        monkeypatch.setattr(letor_lines, "_BLOCK", block)
+        monkeypatch.setattr(letor, "_BLOCK", block)
         with pytest.raises(InputError, match=r"data\.txt:4:1: the lines of query a "):
             read_letor(path)
         data = read_letor(path, regroup=True)
@@ -215,7 +215,7 @@ def test_query_ids_are_integers_where_nothing_is_lost(write, ids, expected):
     ],
 )
 def test_errors_name_file_line_and_column(write, monkeypatch, line, column, message):
-    monkeypatch.setattr(letor_lines, "_BLOCK", 30)
+    monkeypatch.setattr(letor, "_BLOCK", 30)
     path = write(f"0 qid:1 1:0.25 2:0.5\n# comment\n0 qid:1 2:3\n\n{line}\n1 qid:1 1:1\n")
     with pytest.raises(InputError) as caught:
         read_letor(path)

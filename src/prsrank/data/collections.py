@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from prsrank.data.dataset import RankingDataset
-from prsrank.data.letor import read_letor
-from prsrank.data.letor_lines import LineError, blocks_of_lines, parse_lines
+from prsrank.data.letor import LineError, blocks_of_lines, parse_lines, read_letor
 from prsrank.data.storage import (
     EVERY_SPLIT,
     NO_SPLIT,
@@ -201,7 +200,6 @@ def _read(files: Sequence[Path], published: Published | None) -> RankingDataset:
 
 def _converted(path: Path) -> Collection:
     stored = read_stored(path)
-
     whole = bool((stored.splits == EVERY_SPLIT).all())
 
     def part(fold: int, split: str) -> RankingDataset:
@@ -218,14 +216,18 @@ def _synthetic(name: str) -> Collection:
     match = re.fullmatch(r"synthetic:([^:]+):(\d+)(?::(\d+))?", name)
     if match is None:
         raise InputError(f"{name}: is not of the form synthetic:SHAPE:LISTS[:SEED]")
-    shape, lists, seed = match.group(1), int(match.group(2)), int(match.group(3) or 0)
-    data = synthetic_dataset(shape, lists, seed=seed)
-    part_of_list = np.arange(data.lists) * _FOLDS // data.lists
+    shape, lists, seed = match.groups(default="0")
+    return rotated(name, synthetic_dataset(shape, int(lists), seed=int(seed)))
+
+
+def rotated(name: str, data: RankingDataset, *, has_splits: bool = True) -> Collection:
+    """Cut lists in five parts, in their order, which take turns as LETOR's do."""
+    part_of_list = np.arange(data.lists) * _FOLDS // max(data.lists, 1)
 
     def part(fold: int, split: str) -> RankingDataset:
         return data.select(np.isin(part_of_list, rotation(fold, split)))
 
-    return Collection(name, _FOLDS, part, lambda: data)
+    return Collection(name, _FOLDS, part, lambda: data, has_splits)
 
 
 def _folder(path: Path) -> Collection:
@@ -234,8 +236,14 @@ def _folder(path: Path) -> Collection:
         raise InputError(f"{path}: has Fold{folds[-1]} but not all folds before it")
     layouts = {
         "Yahoo set1": {(1, split): [f"set1.{_STEMS[split][1]}"] for split in SPLITS},
-        "S": _five_parts("S"),
-        "A": _five_parts("A"),
+        **{
+            letter: {
+                (fold, split): [f"{letter}{part + 1}" for part in rotation(fold, split)]
+                for fold in range(1, _FOLDS + 1)
+                for split in SPLITS
+            }
+            for letter in ("S", "A")
+        },
         "Fold": {
             (fold, split): ["|".join(f"Fold{fold}/{stem}" for stem in _STEMS[split])]
             for fold in folds
@@ -243,10 +251,9 @@ def _folder(path: Path) -> Collection:
         },
     }
     for layout, names in layouts.items():
-        present = [
-            file for part in names.values() for name in part for file in _present(path, name)
-        ]
         published = PUBLISHED.get(layout)
+        there = (_present(path, name) for part in names.values() for name in part)
+        present = next(filter(None, there), None)
         if present:
             break
     if not present and not folds:
@@ -257,7 +264,7 @@ def _folder(path: Path) -> Collection:
         )
     folder = path.resolve()
     if published is None:
-        published = recognised(present[0], folder) if present else spelled(folder)
+        published = recognised(present, folder) if present else spelled(folder)
     count = len(names) // len(SPLITS)
 
     def files(*parts: tuple[int, str]) -> list[Path]:
@@ -286,26 +293,18 @@ _STEMS = {
 """Names of the file of a split; the second is Yahoo's."""
 
 
-def _five_parts(letter: str) -> dict[tuple[int, str], list[str]]:
-    return {
-        (fold, split): [f"{letter}{part + 1}" for part in rotation(fold, split)]
-        for fold in range(1, _FOLDS + 1)
-        for split in SPLITS
-    }
-
-
-def _present(path: Path, name: str) -> list[Path]:
-    """Return the files of one of some names ("a|b"), packed or not."""
-    files = [path / f"{stem}.txt{packed}" for stem in name.split("|") for packed in _PACKED]
-    return [file for file in files if file.is_file()]
+def _present(path: Path, name: str) -> Path | None:
+    """Return the first file of some names ("a|b"), packed or not; None if none is there."""
+    files = (path / f"{stem}.txt{packed}" for stem in name.split("|") for packed in _PACKED)
+    return next(filter(Path.is_file, files), None)
 
 
 def _file(path: Path, name: str, published: Published | None) -> Path:
-    present = _present(path, name)
-    if present:
-        return present[0]
     where = "" if published is None else f" (the collection is published at {published.where})"
-    raise InputError(f"{path / name.split('|')[0]}.txt: no such file{where}")
+    present = _present(path, name)
+    if present is None:
+        raise InputError(f"{path / name.split('|')[0]}.txt: no such file{where}")
+    return present
 
 
 def recognised(file: Path, folder: Path | None = None) -> Published | None:
@@ -319,13 +318,13 @@ def recognised(file: Path, folder: Path | None = None) -> Published | None:
         file: the text, or one of several.
         folder: its collection's folder, if it is in one.
     """
-    text = next(blocks_of_lines(file), b"")
     try:
-        rows = parse_lines(b"\n".join(text.split(b"\n")[:_LINES_LOOKED_AT]))
+        line, text = next(blocks_of_lines(file), (1, b""))
+        rows = parse_lines(line, b"\n".join(text.split(b"\n")[:_LINES_LOOKED_AT]))
     except (LineError, UnicodeDecodeError, InputError):  # its reader says what is wrong
         return None
     features, labels = rows.features.shape[1], set(rows.labels.tolist())
-    numbers = [int(query) if query.isdecimal() else -1 for query in rows.query_ids]
+    numbers = [int(query) if query.isdecimal() else -1 for query in rows.queries]
     possible = [
         collection
         for collection in PUBLISHED.values()

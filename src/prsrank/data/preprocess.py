@@ -66,7 +66,9 @@ class FeatureScaling:
         docs, present, sums = total(_presence)
         mean = sums / np.maximum(present, 1)
         # two passes: the sum of squares less the square of the sum loses digits
-        squares = total(lambda values: _squares(values, mean))
+        squares = total(
+            lambda values: _summed(values, lambda block: np.nansum((block - mean) ** 2, axis=0))
+        )
         deviation = np.sqrt(squares / np.maximum(present, 1))
         indicators = np.flatnonzero(present < docs)
         # A feature that varies only by rounding is constant: dividing would blow that up.
@@ -108,24 +110,17 @@ class FeatureScaling:
     @classmethod
     def from_dict(cls, values: StoredScaling) -> "FeatureScaling":
         """Rebuild from `to_dict`; an InputError where the parts do not fit together."""
-        made = cls(
-            np.array(values["mean"], np.float64),
-            np.array(values["scale"], np.float64),
-            np.array(values["indicators"], np.int64),
-            np.array(values["indicator_share"], np.float64),
+        mean, scale, share = (
+            np.array(values[name], np.float64) for name in ("mean", "scale", "indicator_share")
         )
-        made._check()
-        return made
-
-    def _check(self) -> None:
-        columns, share = len(self.mean), self.indicator_share
-        if len(self.scale) != columns or len(share) != len(self.indicators):
+        indicators, columns = np.array(values["indicators"], np.int64), len(mean)
+        if len(scale) != columns or len(share) != len(indicators):
             raise InputError("the scaling has lists of different lengths")
-        if not (self.scale > 0).all() or not ((share >= 0) & (share <= 1)).all():
+        if not (scale > 0).all() or not ((share >= 0) & (share <= 1)).all():
             raise InputError("the scaling has a scale of 0, or a share that is none")
-        rising = (np.diff(self.indicators) > 0).all()
-        if not rising or not ((self.indicators >= 0) & (self.indicators < columns)).all():
+        if (np.diff(indicators, prepend=-1, append=columns) <= 0).any():
             raise InputError(f"the indicators of the scaling are not among its {columns} features")
+        return cls(mean, scale, indicators, share)
 
 
 def refuse_missing(features: npt.NDArray) -> None:
@@ -142,21 +137,17 @@ def refuse_missing(features: npt.NDArray) -> None:
 
 def _presence(values: npt.NDArray) -> Floats:
     """Return how many docs there are, with a value of each feature, and the sum of these."""
-    present, total = np.zeros(values.shape[1]), np.zeros(values.shape[1])
-    for block in _blocks(values):
+
+    def sums(block: Floats) -> Floats:
         there = ~np.isnan(block)
-        present += there.sum(axis=0)
-        total += np.where(there, block, 0).sum(axis=0)
-    return np.array([np.full(len(present), float(len(values))), present, total])
+        docs = np.full(block.shape[1], float(len(block)))
+        return np.array([docs, there.sum(axis=0), np.where(there, block, 0).sum(axis=0)])
+
+    return _summed(values, sums)
 
 
-def _squares(values: npt.NDArray, mean: Floats) -> Floats:
-    squares = np.zeros(len(mean))
-    for block in _blocks(values):
-        squares += np.nansum((block - mean) ** 2, axis=0)
-    return squares
-
-
-def _blocks(values: npt.NDArray) -> Any:
-    for start in range(0, len(values), _ROWS):
-        yield values[start : start + _ROWS].astype(np.float64)
+def _summed(values: npt.NDArray, function: Callable[[Floats], Floats]) -> Floats:
+    """Return the sum of what a function makes of blocks of rows."""
+    starts = range(0, max(len(values), 1), _ROWS)
+    blocks = (values[start : start + _ROWS].astype(np.float64) for start in starts)
+    return np.asarray(sum(map(function, blocks)))

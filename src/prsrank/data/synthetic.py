@@ -12,8 +12,8 @@ sample of their own, so that no list depends on the others.
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -63,19 +63,21 @@ def synthetic_dataset(shape: str, lists: int, *, seed: int = 0) -> RankingDatase
     >>> data.lists, data.features.shape[1], data.query_ids[:3].tolist()
     (20, 46, [1, 2, 3])
     """
-    _check(shape, lists, seed)
+    if shape not in SHAPES:
+        raise InputError(f"no synthetic shape {shape!r}{nearest_name(shape, SHAPES)}")
+    if lists < _MIN_LISTS:
+        raise InputError(f"a synthetic collection has at least {_MIN_LISTS} lists, not {lists}")
+    if seed < 0:
+        raise InputError(f"the seed of a synthetic collection must be 0 or more, not {seed}")
     model = _model(shape, seed)
-    lengths = [_length(model.shape, _generator(model, number)) for number in range(lists)]
-    offsets = offsets_of(lengths)
-    features = np.zeros((offsets[-1], model.shape.features), np.float32)
+    offsets = offsets_of([_length(model.shape, _generator(model, i)) for i in range(lists)])
+    features = np.zeros((offsets[-1], model.width), np.float32)
     labels = np.empty(offsets[-1], np.float32)
     start = 0
     for draws in _blocks(model, lists):
         stop = min(start + len(draws.docs), len(labels))
-        latents = _latents(draws)
-        labels[start:stop] = _labels(model, draws, latents)[: stop - start]
-        values = _features(model, draws, latents)
-        features[start:stop, list(model.columns)] = values[: stop - start]
+        labels[start:stop] = _labels(model, draws)[: stop - start]
+        features[start:stop, list(model.columns)] = _features(model, draws)[: stop - start]
         start = stop
     return RankingDataset(
         features,
@@ -85,15 +87,6 @@ def synthetic_dataset(shape: str, lists: int, *, seed: int = 0) -> RankingDatase
         feature_names=model.shape.names,
         relevant_from=model.shape.relevant_from,
     )
-
-
-def _check(shape: str, lists: int, seed: int) -> None:
-    if shape not in SHAPES:
-        raise InputError(f"no synthetic shape {shape!r}{nearest_name(shape, SHAPES)}")
-    if lists < _MIN_LISTS:
-        raise InputError(f"a synthetic collection has at least {_MIN_LISTS} lists, not {lists}")
-    if seed < 0:
-        raise InputError(f"the seed of a synthetic collection must be 0 or more, not {seed}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +99,13 @@ class _Model:
 
     entropy: tuple[int, int]
     shape: Shape
+    width: int
     columns: Mapping[int, Column]  # by index among the features, those of a kind side by side
     groups: Sequence[Group]
     weights: Reals
-    centre: float = 0.0
-    spread: float = 1.0
-    thresholds: Reals = field(default_factory=lambda: np.empty(0, np.float32))
+    centre: float  # mean and deviation of f
+    spread: float
+    thresholds: Reals
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,30 +117,39 @@ class _Draws:
     docs: Reals  # docs x (_DOC_DRAWS + groups)
     features: Reals  # docs x columns
 
+    @cached_property
+    def latents(self) -> Reals:
+        """Docs x latents, each standard normal, matches and the docs of a list correlated."""
+        shared = self.lists[:, : len(Latent)].repeat(np.diff(self.offsets), axis=0)
+        own = self.docs[:, : len(Latent) - QUERY_LATENTS].copy()
+        common = self.docs[:, len(Latent) - QUERY_LATENTS, None]
+        matches = slice(MATCH_LATENTS[0] - QUERY_LATENTS, MATCH_LATENTS[-1] + 1 - QUERY_LATENTS)
+        own[:, matches] = _mixed(common, own[:, matches], _SHARED_MATCH)
+        shared[:, QUERY_LATENTS:] = _mixed(shared[:, QUERY_LATENTS:], own, _BETWEEN_LISTS)
+        return shared
+
 
 @lru_cache(maxsize=8)
 def _model(name: str, seed: int) -> _Model:
+    """Draw the columns, scale f to mean 0 and variance 1, and choose the thresholds."""
     shape, entropy = SHAPES[name], (seed, zlib.crc32(name.encode()))
     rng = np.random.default_rng([*entropy, 0])
-    weights = rng.uniform(0.85, 1.15, len(_WEIGHTS)) * _WEIGHTS
+    weights = (rng.uniform(0.85, 1.15, len(_WEIGHTS)) * _WEIGHTS).astype(np.float32)
     columns, groups = shape.columns(rng)
     present = ((index, column) for index, column in enumerate(columns) if column is not None)
     by_kind = dict(sorted(present, key=lambda item: item[1].kind))
-    return _calibrated(_Model(entropy, shape, by_kind, groups, weights.astype(np.float32)), rng)
-
-
-def _calibrated(model: _Model, rng: np.random.Generator) -> _Model:
-    """Scale f to mean 0 and variance 1, and choose the thresholds, on lists of their own."""
-    draws = _calibration_draws(model.shape, rng)
-    latents = _latents(draws)
-    raw = _relation(model.weights, latents)
-    model = replace(model, centre=float(raw.mean()), spread=float(raw.std()))
-    utility = _utility(model, draws, latents)
-    if model.shape.mean_relevant is None:
-        thresholds = np.quantile(utility, np.cumsum(model.shape.shares)[:-1])
+    draws = _calibration_draws(shape, rng)
+    raw = _relation(weights, draws.latents)
+    centre, spread = float(raw.mean()), float(raw.std())
+    model = _Model(
+        entropy, shape, len(columns), by_kind, groups, weights, centre, spread, weights[:0]
+    )
+    utility = _utility(model, draws)
+    if shape.mean_relevant is None:
+        thresholds = np.quantile(utility, np.cumsum(shape.shares)[:-1])
     else:
         gaps = np.sort(_gaps(utility, draws.offsets))
-        thresholds = gaps[[round(model.shape.mean_relevant * len(draws.lists)) - 1]]
+        thresholds = gaps[[round(shape.mean_relevant * len(draws.lists)) - 1]]
     return replace(model, thresholds=thresholds.astype(np.float32))
 
 
@@ -180,35 +183,17 @@ def _blocks(model: _Model, lists: int) -> Iterator[_Draws]:
     Rounding in vector instructions may depend on where a row lies.
     """
     size = max(1, round(_BLOCK_DOCS / model.shape.mean_length))
+    widths = _DOC_DRAWS + len(model.groups), len(model.columns)
     for first in range(0, lists, size):
         generators = [_generator(model, number) for number in range(first, first + size)]
-        lengths = [_length(model.shape, rng) for rng in generators]
-        yield _drawn(generators, lengths, len(model.groups), len(model.columns))
-
-
-def _drawn(
-    generators: list[np.random.Generator], lengths: list[int], groups: int, columns: int
-) -> _Draws:
-    offsets = offsets_of(lengths)
-    lists = np.empty((len(lengths), _LIST_DRAWS), np.float32)
-    docs = np.empty((offsets[-1], _DOC_DRAWS + groups), np.float32)
-    features = np.empty((offsets[-1], columns), np.float32)
-    for number, rng in enumerate(generators):
-        rows = slice(offsets[number], offsets[number + 1])
-        for part in (lists[number], docs[rows], features[rows]):
-            rng.standard_normal(dtype=np.float32, out=part)
-    return _Draws(offsets, lists, docs, features)
-
-
-def _latents(draws: _Draws) -> Reals:
-    """Return docs x latents, each standard normal, matches and the docs of a list correlated."""
-    shared = draws.lists[:, : len(Latent)].repeat(np.diff(draws.offsets), axis=0)
-    own = draws.docs[:, : len(Latent) - QUERY_LATENTS].copy()
-    common = draws.docs[:, len(Latent) - QUERY_LATENTS, None]
-    matches = slice(MATCH_LATENTS[0] - QUERY_LATENTS, MATCH_LATENTS[-1] + 1 - QUERY_LATENTS)
-    own[:, matches] = _mixed(common, own[:, matches], _SHARED_MATCH)
-    shared[:, QUERY_LATENTS:] = _mixed(shared[:, QUERY_LATENTS:], own, _BETWEEN_LISTS)
-    return shared
+        offsets = offsets_of([_length(model.shape, rng) for rng in generators])
+        of_lists = np.empty((size, _LIST_DRAWS), np.float32)
+        docs, features = (np.empty((offsets[-1], width), np.float32) for width in widths)
+        for number, rng in enumerate(generators):
+            rows = slice(offsets[number], offsets[number + 1])
+            for part in (of_lists[number], docs[rows], features[rows]):
+                rng.standard_normal(dtype=np.float32, out=part)
+        yield _Draws(offsets, of_lists, docs, features)
 
 
 def _mixed(shared: Reals, other: Reals, share: float) -> Reals:
@@ -239,16 +224,16 @@ def _relation(weights: Reals, latents: Reals) -> Reals:
     return np.asarray(sum(w * term for w, term in zip(weights, terms, strict=True)))
 
 
-def _utility(model: _Model, draws: _Draws, latents: Reals) -> Reals:
+def _utility(model: _Model, draws: _Draws) -> Reals:
     level, difficulty = draws.lists[:, -2:].repeat(np.diff(draws.offsets), axis=0).T
     scale = np.float32(model.shape.informative / model.spread)
-    explained = scale * (_relation(model.weights, latents) - np.float32(model.centre))
+    explained = scale * (_relation(model.weights, draws.latents) - np.float32(model.centre))
     noise = np.exp(difficulty / 3) * draws.docs[:, _DOC_DRAWS - 1]
     return np.asarray(explained + np.float32(model.shape.list_spread) * level + noise)
 
 
-def _labels(model: _Model, draws: _Draws, latents: Reals) -> npt.NDArray:
-    utility = _utility(model, draws, latents)
+def _labels(model: _Model, draws: _Draws) -> npt.NDArray:
+    utility = _utility(model, draws)
     if model.shape.mean_relevant is None:
         return np.asarray(np.searchsorted(model.thresholds, utility, side="right"))
     return _gaps(utility, draws.offsets) <= model.thresholds
@@ -260,10 +245,11 @@ def _gaps(utility: Reals, offsets: Longs) -> Reals:
     return np.asarray(best.repeat(np.diff(offsets)) - utility)
 
 
-def _features(model: _Model, draws: _Draws, latents: Reals) -> Reals:
-    values, present = draws.features, presence(model.groups, latents, draws.docs[:, _DOC_DRAWS:])
+def _features(model: _Model, draws: _Draws) -> Reals:
+    values = draws.features
+    present = presence(model.groups, draws.latents, draws.docs[:, _DOC_DRAWS:])
     for number, column in enumerate(model.columns.values()):
-        values[:, number] = column_values(column, latents, values[:, number])
+        values[:, number] = column_values(column, draws.latents, values[:, number])
         values[:, number] *= present[column.group]
     if model.shape.normalised:
         scale_within_lists(values, draws.offsets)

@@ -69,7 +69,6 @@ class Shape:
     """What a synthetic collection shares with the original.
 
     Attributes:
-        features: number of features.
         lengths: knots (probability, length) of the quantile function of the list lengths,
             linear in between.
         shares: share of the docs with label 0, 1, 2, ... (about, if `mean_relevant` is given).
@@ -83,7 +82,6 @@ class Shape:
         names: feature names; default "1", "2", ...
     """
 
-    features: int
     lengths: tuple[tuple[float, int], ...]
     shares: tuple[float, ...]
     relevant_from: int
@@ -276,14 +274,8 @@ _PERSONAL_GROUPS = (
 )
 
 
-def _personal(_: np.random.Generator) -> tuple[list[Column], Sequence[Group]]:
-    """Features of the query and the user, the same for the whole list, and of the doc."""
-    return list(_PERSONAL.values()), _PERSONAL_GROUPS
-
-
 SHAPES: Mapping[str, Shape] = {
     "yahoo": Shape(
-        features=700,
         lengths=((0, 1), (0.05, 5), (0.25, 11), (0.5, 19), (0.75, 29), (0.95, 55), (0.995, 95), (1, 139)),
         shares=(0.2192, 0.5022, 0.2230, 0.0388, 0.0168),
         relevant_from=3,
@@ -292,7 +284,6 @@ SHAPES: Mapping[str, Shape] = {
         list_spread=1.0,
     ),
     "web10k": Shape(
-        features=136,
         lengths=((0, 1), (0.05, 15), (0.25, 70), (0.5, 111), (0.75, 149), (0.95, 232), (0.995, 420), (1, 908)),
         shares=(0.5201, 0.3218, 0.1329, 0.0178, 0.0074),
         relevant_from=3,
@@ -301,7 +292,6 @@ SHAPES: Mapping[str, Shape] = {
         list_spread=1.5,
     ),
     "mq2007": Shape(
-        features=46,
         lengths=((0, 6), (0.005, 40), (0.925, 40), (0.95, 50), (0.975, 50), (0.99, 70), (0.995, 84), (1, 147)),
         shares=(51632 / 69623, 14128 / 69623, 3863 / 69623),
         relevant_from=1,
@@ -311,11 +301,10 @@ SHAPES: Mapping[str, Shape] = {
         normalised=True,
     ),
     "personal": Shape(
-        features=len(_PERSONAL),
         lengths=((0, 2), (0.05, 3), (0.25, 5), (0.75, 7), (0.97, 9), (1, 10)),
         shares=(1 - 1.7 / 6, 1.7 / 6),
         relevant_from=1,
-        columns=_personal,
+        columns=lambda _: (list(_PERSONAL.values()), _PERSONAL_GROUPS),
         informative=3.0,
         list_spread=1.0,
         mean_relevant=1.7,

@@ -11,7 +11,7 @@ import numpy as np
 from prsrank.clicks.models import CLICK_MODELS, click_model
 from prsrank.clicks.production import ProductionRanker, logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
-from prsrank.data.collections import Collection, open_collection, rotation
+from prsrank.data.collections import Collection, open_collection, rotated
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.ids import packed_ids, texts_of
 from prsrank.experiment.jobs import Job, Source, canonical, seed_of
@@ -176,15 +176,7 @@ def open_folds(data: str, relevant_from: float | None = None) -> Collection:
     collection = open_collection(data, relevant_from=relevant_from)
     if collection.has_splits:
         return collection
-    whole = collection.everything()
-    part_of_list = np.arange(whole.lists) * 5 // max(whole.lists, 1)
-    return Collection(
-        collection.name,
-        5,
-        lambda fold, split: whole.select(np.isin(part_of_list, rotation(fold, split))),
-        lambda: whole,
-        has_splits=False,
-    )
+    return rotated(collection.name, collection.everything(), has_splits=False)
 
 
 def read_parts(collection: Collection, fold: int) -> Parts:
