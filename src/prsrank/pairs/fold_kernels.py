@@ -88,9 +88,11 @@ def fold_kernel(
                 row = draft.weight_starts[q] + draft.winner_of_doc[doc] * list_length
                 source = rows.starts[begin + slots[k]]
                 for j in range(length):
-                    w = rows.table[source + rows.columns[begin + j]]
+                    index = source + rows.columns[begin + j]
+                    w = rows.table[index]
                     weights[row + shown.slot_rows[begin + j]] += w * (mass[j] * factors[q])
-                _add_totals(draft.totals[q], count[:length], rows, source, begin)
+                    if count[j] > 0 and w > 0:
+                        add_pairs(draft.totals[q], count[j], w, rows.clipped[index])
             # undo what was touched: clearing everything would cost the longest list each time
             for k in range(clicked):
                 number[slots[k]] = -1
@@ -188,15 +190,6 @@ def count_clicks(
                 both[k2, k, 0] += 1
                 both[k2, k, 1] += unit
     return clicked
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _add_totals(totals: Floats, count: Longs, rows: "WeightRows", source: int, begin: int) -> None:
-    for j in range(len(count)):
-        index = source + rows.columns[begin + j]
-        w = rows.table[index]
-        if count[j] > 0 and w > 0:
-            add_pairs(totals, count[j], w, rows.clipped[index])
 
 
 @njit(cache=True, nogil=True)

@@ -147,10 +147,12 @@ class LogOnLists:
         """Return one table for all slots, or None if there are too many distinct propensities."""
         if len(self.levels) > MOST_LEVELS:
             return None
-        table, clipped = weigh_levels(weighting, self.levels)
+        clicked, other, relevance = self.levels[:, None], self.levels[None, :], None
         columns = self.codes.astype(np.int64)
-        if weighting.takes_relevance:
+        if weighting.takes_relevance:  # irrelevant losers, and then relevant ones
+            other, relevance = np.tile(other, 2), np.repeat([0, 1], len(self.levels))[None, :]
             columns += len(self.levels) * self.relevance.astype(np.int64)
+        table, clipped = _weigh(weighting, clicked, other, relevance)
         starts = self.codes.astype(np.int64) * table.shape[1]
         return WeightRows(starts, columns, table.ravel(), clipped.ravel())
 
@@ -181,19 +183,6 @@ class LogOnLists:
         sizes = shown.slot_clicked * np.repeat(lengths, lengths)
         per_list = np.bincount(self.list_of_slot, weights=sizes, minlength=lists)
         return offsets_of(per_list)
-
-
-def weigh_levels(weighting: Weighting, levels: Floats) -> tuple[Floats, Bytes]:
-    """Weigh all pairs of propensities, and mark where a clip changed the weight.
-
-    Returns:
-        Tables of winners by losers; where the weight depends on the loser's relevance, the
-        columns of irrelevant losers and then those of relevant ones.
-    """
-    if not weighting.takes_relevance:
-        return _weigh(weighting, levels[:, None], levels[None, :], None)
-    relevance = np.repeat([0, 1], len(levels))[None, :]
-    return _weigh(weighting, levels[:, None], np.tile(levels, 2)[None, :], relevance)
 
 
 def _weigh(

@@ -226,14 +226,8 @@ class PairSet(WeightedPairs):
                 raise InputError("only sets of pairs over the same lists can be merged")
             if (part.normalise, part.truncation) != (first.normalise, first.truncation):
                 raise InputError("only sets of pairs with the same normalisation can be merged")
-        won = np.zeros(first.docs, bool)
-        for part in sets:
-            won[part.offsets[part.winner_list] + part.winner_row] = True
-        draft = PairDraft.of(first.offsets, won)
-        for part, scale in zip(sets, scales, strict=True):
-            _add(draft, part, scale)
-        constant = SessionConstant(first.normalise, first.truncation)
-        return finished_pairs(draft, first.query_ids, constant, dtype)
+        parts = [(np.arange(first.lists), part) for part in sets]
+        return _added(parts, scales, first, dtype)
 
     def to_catboost(self) -> tuple[Longs, Floats]:
         """Return (winner, loser) rows of the data set and weights, as CatBoost's `PairLogit` takes.
@@ -277,19 +271,6 @@ def finished_pairs(
     )
 
 
-def _add(draft: PairDraft, part: PairSet, scale: float) -> None:
-    """Add the rows and totals of a set of pairs, times `scale`, to a draft."""
-    lists = part.winner_list
-    winners = draft.winner_of_doc[part.offsets[lists] + part.winner_row]
-    lengths = np.diff(draft.offsets)
-    row_starts = offsets_of(lengths[list_of_row(draft.winner_offsets)])
-    entries, _ = ragged_rows(row_starts, draft.winner_offsets[lists] + winners)
-    draft.weights[entries] += scale * part.weights
-    largest = np.maximum(draft.totals[:, LARGEST], scale * part.totals[:, LARGEST])
-    draft.totals[:] += part.totals * np.array([scale > 0, scale, scale**2, 0, scale > 0])
-    draft.totals[:, LARGEST] = largest
-
-
 def fold_pieces(
     pieces: SessionPieces, fold: Callable[[ClickLog, RankingDataset], PairSet]
 ) -> PairSet:
@@ -310,30 +291,31 @@ def fold_pieces(
         (place.lists[numbers], pairs)
         for place, (numbers, pairs) in pieces.each(folded, threads=_PIECES_AT_ONCE)
     ]
-    return _side_by_side(parts, pieces.lists)
+    return _added(parts, [1.0] * len(parts), pieces.lists, parts[0][1].weights.dtype)
 
 
-def _side_by_side(parts: list[tuple[Longs, PairSet]], dataset: RankingDataset) -> PairSet:
-    """Return one set of sets that each have other lists of a data set; they are used up."""
-    counts = np.zeros(dataset.lists, np.int64)
-    for lists, part in parts:
-        counts[lists] = np.diff(part.winner_offsets)
-    winner_offsets, weight_offsets = offsets_of(counts), offsets_of(counts * dataset.list_lengths)
-    any_part = parts[0][1]
-    winner_row = np.empty(winner_offsets[-1], np.int32)
-    weights = np.empty(weight_offsets[-1], any_part.weights.dtype)
-    totals = np.zeros((dataset.lists, any_part.totals.shape[1]))
-    while parts:
-        lists, part = parts.pop()
-        winner_row[ragged_rows(winner_offsets, lists)[0]] = part.winner_row
-        weights[ragged_rows(weight_offsets, lists)[0]] = part.weights
-        totals[lists] = part.totals
-    return replace(
-        any_part,
-        offsets=dataset.offsets,
-        query_ids=dataset.query_ids,
-        winner_offsets=winner_offsets,
-        winner_row=winner_row,
-        weights=weights,
-        totals=totals,
-    )
+def _added(
+    parts: list[tuple[Longs, PairSet]],
+    scales: Sequence[float],
+    lists: RankingDataset | PairSet,
+    dtype: npt.DTypeLike,
+) -> PairSet:
+    """Add up sets of pairs, each of some of the lists and times its scale; they are used up."""
+    constant = SessionConstant(parts[0][1].normalise, parts[0][1].truncation)
+    offsets, won = lists.offsets, np.zeros(lists.docs, bool)
+    for numbers, part in parts:
+        won[offsets[numbers[part.winner_list]] + part.winner_row] = True
+    draft = PairDraft.of(offsets, won)
+    row_starts = offsets_of(np.diff(offsets)[list_of_row(draft.winner_offsets)])
+    for scale in scales:
+        numbers, part = parts.pop(0)
+        of_winners = numbers[part.winner_list]
+        winners = draft.winner_of_doc[offsets[of_winners] + part.winner_row]
+        entries, _ = ragged_rows(row_starts, draft.winner_offsets[of_winners] + winners)
+        draft.weights[entries] += scale * part.weights
+        totals = draft.totals[numbers]
+        largest = np.maximum(totals[:, LARGEST], scale * part.totals[:, LARGEST])
+        totals += part.totals * np.array([scale > 0, scale, scale**2, 0, scale > 0])
+        totals[:, LARGEST] = largest
+        draft.totals[numbers] = totals
+    return finished_pairs(draft, lists.query_ids, constant, dtype)
