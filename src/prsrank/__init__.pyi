@@ -1,7 +1,7 @@
 """The public names of prsrank, once: `prsrank/__init__.py` finds their modules here."""
 
+from prsrank.audit import audit_log as audit_log
 from prsrank.audit.findings import Audit as Audit
-from prsrank.audit.log_audit import audit_log as audit_log
 from prsrank.clicks.position_based import PositionBasedModel as PositionBasedModel
 from prsrank.clicks.production import production_scores as production_scores
 from prsrank.clicks.simulate import simulate_clicks as simulate_clicks

@@ -6,8 +6,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from prsrank.audit import Audit, audit
-from prsrank.audit.log_audit import with_curve
+from prsrank.audit import Audit, audit, with_curve
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset

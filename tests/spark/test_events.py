@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from spark_checks import same_curve
 
-from prsrank.audit import audit, identify
+from prsrank.audit import audit, identify, with_curve
 from prsrank.audit.event_tables import open_tables
 from prsrank.audit.feature_checks import check_table
-from prsrank.audit.log_audit import with_curve
 from prsrank.clicks.position_based import PositionBasedModel
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.errors import DataWarning, InputError

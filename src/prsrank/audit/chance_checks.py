@@ -232,21 +232,6 @@ _LOOKS = (
 """SQL: how far docs keep their positions, and how positions go with those in ordinary sessions."""
 
 
-def check_designs(tables: EventTables) -> Iterator[Finding]:
-    """Find names of designs that mean nothing."""
-    if "randomised" not in tables.source.types:
-        return
-    rows = tables.rows(
-        "SELECT design, other_design, sum(n)::BIGINT FROM {sessions} GROUP BY design, other_design"
-    )
-    unknown = {row: [name for name in row[:2] if not _is_design(name)] for row in rows}
-    names = sorted(bad[0] for bad in unknown.values() if bad)
-    if names:
-        count = sum(row[2] for row, bad in unknown.items() if bad)
-        words = f"randomised is {names[0]!r}, which names no design"
-        yield Finding("randomised-unknown", words, "", count, tables.totals().rows)
-
-
 def _is_design(name: str) -> bool:
     try:
         check_design(name)
@@ -256,7 +241,7 @@ def _is_design(name: str) -> bool:
 
 
 def check_randomised(tables: EventTables) -> Iterator[Finding]:
-    r"""Find sessions marked as randomised whose order does not look random.
+    r"""Find names of designs that mean nothing, and sessions marked whose order is not random.
 
     In a list of L shuffled docs the position r of each has mean (L + 1) / 2 and variance
     v = (L^2 - 1) / 12. So for docs shown several times $z^2 = (\sum (r - (L+1)/2))^2 / \sum v$
@@ -264,10 +249,18 @@ def check_randomised(tables: EventTables) -> Iterator[Finding]:
     """
     if "randomised" not in tables.source.types:
         return
-    marked_rows = "coalesce(sum(n) FILTER (design != ''), 0)::BIGINT"
-    sessions, marked, rows = tables.row(
-        f"SELECT count(*), count(*) FILTER (design != ''), {marked_rows} FROM {{sessions}}"
+    designs = tables.rows(
+        "SELECT design, other_design, sum(n)::BIGINT, count(*) FROM {sessions} "
+        "GROUP BY design, other_design"
     )
+    unknown = [row for row in designs if not all(map(_is_design, row[:2]))]
+    if unknown:
+        name = min(name for row in unknown for name in row[:2] if not _is_design(name))
+        words = f"randomised is {name!r}, which names no design"
+        count = sum(row[2] for row in unknown)
+        yield Finding("randomised-unknown", words, "", count, tables.totals.rows)
+    rows, marked = (sum(row[i] for row in designs if row[0]) for i in (2, 3))
+    sessions = sum(row[3] for row in designs)
     if not marked:
         return
     # some queries with all their randomised sessions

@@ -1,10 +1,12 @@
 """The tables that the checks of an audit query: events, sessions, lists and cells."""
 # ruff: noqa: S608 -- queries hold constants and numbered columns, never a user's text
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from prsrank.errors import InputError, shortened
 from prsrank.logs.event_source import EVENTS, REQUIRED, EventSource
@@ -21,6 +23,7 @@ from prsrank.logs.row_rules import (
 )
 from prsrank.logs.tables import quoted_name
 from prsrank.propensity.identification import PLACES
+from prsrank.types import Floats
 
 TOP = 10
 """How many positions {sessions} tells one by one."""
@@ -41,11 +44,14 @@ _NAMES = {name: f"prsrank_{name}" for name in _TABLES}
 class Totals(NamedTuple):
     """Rows of a log: all, clicked, not clicked, at position 0, and those that break each rule."""
 
-    rows: int
-    clicks: int
-    unclicked: int
-    zeros: int
-    broken: tuple[int, ...]
+    rows: int = 0
+    clicks: int = 0
+    unclicked: int = 0
+    zeros: int = 0
+    broken: tuple[int, ...] = ()
+
+
+_NOT_COUNTED = Totals()
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class EventTables:
         features: columns with features.
         base: what the log calls the first position: 1, or 0.
         gathered: the table of sessions, once it is there.
-        counted: the totals, once they are known.
+        totals: of its rows, where it is open as a log.
         events: the log with the columns above.
     """
 
@@ -89,7 +95,7 @@ class EventTables:
     features: Sequence[str] = ()
     base: int = 1
     gathered: EventSource | None = None
-    counted: Totals | None = None
+    totals: Totals = _NOT_COUNTED
     events: EventSource = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,19 +111,6 @@ class EventTables:
     def row(self, sql: str) -> tuple[Any, ...]:
         """Return the first row of a query over the tables."""
         return self.rows(sql)[0]
-
-    def totals(self) -> Totals:
-        """Return how many rows there are, clicked or not."""
-        if self.counted is not None:
-            return self.counted
-        clicked = click_sql(self.source, counts=True)
-        position = number_sql(self.source, "position")
-        kinds = [clicked, f"NOT {clicked}", f"{position} = 0"]
-        kinds += [rule.broken for rule in row_rules(self.source)]
-        rows, clicks, unclicked, zeros, *broken = self.source.total(
-            ", ".join(["count(*)", *(f"coalesce(count_if({kind}), 0)" for kind in kinds)])
-        )
-        return Totals(rows, clicks, unclicked, zeros, tuple(broken))
 
     def begins(self) -> tuple[int, int]:
         """Return how many sessions begin at position 0, and how many at 1."""
@@ -138,6 +131,27 @@ class EventTables:
             block = tuple(names[start : start + FEATURE_BLOCK])
             source = self.source.select(", ".join(map(quoted_name, (*plain, *block))))
             yield replace(self, source=source, features=block)
+
+    def values_of_docs(
+        self, names: Sequence[str], sql: Callable[[str], str], *, where: str
+    ) -> dict[tuple[str, str], list[Floats]]:
+        """Return what SQL makes of the rows of each (query, doc): those of a block in one array.
+
+        Args:
+            names: features.
+            sql: from the number of a feature to one or several aggregates.
+            where: which rows.
+        """
+        values: dict[tuple[str, str], list[Floats]] = {}
+        for block in self.blocks(names):
+            columns = ", ".join(sql(block.number(name)) for name in block.features)
+            rows = block.rows(
+                f"SELECT q::VARCHAR, d::VARCHAR, {columns} FROM {{events}} "
+                f"WHERE q IS NOT NULL AND d IS NOT NULL AND {where} GROUP BY q, d"
+            )
+            for q, d, *numbers in rows:
+                values.setdefault((q, d), []).append(np.array(numbers, np.float64))
+        return values
 
     @property
     def client(self) -> str | None:
@@ -230,10 +244,9 @@ def open_tables(
         features: columns with features.
         base: what the log calls the first position; default: 0 if nearly all lists begin at 0.
     """
-    tables = EventTables(source, contexts, features)
-    tables = replace(tables, counted=tables.totals())
+    tables = EventTables(source, contexts, features, totals=_totals(source))
     if base is None:
-        zero, first = tables.begins() if tables.totals().zeros else (0, 1)
+        zero, first = tables.begins() if tables.totals.zeros else (0, 1)
         base = 0 if zero >= WHOLE_LOG * (zero + first) else 1
     tables = replace(tables, base=base)
     try:
@@ -252,6 +265,15 @@ def open_tables(
                 tables.events.drop(name)
 
 
+def _totals(source: EventSource) -> Totals:
+    clicked, position = click_sql(source, counts=True), number_sql(source, "position")
+    kinds = [clicked, f"NOT {clicked}", f"{position} = 0"]
+    kinds += [rule.broken for rule in row_rules(source)]
+    counts = (f"coalesce(count_if({kind}), 0)" for kind in kinds)
+    rows, clicks, unclicked, zeros, *broken = source.total(", ".join(["count(*)", *counts]))
+    return Totals(rows, clicks, unclicked, zeros, tuple(broken))
+
+
 def check_present(source: EventSource, names: Sequence[str]) -> None:
     """Raise an InputError for the first column that a log does not have."""
     for name in (*REQUIRED, *names):
@@ -265,10 +287,10 @@ def counts_of(tables: EventTables) -> Mapping[str, int]:
     names = ("sessions", "lists", "queries", "docs", "clicks", "positions", "randomised_sessions")
     counts = tables.row(
         "SELECT count(*), (SELECT count(*) FROM {lists}), count(DISTINCT q), "
-        f"(SELECT count(*) FROM {{docs}}), {tables.totals().clicks}, coalesce(max(hi), 0), "
+        f"(SELECT count(*) FROM {{docs}}), {tables.totals.clicks}, coalesce(max(hi), 0), "
         "count(*) FILTER (design != '') FROM {sessions}"
     )
-    return {"rows": tables.totals().rows, **dict(zip(names, counts, strict=True))}
+    return {"rows": tables.totals.rows, **dict(zip(names, counts, strict=True))}
 
 
 def context_value(tables: EventTables, name: str) -> str:
@@ -278,7 +300,7 @@ def context_value(tables: EventTables, name: str) -> str:
 
 def _tables_sql(tables: EventTables) -> dict[str, str]:
     """Return the SQL of each table, in the order in which they can be made."""
-    whole = "INTEGER" if tables.totals().rows < _WIDE else "BIGINT"
+    whole = "INTEGER" if tables.totals.rows < _WIDE else "BIGINT"
     ordinary = ("0", "0")
     if "randomised" in tables.source.types:
         ordinary = "count(*) FILTER (other_design = '')", "coalesce(sum(ordinary), 0)"

@@ -152,7 +152,7 @@ def _check_leaks(
     log: EventTables, features: EventTables, numeric: Sequence[str]
 ) -> Iterator[Finding]:
     """Find features that know this log's clicks or positions; each is named once."""
-    if not numeric or not log.totals().clicks:
+    if not numeric or not log.totals.clicks:
         return
     sample = sample_docs(log, features, numeric)
     named: dict[str, dict[str, str]] = {code: {} for code in _KNOWS}

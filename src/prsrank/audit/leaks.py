@@ -10,10 +10,9 @@ one row per (query, doc).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from prsrank.audit.event_tables import EventTables
 from prsrank.hashing import chosen_sql
@@ -39,7 +38,7 @@ class FeatureValues:
     Attributes:
         mean: mean value over the rows; NaN where there is none (docs).
         variance: of the value over the rows of the doc (docs).
-        known: rows with a finite value (docs); None, as the next two, for a table beside
+        known: rows with a finite value (docs); NaN, as the next two, for a table beside
             the log, whose rows have no clicks.
         known_clicked: those of them with a click (docs).
         mean_clicked: mean value over the clicked rows; NaN where there is none (docs).
@@ -47,9 +46,9 @@ class FeatureValues:
 
     mean: Floats
     variance: Floats
-    known: Floats | None = None
-    known_clicked: Floats | None = None
-    mean_clicked: Floats | None = None
+    known: Floats
+    known_clicked: Floats
+    mean_clicked: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,50 +94,25 @@ def sample_docs(log: EventTables, features: EventTables, names: Sequence[str]) -
     rows = log.rows(
         f"SELECT q::VARCHAR, d::VARCHAR, {counts} FROM {{cells}} WHERE {chosen} GROUP BY q, d"
     )
-    blocks = [_block(block, chosen, log is features) for block in features.blocks(names)]
+    of_rows = ", count({0}), count({0}) FILTER (c), avg({0}) FILTER (c)"
+    columns = "avg({0}), var_pop({0})" + (of_rows if log is features else ", NULL, NULL, NULL")
+
+    def sql(x: str) -> str:
+        # huge values overflow DuckDB's sums, which is an error; no feature that large is a leak
+        return columns.format(f"CASE WHEN {finite_sql(x)} AND abs({x}) < 1e100 THEN {x} END")
+
+    values = features.values_of_docs(names, sql, where=chosen)
     # engines return rows in orders of their own; sorted, and then mixed so that equal values of
     # a feature do not stand in the order of ids
-    rows = sorted((row for row in rows if row[:2] in blocks[0][0]), key=lambda row: row[:2])
+    rows = sorted((row for row in rows if row[:2] in values), key=lambda row: row[:2])
     rows = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
-    return _sample(rows, blocks)
-
-
-_Block = tuple[dict[tuple[str, str], int], dict[str, npt.NDArray]]
-"""The row of each doc, and the numbers of each feature (columns x rows)."""
-
-
-def _block(features: EventTables, chosen: str, by_row: bool) -> _Block:
-    """Return the values of a few features; as many columns as wanted take no memory as objects."""
-    names = features.features
-    values = ", ".join(_values_sql(features.number(name), by_row) for name in names)
-    rows = features.rows(
-        f"SELECT q::VARCHAR, d::VARCHAR, {values} FROM {{events}} "
-        f"WHERE q IS NOT NULL AND d IS NOT NULL AND {chosen} GROUP BY q, d"
-    )
-    numbers = np.array([row[2:] for row in rows], np.float64)
-    size = _COLUMNS if by_row else 2
-    columns = numbers.reshape(len(rows), len(names), size).transpose(1, 2, 0)
-    index = {(q, d): i for i, (q, d, *_) in enumerate(rows)}
-    return index, dict(zip(names, columns, strict=True))
-
-
-def _values_sql(x: str, by_row: bool) -> str:
-    # huge values overflow DuckDB's sums, which is an error; no feature that large is a leak
-    x = f"CASE WHEN {finite_sql(x)} AND abs({x}) < 1e100 THEN {x} END"
-    of_rows = f", count({x}), count({x}) FILTER (c), avg({x}) FILTER (c)"
-    return f"avg({x}), var_pop({x}){of_rows if by_row else ''}"
-
-
-def _sample(rows: list[tuple[Any, ...]], blocks: Sequence[_Block]) -> DocSample:
     codes = {query: code for code, query in enumerate(dict.fromkeys(row[0] for row in rows))}
-    counts = np.array([row[2:] for row in rows], np.float64).reshape(len(rows), 4)
-    features: dict[str, FeatureValues] = {}
-    for index, columns in blocks:
-        order = np.array([index[row[:2]] for row in rows], np.int64)
-        features |= {name: FeatureValues(*block[:, order]) for name, block in columns.items()}
+    numbers = np.array([np.concatenate(values[row[:2]]) for row in rows])
+    of_names = numbers.reshape(len(rows), len(names), _COLUMNS).transpose(1, 2, 0)
     query = np.array([codes[row[0]] for row in rows], np.int64)
-    shown, clicked, position, first = counts.T
-    return DocSample(query, shown, clicked, position, first, features)
+    shown, clicked, position, first = np.array([row[2:] for row in rows], float).reshape(-1, 4).T
+    by_name = {name: FeatureValues(*block) for name, block in zip(names, of_names, strict=True)}
+    return DocSample(query, shown, clicked, position, first, by_name)
 
 
 class ChanceRatio(NamedTuple):
@@ -247,11 +221,9 @@ def click_within_docs(sample: DocSample, values: FeatureValues) -> float:
     It is 0 where it can be honest: what a row has of its own (a price, a reader) may go with
     the click, but not nearly as well as what came after it.
     """
-    with_value, with_click, mean_clicked = values.known, values.known_clicked, values.mean_clicked
-    if with_value is None or with_click is None or mean_clicked is None:
-        return 0.0
+    with_value, with_click = values.known, values.known_clicked
     both = (with_click > 0) & (with_click < with_value)
-    moved = np.where(both, with_click * (mean_clicked - values.mean), 0.0)
+    moved = np.where(both, with_click * (values.mean_clicked - values.mean), 0.0)
     value = _within(
         moved, with_value * values.variance, with_click - with_click**2 / np.maximum(with_value, 1)
     )

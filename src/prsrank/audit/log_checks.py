@@ -21,7 +21,7 @@ _HEAVY_SHARE, _HEAVY_TIMES = 0.01, 50
 
 def check_rows(tables: EventTables) -> Iterator[Finding]:
     """Find rows of which a column cannot be used, by the rules that readers of a log go by."""
-    total, *_, broken = tables.totals()
+    total, *_, broken = tables.totals
     if not total:
         yield Finding("empty-log", "the log has no rows")
         return
@@ -36,7 +36,7 @@ def check_rows(tables: EventTables) -> Iterator[Finding]:
 
 def _row(tables: EventTables, rule: RowRule, count: int) -> Finding:
     row = tables.source.rows("query_id, session_id, doc_id", where=rule.broken)[0]
-    return Finding(rule.code, rule.what, event_words(*row), count, tables.totals().rows)
+    return Finding(rule.code, rule.what, event_words(*row), count, tables.totals.rows)
 
 
 _NOTICED = {
@@ -65,7 +65,7 @@ def check_source(tables: EventTables) -> Iterator[Finding]:
         (count,) = tables.row(f"SELECT count(*) FILTER ({unshown}) FROM {{events}}")
         if count:
             words, where = "docs were clicked without an impression", tables.example(unshown)
-            yield Finding("click-not-shown", words, where, count, tables.totals().rows)
+            yield Finding("click-not-shown", words, where, count, tables.totals.rows)
 
 
 class _SessionRule(NamedTuple):

@@ -26,7 +26,7 @@ def positions_of(tables: EventTables) -> list[Position]:
 
 def check_base(tables: EventTables) -> Iterator[Finding]:
     """Tell what positions count from; name the parts of a log that differ in it."""
-    total, _, _, zeros, _ = tables.totals()
+    total, _, _, zeros, _ = tables.totals
     if tables.base == 0 or not total:
         return
     if not zeros:
@@ -102,7 +102,7 @@ def _left_out(tables: EventTables) -> dict[int, float]:
 
 def check_clicks(tables: EventTables) -> Iterator[Finding]:
     """Find logs with too few clicks, or with nothing but clicks."""
-    rows, clicks, unclicked, *_ = tables.totals()
+    rows, clicks, unclicked, *_ = tables.totals
     if not rows:
         return
     if not clicks:

@@ -6,8 +6,8 @@ from pathlib import Path
 import typer
 
 from prsrank.audit import audit as look_over
+from prsrank.audit import with_curve
 from prsrank.audit.findings import as_text
-from prsrank.audit.log_audit import with_curve
 from prsrank.cli.inputs import LogInputs
 from prsrank.cli.options import Json, Where, show, working
 from prsrank.report.audit_section import report
