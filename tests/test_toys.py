@@ -267,7 +267,7 @@ def test_help_names_the_toys(prsrank_run):
         "train": ("lightgbm_position or toy.", "doubly_robust or toy."),
         "fit": ("lightgbm_position or toy; not", "doubly_robust or toy; not"),
         "propensity": ("likelihood or toy.",),
-        "simulate": ("trust or toy.",),
+        "simulate": ("user-browsing or toy.",),
         "export": ("onnx or toy.",),
         "evaluate": ("arp_mean_rank or toy.",),
     }.items():

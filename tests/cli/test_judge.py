@@ -30,6 +30,7 @@ def test_judgements_are_written_and_counted(prsrank, log, tmp_path, features):
     assert len(out.read_text().splitlines()) == found["judgements"] + 1
     assert sum(found["docs_by_rating"]) == found["judgements"]
     assert found["curve"].startswith("randomised")
+    assert found["click_model"].startswith("click model: ")
 
 
 def test_features_have_a_say_where_they_are_given(prsrank, log, tmp_path):

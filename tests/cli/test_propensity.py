@@ -3,7 +3,10 @@
 import json
 
 import duckdb
+import numpy as np
 import pytest
+
+from prsrank.clicks.models import CLICK_MODELS
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +50,35 @@ def test_the_first_method_decides(prsrank, folder):
     assert code == 0
     assert "nan" not in text
     assert "harvest: not identified" in text
+    assert text.startswith("click model: position-based")
 
 
 def test_the_printed_curve_begins_at_position_1(prsrank, folder):
     _, text, _ = prsrank("propensity", folder / "log.parquet", "--method", "power:1")
-    rows = [line.split()[:2] for line in text.splitlines()[2:]]
+    rows = [line.split()[:2] for line in text.splitlines()[3:6]]
     assert [(int(position), float(p)) for position, p in rows] == [
         (1, 1.0), (2, 0.5), (3, pytest.approx(1 / 3, abs=0.001))
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("features", [(), ("--data", "synthetic:mq2007:60")])
+def test_click_models_are_compared_and_drawn(prsrank, tmp_path, features):
+    log, plot = tmp_path / "log.parquet", tmp_path / "p.html"
+    told = ("simulate", "synthetic:mq2007:60", "--clicks", 1500, "--click-model", "user-browsing")
+    assert prsrank(*told, "--set", "near=0.9", "--out", log)[0] == 0
+    given = ("propensity", log, *features, "--method", "power:1", "--plot", plot)
+    code, text, _ = prsrank(*given)
+    assert code == 0
+    assert text.startswith("click model: ")
+    found = json.loads(prsrank(*given, "--json")[1])
+    rows = {row["click_model"]: row for row in found["click_models"]}
+    assert text.startswith(found["click_model"])
+    assert set(rows) == set(CLICK_MODELS) - {"trust"}
+    best = max(rows.values(), key=lambda row: row["log_likelihood"])
+    assert best["click_model"] == "user-browsing"
+    assert best["perplexity"] == pytest.approx(np.exp(-best["log_likelihood"]))
+    assert text.splitlines()[-5].startswith("user-browsing ")
+    assert "user-browsing" in plot.read_text()
 
 
 def test_every_curve_of_a_context_is_printed_and_drawn(prsrank, folder, tmp_path):
@@ -62,7 +86,7 @@ def test_every_curve_of_a_context_is_printed_and_drawn(prsrank, folder, tmp_path
     options = ("propensity", folder / "log.parquet", "--method", "harvest", "--context", "device")
     code, text, _ = prsrank(*options, "--plot", plot)
     assert code == 0
-    heads = [line for line in text.splitlines() if not line.startswith(" ") and ":" in line]
+    heads = [line for line in text.splitlines()[1:] if not line.startswith(" ") and ":" in line]
     assert [head.split(":")[0] for head in heads] == [
         "harvest", "harvest, device desk", "harvest, device phone",
     ]  # fmt: skip

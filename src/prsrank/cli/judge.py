@@ -64,6 +64,7 @@ def judge(
         "left_out": len(judged.rating) - len(kept.rating),
         "thresholds": list(kept.thresholds),
         "docs_by_rating": np.bincount(kept.rating, minlength=len(kept.thresholds) + 1).tolist(),
+        "click_model": judged.click_model,
         "curve": estimate.how,
         "notice": notice,
         "out": str(out),
@@ -94,6 +95,7 @@ def _numbers(text: str) -> list[float]:
 
 
 def _lines(summary: dict[str, Any], to: str) -> Iterator[str]:
+    yield summary["click_model"]
     yield "rating  P(click once seen)      docs"
     starts = (0.0, *summary["thresholds"])
     for rating, docs in enumerate(summary["docs_by_rating"]):

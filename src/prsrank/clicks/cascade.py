@@ -16,9 +16,9 @@ step of B. g is the one at which as many sessions have a click as in the log, so
 never estimated. The counts are sums over sessions, one number per slot more than clicks.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numba import njit
@@ -64,6 +64,8 @@ class CascadeModel(Users):
         WWW 2009.
     """
 
+    numbers: ClassVar[tuple[float, ...]] = (2.0, 0.0)
+
     mu: float = 0.1
     satisfaction: tuple[float, float] = (0.1, 0.9)
     gamma: float = 0.9
@@ -79,6 +81,12 @@ class CascadeModel(Users):
         check_share("gamma", self.gamma)
         object.__setattr__(self, "satisfaction", (float(irrelevant), float(relevant)))
 
+    @classmethod
+    def of_numbers(cls, numbers: Sequence[float], curve: Floats) -> Self:
+        """Make a model whose clicks are certain for relevant docs: logits of gamma and satisfaction."""
+        gamma, satisfied = 1 / (1 + np.exp(-np.asarray(numbers)))
+        return cls(mu=0, satisfaction=(satisfied, satisfied), gamma=gamma)
+
     def tables(self, depth: int) -> WalkTables:
         """Return what a user does at positions 1 to `depth`."""
         unsatisfied = 1 - np.array(self.satisfaction)[:, None]
@@ -87,6 +95,51 @@ class CascadeModel(Users):
             stop_after_click=1 - unsatisfied * self.gamma,
             stop_after_skip=1 - self.gamma,
         )
+
+
+@dataclass(frozen=True)
+class DependentClickModel(Users):
+    r"""Clicks of users who read on after every skip, and after a click perhaps (DCM).
+
+    An examined doc is clicked with probability 1 - mu if relevant and mu if not. After a click at
+    position k a user goes on with probability $\lambda_k = \text{more} \cdot k^{-\text{fading}}$.
+
+    Args:
+        mu: noise of the attraction, in [0, 0.5).
+        more: P(going on) after a click at position 1.
+        fading: how fast that falls with the position, at least 0.
+        cutoff: show only the first `cutoff` docs.
+
+    >>> DependentClickModel(mu=0, more=0.6).click_probabilities([1, 0, 1], [1, 2, 3]).tolist()
+    [1.0, 0.0, 0.6]
+
+    References:
+        Guo, Liu, Wang: Efficient multiple-click models in web search. WSDM 2009.
+    """
+
+    numbers: ClassVar[tuple[float, ...]] = (0.0, -2.0)
+
+    mu: float = 0.1
+    more: float = 0.6
+    fading: float = 0.0
+    cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share("more", self.more)
+        if not (np.isfinite(self.fading) and self.fading >= 0):
+            raise InputError(f"fading must be finite and not negative, not {self.fading}")
+
+    @classmethod
+    def of_numbers(cls, numbers: Sequence[float], curve: Floats) -> Self:
+        """Make a model whose clicks are certain for relevant docs: logit of `more`, log of `fading`."""
+        return cls(mu=0, more=1 / (1 + np.exp(-numbers[0])), fading=np.exp(numbers[1]))
+
+    def tables(self, depth: int) -> WalkTables:
+        """Return what a user does at positions 1 to `depth`."""
+        more = self.more * np.arange(1, depth + 1) ** -float(self.fading)
+        click = np.repeat([[self.mu], [1 - self.mu]], depth, axis=1)
+        return WalkTables.of(click, stop_after_click=1 - more)
 
 
 @dataclass(frozen=True, eq=False)

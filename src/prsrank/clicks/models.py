@@ -22,6 +22,9 @@ CLICK_MODELS: Family[type[ClickModel]] = Family(
         "position-based": "prsrank.clicks.position_based:PositionBasedModel",
         "cascade": "prsrank.clicks.cascade:CascadeModel",
         "trust": "prsrank.clicks.trust:TrustBiasModel",
+        "depth-mixture": "prsrank.clicks.depth_mixture:DepthMixtureModel",
+        "dependent": "prsrank.clicks.cascade:DependentClickModel",
+        "user-browsing": "prsrank.clicks.user_browsing:UserBrowsingModel",
     },
 )
 

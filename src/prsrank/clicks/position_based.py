@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -32,6 +33,8 @@ class PositionBasedModel(Users):
         WSDM 2017.
     """
 
+    numbers: ClassVar[tuple[float, ...]] = (0.0,)
+
     eta: float = 1.0
     mu: float = 0.1
     curve: Sequence[float] | None = None
@@ -40,6 +43,11 @@ class PositionBasedModel(Users):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "curve", _checked_curve(self.eta, self.curve))
+
+    @classmethod
+    def of_numbers(cls, numbers: Sequence[float], curve: Floats) -> Self:
+        """Make a model whose clicks are certain for relevant docs: the log of the curve's power."""
+        return cls(mu=0, curve=tuple(curve ** np.exp(numbers[0])))
 
     def examination(self, depth: int) -> Floats:
         """Return p_k for k = 1 to `depth`.

@@ -47,6 +47,7 @@ class Judgements(Shown):
         clicks: how often it was clicked (docs).
         seen: how often it was seen, by the propensities (docs).
         thresholds: the theta from which on a doc has the grade 1, 2, 3.
+        click_model: which click model the thetas come from, and why.
     """
 
     query_ids: IdArray
@@ -59,6 +60,7 @@ class Judgements(Shown):
     clicks: Longs
     seen: Floats
     thresholds: tuple[float, ...]
+    click_model: str = ""
 
     def select(self, docs: Marks) -> "Judgements":
         """Return the judgements of some of the docs."""
@@ -111,7 +113,7 @@ def judge(
     (True, [0, 1, 2, 3])
     """
     if lists is None:
-        lists = _lists_by_position(log)
+        lists = lists_by_position(log)
     clicks = DocClicks.of([log], lists, propensities)
     posterior = posterior_of_clicks(clicks, lists, prior=prior, seed=seed)
     evidence = clicks.counted.evidence()
@@ -129,11 +131,12 @@ def judge(
         evidence.sums(evidence.clicked).round().astype(np.int64),
         evidence.sums(evidence.shown * evidence.gain),
         ends,
+        "" if posterior.choice is None else posterior.choice.sentence,
     )
     return judged.select(there)
 
 
-def _lists_by_position(log: ClickLog) -> RankingDataset:
+def lists_by_position(log: ClickLog) -> RankingDataset:
     """Return the docs of a log with the log of their mean position as their only feature."""
     shown, _ = log.slot_statistics()
     total = np.bincount(log.ranking_docs, shown * log.ranking_positions, len(log.doc_ids))

@@ -8,11 +8,11 @@ import numpy as np
 
 from prsrank.clicks.cascade import CascadeCounts
 from prsrank.clicks.evidence import ClickEvidence
+from prsrank.clicks.whole_sessions import WholeSessions
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.pieces import LocalPieces, LocalSessions, SessionPieces, Sessions
 from prsrank.propensity.counted_clicks import CountedClicks, count_clicks
-from prsrank.relevance.dependence import dependence_of_clicks
 from prsrank.types import Floats
 
 if TYPE_CHECKING:
@@ -28,18 +28,16 @@ class DocClicks:
         weights: sum and sum of squares of the weights of each doc's clicks (2 x docs); None
             where every click counts 1.
         sessions: sessions of each list (lists).
-        with_click: how many sessions have a click.
         reading: counts what a cascade needs. Few logs call for it, and it takes memory for every
             ranking.
-        dependence: how clicks of a session depend on one another, of each list (2 x lists).
+        whole: some sessions as they are, by which click models are compared.
     """
 
     counted: CountedClicks
     weights: Floats | None
     sessions: Floats
-    with_click: int
     reading: Callable[[], CascadeCounts]
-    dependence: Floats
+    whole: WholeSessions
 
     def action_weights(self, evidence: ClickEvidence) -> Floats | None:
         """Return what a click on each doc is worth; None where every click counts 1."""
@@ -64,19 +62,18 @@ class DocClicks:
             log, own = piece.log, piece.lists
             return (
                 count_clicks(log, own, propensities, context=context),
-                int(np.count_nonzero(log.session_clicks)),
-                dependence_of_clicks(log, own),
+                WholeSessions.of_log(log, own),
                 _sessions_of_lists(log, own),
                 None if log.click_weights is None else _weights_of_docs(log, own),
             )
 
-        columns, weighted, with_click = [], False, 0
+        columns, weighted = [], False
         weights, sessions = np.zeros((2, lists.docs)), np.zeros(lists.lists)
-        dependence = np.zeros((2, lists.lists))
-        for place, (cells, clicked, dependent, shown, weighed) in pieces.each(counts):
+        whole: list[WholeSessions] = []
+        for place, (cells, sample, shown, weighed) in pieces.each(counts):
             columns.append((place.rows[cells[0]], *cells[1:]))
-            with_click += clicked
-            dependence[:, place.lists] += dependent
+            own = replace(sample, docs=place.rows[sample.docs])
+            whole = [WholeSessions.joined([*whole, own], lists)]
             sessions[place.lists] += shown
             if weighed is not None:
                 weights[:, place.rows] += weighed
@@ -87,9 +84,8 @@ class DocClicks:
             CountedClicks.of_columns(lists, columns),
             weights if weighted else None,
             sessions,
-            with_click,
             lambda: CascadeCounts.joined(_cascade_counts(pieces)),
-            dependence,
+            whole[0],
         )
 
 

@@ -14,17 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.clicks.cascade import fit_cascade
+from prsrank.clicks.cascade import Cascade, fit_cascade
 from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog
-from prsrank.pairs.click_sets import (
-    ClickChoice,
-    clicks_may_be_a_cascade,
-    compared,
-    slot_propensities,
-)
+from prsrank.pairs.click_choice import ClickChoice, choose_click_model
 from prsrank.pairs.doc_clicks import DocClicks
 from prsrank.pairs.outer_pairs import OuterPairs
 from prsrank.propensity.counted_clicks import CountedClicks
@@ -167,6 +162,7 @@ def posterior_of_clicks(
     prior: str | PriorModel = "trees",
     seed: int = 0,
     threads: int | None = None,
+    every_model: bool = False,
 ) -> Posterior:
     """Return the posterior of each doc.
 
@@ -178,9 +174,12 @@ def posterior_of_clicks(
         prior: how relevance comes from the features.
         seed: of everything random.
         threads: default: the cores this process may use.
+        every_model: whether the choice has all click models, to show how good they are.
     """
     options = {"seed": seed, "threads": threads}
-    evidence, fitted, choice = _explained(clicks, lists, find_prior(prior), model, power, options)
+    evidence, fitted, choice = _explained(
+        clicks, lists, find_prior(prior), model, power, every_model, options
+    )
     keys = clicks.counted.cells.doc_key
     beta = beta_posterior(evidence, fitted.q, keys=keys, threads=threads)
     likelihood = float(fitted.log_likelihood.sum())
@@ -193,28 +192,31 @@ def _explained(
     prior: PriorModel,
     model: Clicking,
     power: float,
+    every_model: bool,
     options: Mapping[str, Any],
 ) -> tuple[ClickEvidence, Prior, ClickChoice | None]:
     """Return the clicks as evidence by a click model, with its prior, and why this model."""
-    choice = None
-    if model != "cascade":
+
+    def cascade() -> Cascade:
+        reading = clicks.reading()
+        fit = cross_fitting(lists, float(reading.with_clicks.sum()), prior, **options)
+        return fit_cascade(reading, lists.docs, fit)
+
+    taken: Cascade | None
+    choice: ClickChoice | None = None
+    if model == "cascade":
+        taken = cascade()
+    else:
         evidence = clicks.counted.evidence(model, power=power)
         fitted = cross_fitted_prior(lists, evidence, prior, **options)
         if model is not None:
             return evidence, fitted, None
-        sessions = clicks.sessions.sum()
-        choice = clicks_may_be_a_cascade(clicks.dependence, sessions, clicks.with_click)
-        if not choice.cascade:
+        choice, taken = choose_click_model(
+            clicks.whole, lists, clicks.counted, fitted, cascade, power=power, every=every_model
+        )
+        if taken is None:
             return evidence, fitted, choice
-    reading = clicks.reading()
-    fit = cross_fitting(lists, float(reading.with_clicks.sum()), prior, **options)
-    cascade = fit_cascade(reading, lists.docs, fit)
-    if choice is not None:
-        p = slot_propensities(reading, clicks.counted, power=power)
-        choice = compared(choice, cascade, reading, lists, (fitted, p))
-        if not choice.cascade:
-            return evidence, fitted, choice
-    return cascade.evidence, cascade.prior, choice
+    return taken.evidence, taken.prior, choice
 
 
 def posterior_pairs(

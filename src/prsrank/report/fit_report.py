@@ -51,6 +51,11 @@ def conclusions(result: "FitResult") -> list[str]:
     title = _title(result.choice.name)
     gain = _sentence(title, verdict.gain, BASELINES[result.baseline])
     lines = [f"{verdict.title}: {verdict.reason}.", gain, f"{title}: {result.choice.why}."]
+    fitted = result.parts.train.posterior
+    if fitted is None or fitted.choice is None:
+        lines.append("Click model: position-based, taken for granted, as no posterior was tried.")
+    else:
+        lines.append(f"{fitted.choice.sentence[:1].upper()}{fitted.choice.sentence[1:]}.")
     if result.baseline != LOGGED:
         check = evaluation.difference(
             result.baseline, METRIC, against=LOGGED, estimator=evaluation.narrowest

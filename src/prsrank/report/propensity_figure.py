@@ -1,7 +1,7 @@
 """Pictures of propensity curves."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,11 @@ def propensity_figure(curves: Mapping[str, Propensities], *, positions: int = 20
 
 
 def plot_propensities(
-    curves: Mapping[str, Propensities], path: str | os.PathLike[str], *, positions: int = 20
+    curves: Mapping[str, Propensities],
+    path: str | os.PathLike[str],
+    *,
+    positions: int = 20,
+    models: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Write the curves to an .html page that needs no network, or to .png or .svg."""
     kind = Path(path).suffix.lower()
@@ -56,8 +60,25 @@ def plot_propensities(
         return
     verdicts = [f"{name}: {curve.verdict}" for name, curve in curves.items()]
     tables = [curve_table(curves, positions=positions)]
+    if models:
+        tables.append(model_table(models))
     shown = section("curves", "Propensities", text=verdicts, figures=[drawn], tables=tables)
     write_report(page("Observation propensities", "How likely a position is seen", [shown]), path)
+
+
+def model_table(models: Sequence[Mapping[str, Any]]) -> Part:
+    """Return a Table of click models, from `ClickChoice.perplexities`."""
+    first = [f"position {k + 1}" for k in range(len(models[0]["by_position"]))]
+    rows = [
+        (row["click_model"], row["log_likelihood"], row["perplexity"], *row["by_position"])
+        for row in models
+    ]
+    columns = ["click model", "log-likelihood of an impression", "perplexity", *first]
+    caption = (
+        "How well each model predicts clicks and skips from what is above them: perplexity is 1 "
+        "where it is always sure and right, 2 where it knows nothing."
+    )
+    return table("models", "Click models", columns, rows, caption=caption)
 
 
 def _columns(curve: Propensities, positions: int) -> list[Any]:
