@@ -112,6 +112,21 @@ def test_a_grid_above_the_budget_is_cut_the_same_way_each_time(spec_values):
     assert tried == [configurations(spec, spec.panels[0], method) for method in spec.methods[1:]]
 
 
+@pytest.mark.parametrize("name", ["density", "noise", "bias", "model", "wrong-curve"])
+def test_every_method_of_the_tables_beyond_the_paper_tries_as_many_settings(name):
+    spec = load_spec(f"beyond-{name}")
+    for panel in spec.panels:
+        tried = {
+            method.name: configurations(spec, panel, method)
+            for method in spec.methods
+            if method.name != "production" and panel.name in (method.panels or [panel.name])
+        }
+        assert {len(settings) for settings in tried.values()} == {12}
+        if panel.ranker == "lambdamart":
+            norms = {setting["settings"].get("norm") for setting in tried["posterior"]}
+            assert norms == {False, True}
+
+
 def test_tuning_at_each_point_is_a_job_of_each_point(spec_values):
     spec_values["tuning"] = {"at": "point"}
     plan = planner(parse_spec(spec_values))

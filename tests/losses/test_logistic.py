@@ -122,11 +122,18 @@ def test_hessian_product_equals_definition(rng, scale):
     st.sampled_from([0.5, 1.0, 2.0]),
     st.sampled_from(["ndcg", "arp"]),
     st.sampled_from([None, 1, 5, 100]),
+    st.booleans(),
 )
-def test_lambdas_equal_definition(rng, scale, sigma, metric, truncation):
+def test_lambdas_equal_definition(rng, scale, sigma, metric, truncation, norm):
     pairs = random_pairs(rng)
     scores = random_scores(rng, pairs.docs, scale)
-    options = {"metric": metric, "sigma": sigma, "truncation": truncation, "seed": 3}
+    options = {
+        "metric": metric,
+        "sigma": sigma,
+        "truncation": truncation,
+        "seed": 3,
+        "norm": norm,
+    }
     got = LambdaObjective(pairs, **options)(scores)
     expected = lambda_definition(scores, pairs, **options)
     assert got[0].dtype == got[1].dtype == np.float32
@@ -189,6 +196,40 @@ def test_tie_order_depends_on_the_list_alone(ids):
     both = tie_order(np.array([0, 9, 20]), ids, seed=5)
     alone = tie_order(np.array([0, 11]), ids[1:], seed=5)
     np.testing.assert_array_equal(both[9:], alone)
+
+
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("l2", [0.0, 1.0, 100.0])
+def test_leaves_of_one_clicked_doc_per_list_equal_those_of_lightgbm(norm, l2):
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(5, 30, 30)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    labels = np.zeros(offsets[-1], int)
+    labels[offsets[:-1] + rng.integers(0, lengths)] = 1
+    data = RankingDataset(rng.normal(size=(len(labels), 3)), offsets, labels=labels)
+    # LightGBM looks sigmoids up in a table; all differences of these scores stand in it
+    scores = rng.permutation(len(labels)) * (25 / 2**11) + 1e-9 * labels
+    options = {
+        "objective": "lambdarank",
+        "lambdarank_norm": norm,
+        "lambdarank_truncation_level": 1000,
+        "lambda_l2": l2,
+        "learning_rate": 1.0,
+        "min_data_in_leaf": 2,
+        "min_sum_hessian_in_leaf": 1e-6,
+        "num_threads": 1,
+        "verbosity": -1,
+    }
+    train = lightgbm.Dataset(data.features, labels, group=lengths, init_score=scores)
+    tree = lightgbm.train(options, train, num_boost_round=1)
+    leaves = tree.predict(data.features, pred_leaf=True).ravel()
+    pairs = PairSet.from_labels(data, normalise="ndcg")
+    gradient, hessian = LambdaObjective(pairs, norm=norm)(scores)
+    values = -np.bincount(leaves, gradient) / (np.bincount(leaves, hessian) + l2)
+    assert len(values) > 8
+    theirs = tree.predict(data.features, raw_score=True)
+    np.testing.assert_allclose(theirs, values[leaves], rtol=2e-6, atol=1e-6)
 
 
 def lightgbm_scores(rng, *, graded, truncation):

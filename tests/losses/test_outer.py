@@ -58,13 +58,19 @@ def double_precision(objective: LambdaObjective, pairs: OuterPairs) -> LambdaObj
 @pytest.mark.parametrize("metric", ["ndcg", "arp"])
 @pytest.mark.parametrize("truncation", [None, 5])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 300.0])
+@pytest.mark.parametrize("norm", [False, True])
 @ONE_WAY
 def test_lambdas_are_those_of_the_dense_pairs(
-    data: RankingDataset, metric: str, truncation: int | None, scale: float, one_way: float
+    data: RankingDataset,
+    metric: str,
+    truncation: int | None,
+    scale: float,
+    norm: bool,
+    one_way: float,
 ) -> None:
     pairs = pairs_of(data, metric, one_way)
     scores = scale * np.random.default_rng(2).normal(size=data.docs).round(1)
-    options = {"metric": metric, "sigma": 1.3, "truncation": truncation, "seed": 4}
+    options = {"metric": metric, "sigma": 1.3, "truncation": truncation, "seed": 4, "norm": norm}
     expected = lambda_definition(scores, pairs.dense(), **options)
     plain = LambdaObjective(pairs, **options)
     for got, right in zip(plain(scores), expected, strict=True):

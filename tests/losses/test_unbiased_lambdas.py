@@ -65,11 +65,12 @@ def assert_same(ours, expected, tolerance=1e-10):
 @pytest.mark.parametrize("metric", ["ndcg", "arp"])
 @pytest.mark.parametrize("truncation", [None, 1, 3])
 @pytest.mark.parametrize("randomised", [0.0, 0.5])
-def test_one_step_equals_the_sessions(metric, truncation, randomised):
+@pytest.mark.parametrize("norm", [False, True])
+def test_one_step_equals_the_sessions(metric, truncation, randomised, norm):
     data = collection(1)
     log = simulated(data, 2, randomised=randomised, rankers=2)
     counts = ClickCounts(log, data, normalise=metric, truncation=truncation)
-    options = {"metric": metric, "truncation": truncation, "sigma": 1.3, "seed": 4}
+    options = {"metric": metric, "truncation": truncation, "sigma": 1.3, "seed": 4, "norm": norm}
     objective = UnbiasedObjective(counts, p=0.5, per_showing=False, **options)
     biases = some_biases(objective, 3)
     scores = np.random.default_rng(5).normal(size=data.docs)

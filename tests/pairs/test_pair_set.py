@@ -29,7 +29,7 @@ from prsrank.propensity.curve import PowerLaw
 from prsrank.weighting import WEIGHTINGS, find_weighting
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "losses"))
-from definitions import current_ranks, lambda_definition
+from definitions import current_ranks, gaps, lambda_definition, shares
 
 CURVE = PowerLaw(1.0)
 
@@ -233,11 +233,12 @@ METRICS = {
 }
 
 
-def raw_lambdas(data, log, rule, scores, metric, *, sigma=1.0, truncation=None):
+def raw_lambdas(data, log, rule, scores, metric, *, sigma=1.0, truncation=None, norm=False):
     """Swap the two docs of every single pair in the current ranking and measure the change."""
     ranks = current_ranks(scores, data.offsets, tie_order(data.offsets, data.query_ids, 0))
     clicked_rows = {s: rows[c] for s, _, rows, _, c in single_sessions(data, log)}
     gradient, hessian, size = np.zeros(data.docs), np.zeros(data.docs), 0.0
+    sums = np.zeros(data.lists)
     for s, q, row_i, row_j, _, w in raw_pairs(data, log, rule, at):
         begin = data.offsets[q]
         places = ranks[begin : data.offsets[q + 1]] - 1
@@ -250,13 +251,16 @@ def raw_lambdas(data, log, rule, scores, metric, *, sigma=1.0, truncation=None):
             continue
         change = abs(METRICS[metric](swapped) - METRICS[metric](relevant))
         i, j = begin + row_i, begin + row_j
+        change /= gaps(scores[begin : data.offsets[q + 1]], row_i, norm)[row_j]
         margin = sigma * (scores[i] - scores[j])
         rho, rest = np.exp(-np.logaddexp(0, margin)), np.exp(-np.logaddexp(0, -margin))
         size = max(size, sigma * w * change * rho)
+        sums[q] += 2 * sigma * w * change * rho
         gradient[i] -= sigma * w * change * rho
         gradient[j] += sigma * w * change * rho
         hessian[[i, j]] += sigma**2 * w * change * rho * rest
-    return gradient, hessian, size
+    of_doc = np.repeat(shares(sums, norm), data.list_lengths)
+    return gradient * of_doc, hessian * of_doc, size
 
 
 def assert_close(got, raw, tolerance):
@@ -276,12 +280,13 @@ def assert_close(got, raw, tolerance):
     scale=st.sampled_from([0.0, 1.0, 20.0]),
     sigma=st.sampled_from([1.0, 2.0]),
     truncation=st.sampled_from([None, 1, 3]),
+    norm=st.booleans(),
 )
-def test_lambdas_of_pairs_equal_single_sessions(metric, rng, scale, sigma, truncation):
+def test_lambdas_of_pairs_equal_single_sessions(metric, rng, scale, sigma, truncation, norm):
     data, log = random_log(rng)
     scores = np.round(rng.normal(size=data.docs), 1) * scale
     rule = find_weighting("prs", {"gamma": 2.0})
-    options = {"sigma": sigma, "truncation": truncation}
+    options = {"sigma": sigma, "truncation": truncation, "norm": norm}
     raw = raw_lambdas(data, log, rule, scores, metric, **options)
     normalise = "ndcg" if metric == "ndcg" else None
     pairs = PairSet.from_log(log, data, CURVE, rule, normalise=normalise)
@@ -297,12 +302,15 @@ def test_lambdas_of_pairs_equal_single_sessions(metric, rng, scale, sigma, trunc
     sigma=st.sampled_from([1.0, 2.0]),
     truncation=st.sampled_from([None, 1, 3]),
     name=st.sampled_from(["prs", "ips_oracle", "ips_all"]),
+    norm=st.booleans(),
 )
-def test_lambdas_of_click_sets_equal_single_sessions(metric, rng, scale, sigma, truncation, name):
+def test_lambdas_of_click_sets_equal_single_sessions(
+    metric, rng, scale, sigma, truncation, name, norm
+):
     data, log = random_log(rng)
     scores = np.round(rng.normal(size=data.docs), 1) * scale
     rule = find_weighting(name)
-    options = {"sigma": sigma, "truncation": truncation}
+    options = {"sigma": sigma, "truncation": truncation, "norm": norm}
     raw = raw_lambdas(data, log, rule, scores, metric, **options)
     sets = ClickSets.from_log(log, data, CURVE, rule)
     for steps in (0, 1e9):  # by click sets, and for MAP by sums over triples of docs

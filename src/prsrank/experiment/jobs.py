@@ -14,10 +14,9 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-import numpy as np
-
 from prsrank.experiment.spec import AXES, Method, Panel, Point, RankerSettings, Spec
 from prsrank.rankers.base import ranker_class
+from prsrank.rankers.search import drawn
 from prsrank.weighting import WEIGHTINGS
 
 Identity = Mapping[str, Any]
@@ -241,8 +240,8 @@ class Planner:
 def configurations(spec: Spec, panel: Panel, method: Method) -> list[Setting]:
     """Return the settings that are tried for a method: the product of its grids.
 
-    Every method has the same budget. A larger product is cut down to the budget by a random
-    choice that depends on the names alone.
+    Every method has the same budget. A larger product is cut down to it at random, by the names
+    alone; the first setting stays.
 
     Returns:
         For each the ranker's `settings` and the weighting's `parameters`; the first is what
@@ -258,11 +257,7 @@ def configurations(spec: Spec, panel: Panel, method: Method) -> list[Setting]:
         own = {key: settings.pop(key) for key in grid if key in of_weighting}
         parameters = {**method.parameters, **own}
         tried.append({"settings": {**ranker.settings, **settings}, "parameters": parameters})
-    if len(tried) <= spec.tuning.budget:
-        return tried
-    rng = np.random.default_rng(seed_of(spec.seed, method.weighting, name))
-    kept = np.sort(rng.choice(len(tried), spec.tuning.budget, replace=False))
-    return [tried[i] for i in kept]
+    return drawn(tried, spec.tuning.budget, seed_of(spec.seed, method.weighting, name))
 
 
 def canonical(value: Any) -> str:

@@ -19,7 +19,7 @@ from prsrank.pairs.posterior import Posterior
 from prsrank.pairs.weighted_pairs import PairDiagnostics
 from prsrank.propensity.curve import PropensityCurve
 from prsrank.rankers.base import Ranker, ranker_class
-from prsrank.rankers.search import Search, Trial, best_of
+from prsrank.rankers.search import Search, Trial, best_of, drawn
 from prsrank.weighting import find_weighting
 
 VALIDATION_TAU = 0.05
@@ -86,17 +86,18 @@ class Tuned:
 
 
 def candidates(ranker: str, weighting: str, trials: int) -> list[Candidate]:
-    """Return what to try: settings of the ranker, with each of those of the weighting.
+    """Return what to try, of the settings of the ranker with each of those of the weighting.
 
-    Every weighting has the same number of trials: ips, which has a clip to tune, tries fewer
-    settings of the ranker.
+    Every weighting has the same number of trials, as many as the ranker alone has settings at
+    most: the likeliest settings and others drawn at random, in the same way for all.
 
-    >>> len(candidates("lambdamart", "ips", 12)), len(candidates("lambdamart", "prs", 12))
-    (12, 12)
+    >>> len(candidates("lambdamart", "ips", 30)), len(candidates("lambdamart", "prs", 30))
+    (24, 24)
     """
     kind = ranker_class(ranker)
     clips = (*find_weighting(weighting).search_grid, *kind.weighting_grid.get(weighting, ()))
-    return [Candidate(settings, clip) for settings in kind.search_grid for clip in clips][:trials]
+    product = [Candidate(settings, clip) for settings in kind.search_grid for clip in clips]
+    return drawn(product, min(trials, len(kind.search_grid)))
 
 
 def methods(plan: Plan, audit: Audit, log: PiecedLog, tell: Tell) -> list[Method]:

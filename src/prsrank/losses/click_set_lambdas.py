@@ -42,7 +42,13 @@ from prsrank.losses.logistic import (
     exponentials_about,
     plus,
 )
-from prsrank.losses.ranked_objective import RankedObjective, rank_list, rank_room
+from prsrank.losses.ranked_objective import (
+    RankedObjective,
+    gap_of_list,
+    over_gap,
+    rank_list,
+    rank_room,
+)
 from prsrank.pairs.click_sets import ClickSets, SetArrays
 from prsrank.threads import for_each_piece
 from prsrank.types import Floats, Ints, Longs
@@ -77,10 +83,12 @@ class ClickSetObjective(RankedObjective):
         self._work = (starts + self.sets.set_offsets[starts]) * 64
         self._triples = _click_triples(self.sets, of_map=self._of_map)
 
-    def _write(self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
+    def _write(
+        self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray, sums: Floats
+    ) -> None:
         inputs = self.sets, self._triples, scores, self._of_map, self.ranking
         for_each_piece(
-            lambda a, b: _click_set_kernel(a, b, *inputs, gradient, hessian),
+            lambda a, b: _click_set_kernel(a, b, *inputs, gradient, hessian, sums),
             self._work,
             threads=self.threads,
         )
@@ -144,11 +152,13 @@ class _List(NamedTuple):
     top: int
     pull: Floats
     curve: Floats
+    gap: float | None
+    total: Floats
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _click_set_kernel(first, last, sets, triples, scores, of_map, ranking, gradient, hessian):
-    sigma, top, longest, ties = ranking
+def _click_set_kernel(first, last, sets, triples, scores, of_map, ranking, gradient, hessian, sums):
+    sigma, top, longest, ties, gap = ranking
     offsets, list_offsets = sets.offsets, sets.list_offsets
     room, clicked = rank_room(longest), np.zeros(longest, np.uint8)
     once, inverse = np.ones(longest), np.empty(longest)
@@ -162,7 +172,8 @@ def _click_set_kernel(first, last, sets, triples, scores, of_map, ranking, gradi
         curve[:] = 0
         rank_list(s, ties[begin:end], room)
         near = exponentials(s, sigma, WIDEST_SPREAD, e)
-        here = _List(s, sigma, near, e, room.ranks, top, pull, curve)
+        own_gap, total = gap_of_list(s, gap), sums[q : q + 1]
+        here = _List(s, sigma, near, e, room.ranks, top, pull, curve, own_gap, total)
         for t in range(list_offsets[q], list_offsets[q + 1]):
             showing = sets.set_showing[t]
             if triples.starts[showing] < 0:
@@ -257,8 +268,9 @@ def _add_pair(i, j, weight, here):
     sigma, e = here.sigma, here.e
     inverse = 1 / (e[i] + e[j])
     rho, rest = e[j] * inverse, e[i] * inverse
-    x = sigma * weight * rho
+    x = sigma * over_gap(weight, here.s[i], here.s[j], here.gap) * rho
     here.pull[i] -= x
     here.pull[j] += x
     here.curve[i] += sigma * x * rest
     here.curve[j] += sigma * x * rest
+    here.total[0] += 2 * x / sigma

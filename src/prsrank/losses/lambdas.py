@@ -7,7 +7,7 @@ h_{ij} = \sigma^2 W_{ij} |\Delta Z_{ij}| \rho_{ij} (1 - \rho_{ij}), \quad
 \rho_{ij} = \frac{1}{1 + e^{\sigma (s_i - s_j)}}$$
 
 The gradient of doc i gains $\lambda_{ij}$, that of j loses it; the second derivatives of both gain
-$h_{ij}$. This is LightGBM's `lambdarank` with `lambdarank_norm=false`. $|\Delta Z_{ij}|$ is
+$h_{ij}$. This is LightGBM's `lambdarank`, with `lambdarank_norm` by `norm`. $|\Delta Z_{ij}|$ is
 $|D(r_i) - D(r_j)|$ with $D(r) = 1 / \log_2(1 + r)$ for NDCG and $D(r) = r$ for ARP; the gains and
 1 / IDCG are part of W (`normalise="ndcg"`). MAP and MRR need click sets: `prsrank.pairs.click_sets`.
 
@@ -27,6 +27,8 @@ from prsrank.losses.logistic import FUSE, exponentials, exponentials_about, plus
 from prsrank.losses.ranked_objective import (
     DISCOUNTS,
     RankedObjective,
+    gap_of_list,
+    over_gap,
     rank_list,
     rank_room,
     whole_vectors,
@@ -62,16 +64,18 @@ class LambdaObjective(RankedObjective):
         ranks = np.arange(1.0, self.ranking.longest + 1)
         self._discounts = DISCOUNTS[metric](ranks).astype(np.float32)
 
-    def _write(self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
+    def _write(
+        self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray, sums: Floats
+    ) -> None:
         rows = isinstance(self.pairs.for_kernels, PairRows)
         kernel = _row_kernel if rows else _vector_kernel
         ranked = scores, self._discounts, self.ranking
-        run_over_lists(kernel, self.pairs, *ranked, gradient, hessian, threads=self.threads)
+        run_over_lists(kernel, self.pairs, *ranked, gradient, hessian, sums, threads=self.threads)
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _row_kernel(first, last, pairs, scores, discounts, ranking, gradient, hessian):
-    sigma, top, longest, ties = ranking
+def _row_kernel(first, last, pairs, scores, discounts, ranking, gradient, hessian, sums):
+    sigma, top, longest, ties, least_gap = ranking
     offsets, winner_offsets, winner_row, weight_starts, weights = pairs
     e, d = np.empty(longest, np.float32), np.empty(longest, np.float32)
     room, by_rank, far = rank_room(longest), np.empty(longest, np.int32), np.empty(longest)
@@ -85,6 +89,7 @@ def _row_kernel(first, last, pairs, scores, discounts, ranking, gradient, hessia
         pull[:] = 0
         curve[:] = 0
         rank_list(s, ties[begin:end], room)
+        gap, total = gap_of_list(s, least_gap), 0.0
         for j in range(length):
             d[j] = discounts[ranks[j]]
             by_rank[ranks[j]] = j
@@ -98,23 +103,25 @@ def _row_kernel(first, last, pairs, scores, discounts, ranking, gradient, hessia
             whole = ranks[i] < top
             if not near:
                 exponentials_about(s, i, sigma, far)
-                _pairs_with_top(length if whole else top, by_rank, row, i, far, d, pull, curve)
+                ranks_seen = length if whole else top
+                total += _pairs_with_top(ranks_seen, by_rank, row, i, s, gap, far, d, pull, curve)
             elif whole:
-                _whole_row(row, i, e, d, pull, curve)
+                total += _whole_row(row, i, s, gap, e, d, pull, curve)
             else:
-                _pairs_with_top(top, by_rank, row, i, e, d, pull, curve)
+                total += _pairs_with_top(top, by_rank, row, i, s, gap, e, d, pull, curve)
+        sums[q] = 2 * total
         for j in range(length):
             pull[j] *= np.float32(sigma)
             curve[j] *= np.float32(sigma * sigma)
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
-def _whole_row(row, i, e, d, pull, curve):
+def _whole_row(row, i, s, gap, e, d, pull, curve):
     ei, di = e[i], d[i]
     own, own_curve = np.float32(0), np.float32(0)
     for j in range(len(row)):
         inverse = np.float32(1) / (ei + e[j])
-        x = row[j] * abs(di - d[j]) * (e[j] * inverse)
+        x = row[j] * over_gap(abs(di - d[j]), s[i], s[j], gap) * (e[j] * inverse)
         h = x * (ei * inverse)
         own = plus(own, x)
         own_curve = plus(own_curve, h)
@@ -122,28 +129,32 @@ def _whole_row(row, i, e, d, pull, curve):
         curve[j] += h
     pull[i] -= own
     curve[i] += own_curve
+    return own
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pairs_with_top(ranks, by_rank, row, i, e, d, pull, curve):
+def _pairs_with_top(ranks, by_rank, row, i, s, gap, e, d, pull, curve):
     """Add the pairs of doc i with the docs of the first ranks."""
+    own = 0.0
     for rank in range(ranks):
         j = by_rank[rank]
         inverse = np.float32(1) / (e[i] + e[j])
-        x = row[j] * abs(d[i] - d[j]) * (e[j] * inverse)
+        x = row[j] * over_gap(abs(d[i] - d[j]), s[i], s[j], gap) * (e[j] * inverse)
         h = x * (e[i] * inverse)
         pull[i] -= x
         pull[j] += x
         curve[i] += h
         curve[j] += h
+        own += x
+    return own
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
-def _vector_kernel(first, last, pairs, scores, discounts, ranking, gradient, hessian):
-    sigma, top, longest, ties = ranking
+def _vector_kernel(first, last, pairs, scores, discounts, ranking, gradient, hessian, sums):
+    sigma, top, longest, ties, least_gap = ranking
     offsets, kind = pairs.offsets, discounts.dtype
     room, order = rank_room(longest), np.empty(longest, np.int32)
-    s, far = np.empty(longest), np.empty(longest)
+    s, far = np.zeros(whole_vectors(longest)), np.empty(longest)
     e, by_rank = np.empty(longest, kind), np.empty((4, whole_vectors(longest)), kind)
     way = kind.type(pairs.one_way)
     for q in range(first, last):
@@ -153,6 +164,7 @@ def _vector_kernel(first, last, pairs, scores, discounts, ranking, gradient, hes
         mine = scores[begin : begin + length]
         rank_list(mine, ties[begin : begin + length], room)
         near = exponentials(mine, sigma, WIDEST_SPREAD, e)
+        gap = gap_of_list(mine, least_gap)
         # in the order of ranks, a cut at the top ranks is a shorter loop
         for j in range(length):
             order[room.ranks[j]] = j
@@ -162,10 +174,12 @@ def _vector_kernel(first, last, pairs, scores, discounts, ranking, gradient, hes
         for a in range(length):
             stop = width if a < top else top
             if near:
-                own, curve = _doc_of_rank(a, stop, way, u, v, x, d)
+                own, curve, total = _doc_of_rank(a, stop, way, u, v, s, gap, x, d)
             else:
                 exponentials_about(s[:length], a, sigma, far)
-                own, curve = _doc_of_rank(a, min(stop, length), way, u, v, far, d)
+                stop = min(stop, length)
+                own, curve, total = _doc_of_rank(a, stop, way, u, v, s, gap, far, d)
+            sums[q] += total
             gradient[begin + order[a]] = -sigma * own
             hessian[begin + order[a]] = sigma * sigma * curve
 
@@ -184,17 +198,19 @@ def _fill_by_rank(order, begin, pairs, e, discounts, by_rank):
     return width
 
 
-@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
-def _doc_of_rank(a, stop, way, u, v, e, d):
-    """Return what the doc of rank a loses and bends by its pairs with ranks up to `stop`."""
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+def _doc_of_rank(a, stop, way, u, v, s, gap, e, d):
+    """Return what the doc of rank a loses, bends and is pulled by pairs with ranks up to `stop`."""
     unit = u.dtype.type(1)
     ua, va, ea, da = u[a], v[a], e[a], d[a]
-    own, curve = u.dtype.type(0), u.dtype.type(0)
+    own, curve, total = u.dtype.type(0), u.dtype.type(0), u.dtype.type(0)
     for b in range(stop):  # itself too: the change is 0
         inverse = unit / (ea + e[b])
         rho, rest = e[b] * inverse, ea * inverse
-        change = abs(da - d[b])
+        change = over_gap(abs(da - d[b]), s[a], s[b], gap)
         forward, backward = apart(ua * v[b] * change, u[b] * va * change, way)
         own = plus(own, forward * rho - backward * rest)
         curve = plus(curve, (forward + backward) * (rho * rest))
-    return own, curve
+        if gap is not None:
+            total = plus(total, forward * rho + backward * rest)
+    return own, curve, total

@@ -21,6 +21,9 @@ Gradients = tuple[Reals, Reals]
 # up to this length, ranks by comparing all docs are faster than by sorting
 LONGEST_COMPARED = 1000
 
+# of LightGBM's normalisation: what a distance of scores is raised by, before it divides
+LEAST_GAP = 0.01
+
 DISCOUNTS: dict[str, Callable[[Floats], Floats]] = {
     "ndcg": lambda ranks: np.asarray(1 / np.log2(1 + ranks)),
     "arp": lambda ranks: ranks,
@@ -36,21 +39,27 @@ class Ranking(NamedTuple):
         top: only pairs with a doc in so many ranks from the top count.
         longest: docs of the longest list.
         ties: rows of each list in the order in which docs of equal score rank.
+        gap: with `norm` LEAST_GAP, else None, for which kernels are compiled apart.
     """
 
     sigma: float
     top: int
     longest: int
     ties: Ints
+    gap: float | None
 
 
 class RankedObjective(ABC):
-    """Gradient and second derivative by the scores, from the ranks that these give.
+    r"""Gradient and second derivative by the scores, from the ranks that these give.
 
     Docs of equal score rank in an order drawn from a hash of seed, query id and row. The order
     of the rows will not do: in a log that is often the shown order, and before the first tree,
     when all scores tie, it would bring the position bias back in. Once scores differ the
     hash has no effect.
+
+    With `norm`, as in LightGBM's `lambdarank_norm`, each $|\Delta Z_{ij}|$ is divided by
+    $0.01 + |s_i - s_j|$, unless all scores of the list are equal; and what the docs of a list
+    then have is multiplied by $\log_2(1 + S) / S$, where $S = 2 \sum_{ij} |\lambda_{ij}|$.
 
     Args:
         lists: what has the `offsets` and `query_ids` of the lists.
@@ -60,6 +69,7 @@ class RankedObjective(ABC):
             with LightGBM's `lambdarank_truncation_level` (whose IDCG is cut there too: give
             pairs the same `truncation`). None: all pairs.
         seed: of the order of ties.
+        norm: normalise lambdas, as above.
         threads: default: the cores this process may use. No effect on the result.
 
     Attributes:
@@ -78,6 +88,7 @@ class RankedObjective(ABC):
         sigma: float = 1.0,
         truncation: int | None = None,
         seed: int = 0,
+        norm: bool = False,
         threads: int | None = None,
     ) -> None:
         if metric not in self.metrics:
@@ -93,9 +104,10 @@ class RankedObjective(ABC):
             longest if truncation is None else truncation,
             longest,
             tie_order(lists.offsets, lists.query_ids, seed),
+            LEAST_GAP if norm else None,
         )
         self.threads = threads
-        self._docs = int(lists.offsets[-1])
+        self._offsets = lists.offsets
 
     def __call__(self, scores: npt.ArrayLike) -> Gradients:
         """Return gradient and second derivative by the score of each doc."""
@@ -108,13 +120,39 @@ class RankedObjective(ABC):
     def _derivatives(
         self, scores: npt.ArrayLike, dtype: npt.DTypeLike
     ) -> tuple[npt.NDArray, npt.NDArray]:
-        gradient, hessian = np.zeros(self._docs, dtype), np.zeros(self._docs, dtype)
-        self._write(checked_scores(scores, self._docs), gradient, hessian)
+        lengths = np.diff(self._offsets)
+        docs, sums = int(self._offsets[-1]), np.zeros(len(lengths))
+        gradient, hessian = np.zeros(docs, dtype), np.zeros(docs, dtype)
+        self._write(checked_scores(scores, docs), gradient, hessian, sums)
+        if self.ranking.gap is not None:
+            sums *= self.ranking.sigma
+            shares = np.divide(np.log2(1 + sums), sums, out=np.ones(len(sums)), where=sums > 0)
+            of_doc = np.repeat(shares, lengths).astype(dtype)
+            gradient *= of_doc
+            hessian *= of_doc
         return gradient, hessian
 
     @abstractmethod
-    def _write(self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
-        """Set the gradient and the second derivative."""
+    def _write(
+        self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray, sums: Floats
+    ) -> None:
+        """Set the gradient and the second derivative; with `norm` of each list S / sigma."""
+
+
+@njit(cache=True, nogil=True)
+def gap_of_list(scores, gap):
+    """Return what distances of this list's scores are raised by: where all are equal, to 1."""
+    if gap is None:
+        return None
+    return gap if scores.max() > scores.min() else 1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def over_gap(change, a, b, gap):
+    """Return a change of Z, divided by how far apart two scores are where that is asked for."""
+    if gap is None:
+        return change
+    return change / (gap + abs(a - b))
 
 
 def tie_order(offsets: Longs, query_ids: IdArray, seed: int) -> Ints:

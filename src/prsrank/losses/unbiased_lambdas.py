@@ -38,6 +38,8 @@ from prsrank.losses.ranked_objective import (
     DISCOUNTS,
     Gradients,
     RankedObjective,
+    gap_of_list,
+    over_gap,
     rank_list,
     rank_room,
 )
@@ -129,10 +131,12 @@ class UnbiasedObjective(RankedObjective):
         by_bin = (np.bincount(self._bins, losses, size) for losses in self._slot_losses)
         return gradient, hessian, *(np.asarray(sums, np.float64) for sums in by_bin)
 
-    def _write(self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray) -> None:
+    def _write(
+        self, scores: Floats, gradient: npt.NDArray, hessian: npt.NDArray, sums: Floats
+    ) -> None:
         inputs = scores, self._discounts, self.ranking, self.counts.offsets, self.counts.shown
         biases = self._bins, 1 / self.click_biases, 1 / self.non_click_biases
-        out = gradient, hessian, (self._slot_losses[0], self._slot_losses[1])
+        out = gradient, hessian, sums, (self._slot_losses[0], self._slot_losses[1])
         for_each_piece(
             lambda a, b: _unbiased_kernel(a, b, *inputs, biases, out),
             self._work,
@@ -168,9 +172,9 @@ class UnbiasedObjective(RankedObjective):
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
 def _unbiased_kernel(first, last, scores, discounts, ranking, offsets, shown, biases, out):
-    sigma, top, longest, ties = ranking
+    sigma, top, longest, ties, least_gap = ranking
     bins, inverse_plus, inverse_minus = biases
-    gradient, hessian, (plus, minus) = out
+    gradient, hessian, sums, (plus, minus) = out
     e, room = np.empty(longest), rank_room(longest)
     ranks = room.ranks
     # by slot: score, exponential, discount, 1/t-, in the top?, N, and the three sums
@@ -181,6 +185,7 @@ def _unbiased_kernel(first, last, scores, discounts, ranking, offsets, shown, bi
         begin, end = offsets[q], offsets[q + 1]
         rank_list(scores[begin:end], ties[begin:end], room)
         near = exponentials(scores[begin:end], sigma, WIDEST_SPREAD, e)
+        gap = gap_of_list(scores[begin:end], least_gap)
         for t in range(shown.list_offsets[q], shown.list_offsets[q + 1]):
             base, stop = shown.slot_offsets[t], shown.slot_offsets[t + 1]
             length = stop - base
@@ -206,9 +211,10 @@ def _unbiased_kernel(first, last, scores, discounts, ranking, offsets, shown, bi
                 upper = inverse_plus[bins[base + i]]
                 if not near:
                     exponentials_about(s, i, sigma, es)
-                plus[base + i] = _add_row(
-                    i, sigma, upper, counts, s, es, d, lower, pull, curve, losses
+                plus[base + i], total = _add_row(
+                    i, sigma, gap, upper, counts, s, es, d, lower, pull, curve, losses
                 )
+                sums[q] += 2 * total
             for a in range(length):
                 gradient[begin + rows[a]] += sigma * pull[a]
                 hessian[begin + rows[a]] += sigma * sigma * curve[a]
@@ -216,14 +222,14 @@ def _unbiased_kernel(first, last, scores, discounts, ranking, offsets, shown, bi
 
 
 @njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
-def _add_row(i, sigma, upper, counts, s, e, d, lower, pull, curve, losses):
-    """Add the pairs of one clicked slot; return its sum of L / t-."""
+def _add_row(i, sigma, gap, upper, counts, s, e, d, lower, pull, curve, losses):
+    """Add the pairs of one clicked slot; return its sum of L / t-, and how it is pulled."""
     si, ei, di = s[i], e[i], d[i]
     own, own_curve, own_loss = 0.0, 0.0, 0.0
     for j in range(len(counts)):
         ej = e[j]
         inverse = 1 / (ei + ej)
-        weight = counts[j] * abs(di - d[j])
+        weight = counts[j] * over_gap(abs(di - d[j]), si, s[j], gap)
         x = weight * upper * lower[j] * (ej * inverse)
         h = x * (ei * inverse)
         own = plus(own, x)
@@ -239,4 +245,4 @@ def _add_row(i, sigma, upper, counts, s, e, d, lower, pull, curve, losses):
         losses[j] += loss * upper
     pull[i] -= own
     curve[i] += own_curve
-    return own_loss
+    return own_loss, own

@@ -52,6 +52,9 @@ class LambdaMART(Ranker):
         truncation: only pairs with a doc in the top ranks count; None: all.
         patience: with `validation`, stop after so many trees without a better value.
         seed: of LightGBM and of the order in which tied docs count as ranked.
+        norm: normalise lambdas as LightGBM's `lambdarank_norm` does: each $|\Delta Z_{ij}|$ over
+            $0.01 + |s_i - s_j|$, and a list's lambdas so that their sum S becomes
+            $\log_2(1 + S)$.
         threads: default one per core, or one for small data. The result does not depend on it.
         parameters: LightGBM's own parameters, passed through; they win over the above.
 
@@ -74,8 +77,9 @@ class LambdaMART(Ranker):
     stops_early: ClassVar[bool] = True
     _learned: ClassVar[Any] = LearnedTrees
     search_grid: ClassVar[Sequence[Mapping[str, Any]]] = [
-        {"leaves": leaves, "min_docs_in_leaf": docs, "learning_rate": rate}
+        {"leaves": leaves, "min_docs_in_leaf": docs, "learning_rate": rate, "norm": norm}
         for rate in (0.1, 0.05)
+        for norm in (False, True)
         for leaves in (7, 31, 15)
         for docs in (20, 100)
     ]
@@ -91,6 +95,7 @@ class LambdaMART(Ranker):
     truncation: int | None = None
     patience: int = 50
     seed: int = 0
+    norm: bool = False
     threads: int | None = None
     parameters: Mapping[str, Any] | None = None
 
@@ -228,7 +233,7 @@ class LambdaMART(Ranker):
 
     @property
     def _objective_options(self) -> dict[str, Any]:
-        names = ("metric", "sigma", "truncation", "seed", "threads")
+        names = ("metric", "sigma", "truncation", "seed", "norm", "threads")
         return {name: getattr(self, name) for name in names}
 
     def _options(self, values: int = MANY_VALUES) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """LightGBM's own answer to position bias: a term per position learned beside the trees."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -46,6 +47,7 @@ class LightGBMPosition(LambdaMART):
 
     Args:
         regularisation: LightGBM's `lambdarank_position_bias_regularization`.
+        norm: LightGBM's `lambdarank_norm`.
         trees: this and the others as in LambdaMART.
 
     Attributes:
@@ -62,9 +64,13 @@ class LightGBMPosition(LambdaMART):
 
     name: ClassVar[str] = "lightgbm_position"
     takes_propensities: ClassVar[bool] = False
+    search_grid: ClassVar[Sequence[Mapping[str, Any]]] = [
+        {**settings, "norm": not settings["norm"]} for settings in LambdaMART.search_grid
+    ]
     chart_style: ClassVar[int | None] = None
 
     regularisation: float = 0.0
+    norm: bool = True
 
     def _folded(self, log: ClickLog, dataset: RankingDataset) -> ExpandedSessions:
         return expand_sessions(log, dataset)
@@ -85,7 +91,10 @@ class LightGBMPosition(LambdaMART):
         return training, len(what.rows) * lists.features.shape[1]
 
     def _options(self, values: int = MANY_VALUES) -> dict[str, Any]:
-        own: dict[str, Any] = {"lambdarank_position_bias_regularization": self.regularisation}
+        own: dict[str, Any] = {
+            "lambdarank_position_bias_regularization": self.regularisation,
+            "lambdarank_norm": self.norm,
+        }
         if self.truncation is not None:
             own["lambdarank_truncation_level"] = self.truncation
         return super()._options(values) | own | dict(self.parameters or {})

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import numpy as np
+
 C = TypeVar("C")
 R = TypeVar("R")
 
@@ -30,6 +32,16 @@ class Search(Generic[C, R]):
 
     best: Trial[C, R]
     trials: tuple[Trial[C, R], ...]
+
+
+def drawn(candidates: Sequence[C], size: int, seed: int = 0) -> list[C]:
+    """Return so many candidates at most: the first, and others drawn at random, in their order.
+
+    >>> drawn("abcdef", 3), drawn("ab", 3)
+    (['a', 'd', 'f'], ['a', 'b'])
+    """
+    others = np.random.default_rng(seed).permutation(len(candidates) - 1)[: size - 1] + 1
+    return [candidates[i] for i in (0, *sorted(others))]
 
 
 def best_of(candidates: Sequence[C], try_one: Callable[[C], tuple[float, R]]) -> Search[C, R]:
