@@ -29,6 +29,7 @@ from prsrank.losses.ranked_objective import (
     RankedObjective,
     gap_of_list,
     over_gap,
+    plus_if_normed,
     rank_list,
     rank_room,
     whole_vectors,
@@ -198,7 +199,7 @@ def _fill_by_rank(order, begin, pairs, e, discounts, by_rank):
     return width
 
 
-@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FUSE, error_model="numpy", inline="always")
 def _doc_of_rank(a, stop, way, u, v, s, gap, e, d):
     """Return what the doc of rank a loses, bends and is pulled by pairs with ranks up to `stop`."""
     unit = u.dtype.type(1)
@@ -211,6 +212,5 @@ def _doc_of_rank(a, stop, way, u, v, s, gap, e, d):
         forward, backward = apart(ua * v[b] * change, u[b] * va * change, way)
         own = plus(own, forward * rho - backward * rest)
         curve = plus(curve, (forward + backward) * (rho * rest))
-        if gap is not None:
-            total = plus(total, forward * rho + backward * rest)
+        total = plus_if_normed(total, forward * rho + backward * rest, gap)
     return own, curve, total

@@ -11,7 +11,7 @@ from numba import njit
 
 from prsrank.errors import InputError
 from prsrank.hashing import STEP, mixed, text_hashes
-from prsrank.losses.logistic import checked_scores
+from prsrank.losses.logistic import REORDER, checked_scores
 from prsrank.ragged import list_of_row, row_in_list
 from prsrank.sorting import sort_with_index
 from prsrank.types import Floats, IdArray, Ints, Longs, Reals
@@ -153,6 +153,14 @@ def over_gap(change, a, b, gap):
     if gap is None:
         return change
     return change / (gap + abs(a - b))
+
+
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def plus_if_normed(total, value, gap):
+    """Return total + value, in any order as `plus`; without `norm` the total, which costs nothing."""
+    if gap is None:
+        return total
+    return total + value
 
 
 def tie_order(offsets: Longs, query_ids: IdArray, seed: int) -> Ints:
