@@ -21,8 +21,8 @@ from prsrank.hashing import id_keys
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.events import check_few_values
 from prsrank.logs.features import original_queries
-from prsrank.logs.units import UnitSums, units_of
 from prsrank.pairs.log_on_lists import PropensitySource
+from prsrank.propensity.bootstrap import UnitSums, units_of
 from prsrank.ragged import row_in_list
 from prsrank.threads import one_blas_thread
 from prsrank.types import Floats, Longs, Marks

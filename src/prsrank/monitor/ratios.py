@@ -15,8 +15,7 @@ import numpy as np
 
 from prsrank.fit.log import PiecedLog
 from prsrank.fit.plan import Plan
-from prsrank.logs.units import UnitSums
-from prsrank.propensity.bootstrap import degrees_of_freedom
+from prsrank.propensity.bootstrap import UnitSums, degrees_of_freedom
 from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.curve_of import estimating_methods, monotone_curve

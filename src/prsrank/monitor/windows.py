@@ -18,8 +18,8 @@ from prsrank.evaluation.log_sums import QueryUnits
 from prsrank.fit.log import PiecedLog
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.pieces import LocalPieces
-from prsrank.logs.units import UnitSums
 from prsrank.monitor.ratios import Ratio
+from prsrank.propensity.bootstrap import UnitSums
 from prsrank.ragged import list_of_row, row_in_list
 from prsrank.types import Floats, Longs
 

@@ -13,7 +13,7 @@ from prsrank.errors import InputError
 from prsrank.hashing import id_keys, joined_keys
 from prsrank.logs.array_checks import check_indices
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.units import UnitSums, query_keys, units_of
+from prsrank.propensity.bootstrap import UnitSums, query_keys, units_of
 from prsrank.ragged import list_of_row, offsets_of
 from prsrank.types import Floats, Longs
 

@@ -10,8 +10,7 @@ from numba import njit
 from scipy.sparse import csr_array
 
 from prsrank.logs.pieces import Pieces
-from prsrank.logs.units import UnitSums, units_of
-from prsrank.propensity.bootstrap import linked_to_first, solve_grounded
+from prsrank.propensity.bootstrap import UnitSums, linked_to_first, solve_grounded, units_of
 from prsrank.propensity.cells import Cells
 from prsrank.types import Floats, Longs
 

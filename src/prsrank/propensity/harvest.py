@@ -8,8 +8,14 @@ from numba import njit
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.pieces import Pieces, Sums
-from prsrank.logs.units import UnitSums, units_of
-from prsrank.propensity.bootstrap import CurveOptions, RawCurve, linked_to_first, solve_grounded
+from prsrank.propensity.bootstrap import (
+    CurveOptions,
+    RawCurve,
+    UnitSums,
+    linked_to_first,
+    solve_grounded,
+    units_of,
+)
 from prsrank.propensity.cells import Cells, carriers_of, count_cells, queries_of
 from prsrank.propensity.identification import Identified, MovedDocs
 from prsrank.types import Floats, LogTables, Longs, Marks

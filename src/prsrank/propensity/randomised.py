@@ -9,8 +9,16 @@ from scipy.sparse import csr_array
 
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.pieces import Pieces
-from prsrank.logs.units import UnitSums, clicks_by_unit, session_keys, units_of
-from prsrank.propensity.bootstrap import CurveOptions, RawCurve, linked_to_first, solve_grounded
+from prsrank.propensity.bootstrap import (
+    CurveOptions,
+    RawCurve,
+    UnitSums,
+    clicks_by_unit,
+    linked_to_first,
+    session_keys,
+    solve_grounded,
+    units_of,
+)
 from prsrank.propensity.identification import (
     SHUFFLED,
     Identified,

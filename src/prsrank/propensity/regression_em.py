@@ -10,8 +10,13 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.logs.pieces import Extent, Pieces, Sums
-from prsrank.logs.units import units_of
-from prsrank.propensity.bootstrap import CurveOptions, RawCurve, linked_to_first, solve_grounded
+from prsrank.propensity.bootstrap import (
+    CurveOptions,
+    RawCurve,
+    linked_to_first,
+    solve_grounded,
+    units_of,
+)
 from prsrank.propensity.cells import Cells, carriers_of, count_cells, queries_of
 from prsrank.propensity.curve import Propensities
 from prsrank.propensity.em_steps import (

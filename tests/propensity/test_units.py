@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from prsrank.hashing import id_keys
 from prsrank.logs.click_log import ClickLog
-from prsrank.logs.units import MOST_UNITS, UnitSums, session_keys, units_of
+from prsrank.propensity.bootstrap import MOST_UNITS, UnitSums, session_keys, units_of
 
 
 def test_few_keys_are_units_of_their_own():
