@@ -85,8 +85,8 @@ def by_duckdb(file: Path, threads: int) -> None:
 
 def events(file: Path, threads: int) -> None:
     """Open the events and check their rows."""
+    from prsrank.logs.reading import open_events
     from prsrank.logs.row_rules import check_rows
-    from prsrank.logs.sources import open_events
 
     with open_events(file, threads=threads) as source:
         check_rows(source)
@@ -94,7 +94,7 @@ def events(file: Path, threads: int) -> None:
 
 def log(file: Path, threads: int) -> None:
     """Read the log."""
-    from prsrank.logs.stored_pieces import read_click_log
+    from prsrank.logs.reading import read_click_log
 
     read_click_log(file, threads=threads)
 

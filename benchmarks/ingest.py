@@ -129,7 +129,7 @@ def to_pairs(
 ) -> dict[str, float]:
     """Turn the events into pairs."""
     from prsrank.data.dataset import RankingDataset
-    from prsrank.logs.sources import open_events
+    from prsrank.logs.reading import open_events
     from prsrank.logs.stored_pieces import read_in_pieces
     from prsrank.pairs.pair_set import PairSet
     from prsrank.propensity.curve import PowerLaw
@@ -152,7 +152,7 @@ def to_pairs(
 def look_over(file: str, folder: str, memory: str, threads: int) -> dict[str, float]:
     """Audit the events."""
     from prsrank.audit import audit
-    from prsrank.logs.sources import open_events
+    from prsrank.logs.reading import open_events
 
     tempfile.tempdir = folder
     with open_events(file, memory=memory, threads=threads) as events, measured(folder) as figures:

@@ -15,7 +15,7 @@ from prsrank import load_ranker
 from prsrank.cli import run
 from prsrank.data.collections import open_collection
 from prsrank.logs.mapping import read_mapping
-from prsrank.logs.stored_pieces import read_log
+from prsrank.logs.reading import read_log
 
 STORED = Path(__file__).parent / "stored"
 LOGS = Path(__file__).parent / "golden" / "logs"

@@ -21,8 +21,8 @@ from prsrank.logs.click_log import ClickLog as ClickLog
 from prsrank.logs.click_log_files import write_events as write_events
 from prsrank.logs.held_out import hold_out as hold_out
 from prsrank.logs.mapping import LogMapping as LogMapping
-from prsrank.logs.stored_pieces import read_click_log as read_click_log
-from prsrank.logs.stored_pieces import read_log as read_log
+from prsrank.logs.reading import read_click_log as read_click_log
+from prsrank.logs.reading import read_log as read_log
 from prsrank.losses.drop_in import prs_objective as prs_objective
 from prsrank.monitor.monitoring import Monitoring as Monitoring
 from prsrank.monitor.monitoring import monitor_log as monitor_log

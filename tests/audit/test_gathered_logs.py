@@ -6,7 +6,7 @@ import pytest
 
 from prsrank.audit import audit
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import open_events
+from prsrank.logs.reading import open_events
 
 ACTIONS = """query_id,session_id,doc_id,position,action
 1,1,a,1,impression

@@ -12,7 +12,7 @@ from prsrank.clicks.simulate import simulate_clicks
 from prsrank.data.dataset import RankingDataset
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import open_events
+from prsrank.logs.reading import open_events
 
 
 @pytest.fixture(scope="module")

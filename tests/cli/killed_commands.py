@@ -28,9 +28,9 @@ from prsrank import cli
 from prsrank.cli import run
 from prsrank.data.storage import read_stored
 from prsrank.files import drafts
-from prsrank.files.scratch import _clear
+from prsrank.files.drafts import _clear
 from prsrank.fit.manifest import read_manifest
-from prsrank.logs.stored_pieces import read_click_log
+from prsrank.logs.reading import read_click_log
 from prsrank.propensity.curve import Propensities
 from prsrank.rankers.base import load_ranker
 

@@ -11,7 +11,7 @@ from prsrank.cli.inputs import LogInputs
 from prsrank.cli.options import with_groups
 from prsrank.errors import InputError
 from prsrank.fit.engine import LocalEngine
-from prsrank.logs.stored_pieces import read_log
+from prsrank.logs.reading import read_log
 
 app = typer.Typer()
 

@@ -17,7 +17,7 @@ from prsrank.cli import run
 from prsrank.cli.inputs import as_file
 from prsrank.errors import InputError
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.stored_pieces import read_log
+from prsrank.logs.reading import read_log
 
 COLUMNS = ("query_id", "session_id", "doc_id", "position", "click", "x", "y")
 

@@ -1,7 +1,7 @@
 """The command `prsrank split`."""
 
 from prsrank.cli import run
-from prsrank.logs.stored_pieces import read_click_log
+from prsrank.logs.reading import read_click_log
 
 
 def test_split_writes_parts_without_a_common_query(tmp_path):

@@ -30,7 +30,7 @@ from prsrank.data.collections import open_collection
 from prsrank.data.storage import StoredCollection, read_stored, write_stored
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.logs.click_log_files import write_compact, write_events
-from prsrank.logs.stored_pieces import read_click_log
+from prsrank.logs.reading import read_click_log
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 from prsrank.propensity.harvest import HARVEST

@@ -13,7 +13,7 @@ from prsrank.data.storage import StoredCollection, read_stored, write_stored
 from prsrank.data.synthetic import synthetic_dataset
 from prsrank.errors import InputError
 from prsrank.experiment.spec_files import _folder, load_spec, parse_spec
-from prsrank.files.json_files import check
+from prsrank.files.schema import check
 from prsrank.fit.manifest import FORMAT, check_inputs, read_manifest
 from prsrank.fit.plan import Plan
 from prsrank.logs.mapping import _checked, _File, read_mapping

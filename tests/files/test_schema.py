@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal, NotRequired, TypedDict
 import pytest
 
 from prsrank.errors import InputError
-from prsrank.files.json_files import check
+from prsrank.files.schema import check
 
 
 class Card(TypedDict):

@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from prsrank.files.scratch import scratch_of_process
+from prsrank.files.drafts import scratch_of_process
 
 _WORKING = """
 import os, sys, tempfile
 from prsrank.cli import endings
-from prsrank.files.scratch import last_steps, scratch_of_process
+from prsrank.files.drafts import last_steps, scratch_of_process
 import numpy as np
 from numba import njit
 

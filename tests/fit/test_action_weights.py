@@ -6,7 +6,7 @@ import pytest
 
 from prsrank.fit import fit_log
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.stored_pieces import read_click_log
+from prsrank.logs.reading import read_click_log
 from prsrank.rankers.base import load_ranker
 
 CHEAP, DEAR = 0, 1

@@ -23,7 +23,7 @@ from prsrank.logs import stored_pieces
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.held_out import hold_out
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.stored_pieces import read_click_log
+from prsrank.logs.reading import read_click_log
 from prsrank.propensity.curve import PowerLaw, Propensities, covering
 from prsrank.propensity.randomised import RandomisedEstimator
 from prsrank.propensity.tempering import Tempering

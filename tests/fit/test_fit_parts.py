@@ -27,8 +27,8 @@ from prsrank.fit.tuning import candidates
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.features import original_queries
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.reading import read_log
 from prsrank.logs.split import BUCKETS, Split, bucket_limit
-from prsrank.logs.stored_pieces import read_log
 from prsrank.propensity.curve import Propensities, covering
 from prsrank.propensity.curve_of import monotone_curve
 

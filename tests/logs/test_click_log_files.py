@@ -1,4 +1,5 @@
 import dataclasses
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -12,7 +13,7 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_files import write_compact, write_events
 from prsrank.logs.click_log_parts import canonical
-from prsrank.logs.stored_pieces import read_click_log
+from prsrank.logs.reading import read_click_log
 
 WRITERS = {"log.parquet": write_events, "log": write_compact}
 
@@ -296,9 +297,9 @@ def test_a_failed_write_leaves_the_old_log(name, log, tmp_path, monkeypatch):
     write(log, tmp_path / name)
 
     def full(*args, **options):
-        raise duckdb.IOException("IO Error: No space left on device")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(click_log_files, "_copy", full)
+    monkeypatch.setattr(click_log_files, "_write", full)
     with pytest.raises(InputError, match="cannot be written: No space left on device"):
         write(log, tmp_path / name)
     assert os.listdir(tmp_path) == [name]

@@ -1,7 +1,7 @@
 import duckdb
 import pytest
 
-from prsrank.logs.sources import open_events
+from prsrank.logs.reading import open_events
 from prsrank.logs.tables import types_throughout
 
 IDS = ("id",)
@@ -26,7 +26,7 @@ ODD = {
     "1_000,1,1,true,a": {"id": "VARCHAR"},
     "99999999999999999999,1,1,true,a": {"id": "VARCHAR"},
     "x7,1,1,true,a": {"id": "VARCHAR"},
-    "7,1,1.5,true,a": {"n": "DOUBLE"},
+    "7,1,1.5,true,a": {"n": "VARCHAR"},
     "7,none,1,true,a": {"x": "VARCHAR"},
     "7,1,none,yes,a": {"n": "VARCHAR", "c": "VARCHAR"},
     "7,1,1,1,a": {"c": "VARCHAR"},

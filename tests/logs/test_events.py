@@ -137,7 +137,7 @@ def test_pandas_is_not_needed(tmp_path):
         import polars
         from prsrank.logs.click_log import ClickLog
         from prsrank.logs.click_log_files import write_compact, write_events
-        from prsrank.logs.stored_pieces import read_click_log
+        from prsrank.logs.reading import read_click_log
         log = ClickLog.from_frame(polars.DataFrame({{
             "query_id": ["a", "a"], "session_id": ["x", "x"], "doc_id": [1, 2],
             "position": [1, 2], "click": [True, False], "device": ["phone", "phone"]}}),

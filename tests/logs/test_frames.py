@@ -9,7 +9,7 @@ from prsrank.audit import audit
 from prsrank.errors import InputError
 from prsrank.fit import fit_log
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.stored_pieces import read_log
+from prsrank.logs.reading import read_log
 from prsrank.pairs.pair_set import PairSet
 
 

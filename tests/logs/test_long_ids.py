@@ -13,8 +13,8 @@ from prsrank.logs.click_log_parts import merge
 from prsrank.logs.features import covered_sessions, lists_of_queries
 from prsrank.logs.held_out import SessionMarks
 from prsrank.logs.pieces import LocalPieces
+from prsrank.logs.reading import read_click_log, read_log
 from prsrank.logs.split import Split
-from prsrank.logs.stored_pieces import read_click_log, read_log
 
 SHORT, LONG = "document-0000000005", "https://example.org/?é=" + "d" * 9_000
 QUERY, LONG_QUERY = "query-0", "long query " * 800

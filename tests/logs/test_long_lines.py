@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from prsrank.errors import InputError
-from prsrank.logs.sources import open_events
+from prsrank.logs.reading import open_events
 
 HEAD = b"query_id,session_id,doc_id,position,click\n1,1,"
 

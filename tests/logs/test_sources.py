@@ -12,8 +12,7 @@ from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_compact, write_events
 from prsrank.logs.mapping import LogMapping, read_mapping
-from prsrank.logs.sources import open_events
-from prsrank.logs.stored_pieces import read_click_log, read_log
+from prsrank.logs.reading import open_events, read_click_log, read_log
 from prsrank.logs.tables import connected
 
 HEADER = "query_id,session_id,doc_id,position,click\n"
@@ -133,7 +132,7 @@ def test_a_click_log_in_memory_and_a_compact_one_are_logs_like_others(tmp_path, 
     table.write_text("query_id,doc_id,f\n1,5,0.5\n1,6,2\n9,1,3\n")
     with open_events(log) as source:
         assert sorted(source.rows("doc_id, position", where="click", limit=9)) == [(5, 1), (6, 2)]
-    monkeypatch.setattr("prsrank.logs.stored_pieces.open_events", None)  # no detour over events
+    monkeypatch.setattr("prsrank.logs.reading.open_events", None)  # no detour over events
     for form in (log, tmp_path / "compact"):
         assert read_click_log(form).equals(log)
         found, lists = read_log(form, features=table)
@@ -419,7 +418,7 @@ def test_a_log_larger_than_the_memory_named_is_refused(tmp_path, monkeypatch):
     file = tmp_path / "log.csv"
     file.write_text("query_id,session_id,doc_id,position,click\n1,1,1,1,0\n1,1,2,2,1\n")
     assert read_click_log(file, memory="100MB").sessions == 1
-    monkeypatch.setattr("prsrank.logs.stored_pieces.BYTES_PER_EVENT", 60_000_000)
+    monkeypatch.setattr("prsrank.logs.reading.BYTES_PER_EVENT", 60_000_000)
     assert read_click_log(file).sessions == 1
     message = "2 events take about 0.1 GB in one piece, more than the memory allowed"
     with pytest.raises(InputError, match=message):

@@ -13,7 +13,7 @@ from prsrank.logs import stored_pieces
 from prsrank.logs.click_log import Context
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.click_log_parts import merge
-from prsrank.logs.sources import open_events
+from prsrank.logs.reading import open_events
 from prsrank.logs.stored_pieces import StoredLogs, read_in_pieces
 from prsrank.logs.tables import memory_limit
 

@@ -13,8 +13,7 @@ from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_events
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import open_events
-from prsrank.logs.stored_pieces import read_log
+from prsrank.logs.reading import open_events, read_log
 from prsrank.pairs.pair_set import PairSet
 from prsrank.propensity.curve import PowerLaw
 

@@ -83,7 +83,7 @@ def test_save_and_load_give_the_same_curve(tmp_path):
         ('{"propensity": [1, 1' + "0" * 400 + "]}", "a finite number"),
         ('{"propensity": [1], "clicks": [1' + "0" * 400 + "]}", "a finite number"),
         ('{"propensity": [1, 1' + "0" * 9000 + "]}", "not valid JSON"),
-        ('{"propensity": [1, NaN]}', "not valid JSON: NaN"),
+        ('{"propensity": [1, NaN]}', r"propensity\[1\] must be .*a finite number"),
         ('{"propensity": [1], "verdict": ["x"]}', "verdict must be a text"),
         ('{"propensity": ' + "[" * 90_000, "nested too deep"),
     ],

@@ -17,8 +17,8 @@ from prsrank.errors import DataWarning, InputError
 from prsrank.fit.engine import LocalEngine
 from prsrank.logs.click_log_files import write_compact, write_events
 from prsrank.logs.mapping import LogMapping
+from prsrank.logs.reading import open_events
 from prsrank.logs.row_rules import check_columns, check_rows
-from prsrank.logs.sources import open_events
 from prsrank.propensity.estimators import estimator
 
 pytestmark = pytest.mark.spark

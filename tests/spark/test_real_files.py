@@ -6,8 +6,7 @@ import pytest
 
 from prsrank.logs.canonical import LEFT_OUT
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import open_events
-from prsrank.logs.stored_pieces import read_log
+from prsrank.logs.reading import open_events, read_log
 
 pytestmark = pytest.mark.spark
 

@@ -20,7 +20,7 @@ from prsrank.files import FileName
 from prsrank.hashing import chosen_sql
 from prsrank.logs.event_source import EventSource
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import is_in_memory, open_events, write_frame
+from prsrank.logs.reading import is_in_memory, open_events, write_frame
 from prsrank.propensity.cells import Cells
 from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw
@@ -71,7 +71,7 @@ def audit(
     the rows themselves are never fetched.
 
     Args:
-        log: a frame, a file or whatever else `prsrank.logs.sources.open_events` takes; or events
+        log: a frame, a file or whatever else `prsrank.logs.reading.open_events` takes; or events
             that are open already (`prsrank.logs.event_source`).
         mapping: which column of the log, and of the table, means what; events that are open are
             past that.
@@ -141,7 +141,7 @@ def audit_log(
 
     Args:
         log: a frame (pandas, Polars, Arrow, DuckDB, a mapping of arrays), files, or a `ClickLog`;
-            see `prsrank.logs.sources.open_events`.
+            see `prsrank.logs.reading.open_events`.
         mapping: which column means what; default: the columns have prsrank's names.
         features: a table of features keyed by query and doc: a frame or files; default: the
             mapping's.

@@ -16,7 +16,7 @@ from prsrank.cli.endings import exit_code, prompt_endings
 from prsrank.cli.options import Command, help_text, with_groups
 from prsrank.cli.retired import usage_message
 from prsrank.errors import InputError, escaped
-from prsrank.files.scratch import scratch_of_process
+from prsrank.files.drafts import scratch_of_process
 
 COMMANDS = {
     "audit": "Look a click log over before any training: counts, problems, what to fix, worst first.",

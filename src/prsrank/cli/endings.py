@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from prsrank.files.drafts import discard_drafts
-from prsrank.files.scratch import discard_scratch
+from prsrank.files.drafts import discard_drafts, discard_scratch
 
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 _PATIENCE = 1.0

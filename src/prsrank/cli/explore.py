@@ -11,7 +11,7 @@ from prsrank.cli.inputs import ModelInputs, check_fit, curve_file
 from prsrank.cli.options import Run, working
 from prsrank.fit.manifest import judged_model
 from prsrank.logs.features import covered_log, known_lists
-from prsrank.logs.stored_pieces import read_click_log
+from prsrank.logs.reading import read_click_log
 from prsrank.ragged import list_of_row
 from prsrank.rankers.base import Ranker, load_ranker
 from prsrank.rankers.feature_order import features_for

@@ -17,7 +17,7 @@ from prsrank.errors import InputError
 from prsrank.fit.manifest import is_fit, read_manifest
 from prsrank.fit.plan import Plan
 from prsrank.logs.mapping import LogMapping, read_mapping
-from prsrank.logs.stored_pieces import read_click_log, read_log
+from prsrank.logs.reading import read_click_log, read_log
 from prsrank.propensity.curve_of import LogCurve, curve_of
 
 if TYPE_CHECKING:

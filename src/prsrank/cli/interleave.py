@@ -10,7 +10,7 @@ from prsrank.cli.inputs import PlainLog
 from prsrank.cli.options import Json, show, working
 from prsrank.errors import DataWarning
 from prsrank.evaluation.interleaving import Credit, InterleavingTest, compare_credit, credit_of
-from prsrank.logs.sources import open_events
+from prsrank.logs.reading import open_events
 from prsrank.report.numbers import fixed_text, range_text
 
 By = Annotated[

@@ -9,7 +9,7 @@ import typer
 from prsrank.cli.options import Json, NamedData, parse_values, show, shown_progress
 from prsrank.experiment import reproduction
 from prsrank.experiment.spec_files import check_limits
-from prsrank.files.json_files import check
+from prsrank.files.schema import check
 
 
 def reproduce(

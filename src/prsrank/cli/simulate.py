@@ -12,7 +12,7 @@ from prsrank.clicks.models import CLICK_MODELS
 from prsrank.clicks.production import logging_part, production_scores
 from prsrank.clicks.simulate import simulate_clicks
 from prsrank.errors import InputError
-from prsrank.files.json_files import check
+from prsrank.files.schema import check
 from prsrank.logs.click_log_files import write_compact, write_events
 
 # a session of one click, as a log in memory holds it

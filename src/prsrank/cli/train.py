@@ -10,7 +10,7 @@ from prsrank.cli.inputs import NO_FEATURES, LogInputs
 from prsrank.cli.options import Where, parse_values, working
 from prsrank.errors import InputError
 from prsrank.files import atomic_output
-from prsrank.files.json_files import check
+from prsrank.files.schema import check
 from prsrank.fit.judging import Weighed
 from prsrank.logs.split import QUERY, Split
 from prsrank.pairs.weighted_pairs import PairDiagnostics

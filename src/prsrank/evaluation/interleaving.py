@@ -254,7 +254,7 @@ def credit_of(events: LogSource, *, team: str = "team", new: str | None = None) 
     """Add up the clicks on the docs of each team.
 
     Args:
-        events: one row per shown doc, `team` among the contexts (see `prsrank.logs.sources`).
+        events: one row per shown doc, `team` among the contexts (see `prsrank.logs.reading`).
         team: the column that says which ranker picked the doc; empty for docs of neither.
         new: the value of it that is the new ranker; default: "new", else the last of the two.
 

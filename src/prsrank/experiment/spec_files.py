@@ -22,7 +22,7 @@ from prsrank.experiment.spec import (
     direction,
 )
 from prsrank.files import existing_file, read_toml
-from prsrank.files.json_files import check, keys_of
+from prsrank.files.schema import check, keys_of
 from prsrank.metrics.ranking import metric
 from prsrank.rankers.base import RANKERS, ranker_class
 from prsrank.weighting import WEIGHTINGS

@@ -3,6 +3,9 @@
 A draft grows in a folder beside its target, `.NAME.prsrank-XXXXXXXX`, on which its process holds
 a lock. It is synced to the disk, then takes the target's name in one step. What a killed process
 left behind is known by its lock being free, and is removed by the next that writes the target.
+
+The temporary folders of a command lie in one of this process, which goes with it, however it ends:
+`tempfile` removes its folders when Python ends, which a process that is ended at once never does.
 """
 
 import ctypes
@@ -14,7 +17,7 @@ import shutil
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +25,15 @@ from pathlib import Path
 from prsrank.errors import InputError
 
 _MARK = ".prsrank-"
+_PREFIX = "prsrank-run-"
 _OLD = ".old"
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+
+last_steps: list[Callable[[], object]] = []
+"""What ends helpers of this process, such as Spark's Java, where it cannot wait for them."""
+
+_roots: list[Path] = []
 
 _open_drafts: "dict[Path, _Workspace]" = {}
 # where this process may have made a folder that it had no time to note
@@ -94,10 +103,8 @@ def write_reason(error: Exception) -> str:
 
 def recover(target: Path) -> None:
     """Put back and clear away what killed processes left of drafts of this target."""
-    for left in target.parent.glob(f".{glob.escape(target.name)}{_MARK}*"):
-        lock = lock_folder(left)
-        if lock is not None:
-            _Workspace(left, target, lock).discard()
+    for left, lock in _abandoned(target.parent, f".{glob.escape(target.name)}{_MARK}*"):
+        _Workspace(left, target, lock).discard()
 
 
 def discard_drafts() -> None:
@@ -230,3 +237,50 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             pass
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def scratch_of_process() -> Iterator[Path]:
+    """Let `tempfile` make its files and folders in one of this process, which is removed."""
+    before = tempfile.gettempdir()
+    _clear(Path(before))
+    try:
+        root = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    except OSError:  # whoever needs room says that there is none
+        yield Path(before)
+        return
+    lock = lock_folder(root)
+    _roots.append(root)
+    tempfile.tempdir = str(root)
+    try:
+        yield root
+    finally:
+        tempfile.tempdir = before
+        _roots.remove(root)
+        shutil.rmtree(root, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def discard_scratch() -> None:
+    """Remove the temporary files of this process, which is about to end."""
+    for step in last_steps:
+        with suppress(Exception):
+            step()
+    for root in _roots:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what killed processes left; what others' processes use, or own, stays."""
+    for left, lock in _abandoned(folder, f"{_PREFIX}*"):
+        shutil.rmtree(left, ignore_errors=True)
+        os.close(lock)
+
+
+def _abandoned(folder: Path, names: str) -> Iterator[tuple[Path, int]]:
+    """Yield folders that no process holds, and the open files that lock them from now on."""
+    for left in folder.glob(names):
+        lock = lock_folder(left)
+        if lock is not None:
+            yield left, lock

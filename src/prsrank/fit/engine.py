@@ -11,11 +11,12 @@ from prsrank.data.dataset import RankingDataset
 from prsrank.files import FileName
 from prsrank.fit.plan import Plan
 from prsrank.logs.click_log import ClickLog
+from prsrank.logs.event_source import LogSource
 from prsrank.logs.features import lists_of_log, lists_of_table, split_lists
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.pieces import LocalPieces, LocalSessions, Pieces
-from prsrank.logs.sources import LogSource, open_events
-from prsrank.logs.stored_pieces import read_in_pieces, ready_log
+from prsrank.logs.reading import open_events, ready_log
+from prsrank.logs.stored_pieces import read_in_pieces
 from prsrank.logs.tables import give_back
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Engine(ABC):
     def open_log(
         self, log: Any, *, mapping: LogMapping, memory: str | None = None
     ) -> AbstractContextManager[Any]:
-        """Open a log as `prsrank.logs.sources.open_events` does."""
+        """Open a log as `prsrank.logs.reading.open_events` does."""
 
     @abstractmethod
     def sessions(self, source: Any) -> Pieces[ClickLog]:

@@ -10,7 +10,7 @@ from typing import Any, NotRequired, TypedDict
 
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file, read_json
-from prsrank.files.json_files import check
+from prsrank.files.schema import check
 from prsrank.fit.plan import Plan, with_lists_in_mapping
 from prsrank.logs.tables import find_files
 from prsrank.rankers.cards import library_versions

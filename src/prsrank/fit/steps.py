@@ -33,7 +33,7 @@ from prsrank.fit.tuning import Choice, Tell, Tuned, choose, methods, refit, tune
 from prsrank.fit.verdict import Agreement, Evidence, Verdict, decide
 from prsrank.logs.click_log import ClickLog
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import is_in_memory, open_events, write_frame
+from prsrank.logs.reading import is_in_memory, open_events, write_frame
 from prsrank.logs.split import RANDOMISED
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING
@@ -136,7 +136,7 @@ def fit_log(call: _FitCall) -> FitResult:
     which `repeat_fit` repeats the fit.
 
     Args:
-        log: as `prsrank.logs.sources.open_events` takes it. A frame, of this or of features, is
+        log: as `prsrank.logs.reading.open_events` takes it. A frame, of this or of features, is
             kept as a file in the folder `OUT-inputs`, from which the fit can be repeated.
         out: the folder to write. One that holds an earlier fit is replaced.
         data: data set with the features of the docs; or

@@ -1,10 +1,10 @@
 """A table with a log's own columns to events with the columns that prsrank knows.
 
-Numbers may come as text there: with words for nothing among them, and with decimal commas.
+Columns that mean numbers are numbers afterwards, though they be written as text: with words for
+nothing among them, or with decimal commas.
 """
 
 import fnmatch
-import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,13 +20,16 @@ _PLAIN = ("query_id", "session_id", "doc_id")
 _OUTCOMES = ("position", "click", "weight", "propensity", "action")
 
 LEFT_OUT = "repeated_docs"
-"""The finding that counts the rows that `first_shown` left out."""
+"""The finding that counts the rows that `_first_shown` left out."""
+
+NULLS = ("", "null", "none", "nan", "na", "n/a", "#n/a", "undefined", "-", "?", "\\n")
+"""Words that stand for nothing, in small letters; \\N is a database's."""
 
 _COPY = "prsrank_copy"
 _Source = TypeVar("_Source", bound=EventSource)
 
 
-def canonical_events(table: _Source, mapping: LogMapping, *, name: str = "the log") -> _Source:
+def canonical_events(table: _Source, mapping: LogMapping) -> _Source:
     """Return events under the names of `prsrank.logs.mapping.MEANINGS`, unchecked.
 
     Contexts and features keep their names; other columns are left out. Where rows are single
@@ -37,23 +40,56 @@ def canonical_events(table: _Source, mapping: LogMapping, *, name: str = "the lo
     Raises:
         InputError: if a column is missing or of a type that cannot be read as meant.
     """
+    table = with_numbers(table, mapping)
     columns = _Columns(table, mapping)
     values = dict(columns.plain()) | columns.extra()
-    if not columns.has_actions_in_rows():
+    if columns.has_actions_in_rows():
+        values |= {"counted": columns.action_weight(), "row_position": columns.position()}
+        kept = [name for name in values if name not in (*_PLAIN, "counted", "row_position")]
+        ids = ", ".join(_PLAIN)
+        events = table.select(_listed(values)).grouped(ids, ", ".join((ids, *_gathered(kept))))
+    else:
         events = table.select(_listed(values | columns.outcome()))
-        return first_shown(events, name=name) if mapping.duplicates == "first" else events
-    values |= {"counted": columns.action_weight(), "row_position": columns.position()}
-    kept = [name for name in values if name not in (*_PLAIN, "counted", "row_position")]
-    ids = ", ".join(_PLAIN)
-    return table.select(_listed(values)).grouped(ids, ", ".join((ids, *_gathered(kept))))
+        if mapping.duplicates == "first":
+            events = _first_shown(events)
+    made: Any = replace(  # type: ignore[type-var]
+        events, contexts=mapping.contexts, features=tuple(columns.features())
+    )
+    return made  # type: ignore[no-any-return]
 
 
-def with_numbers(table: _Source, mapping: LogMapping, *, name: str) -> _Source:
-    """Return a table whose columns that mean numbers are numbers, though they be written as text.
+def with_numbers(table: _Source, mapping: LogMapping) -> _Source:
+    """Return a table in which columns of text that mean numbers, and hold nothing else, are numbers.
 
-    See `prsrank.logs.canonical.read_numbers`.
+    A DataWarning says what was guessed; `findings` count the values. Of columns of numbers those
+    that stand for nothing by the mapping's `nulls`, such as -999, become null.
     """
-    return read_numbers(table, list(_Columns(table, mapping).numbers()), mapping, name=name)
+    names = [name for name in _Columns(table, mapping).numbers() if name in table.types]
+    words = ", ".join(f"TRY_CAST({quoted_text(word)} AS DOUBLE)" for word in mapping.nulls)
+    numbers = {name: quoted_name(name) for name in names if table.is_number(name)}
+    if words and numbers:
+        nothing = "CASE WHEN {0}::DOUBLE IN ({1}) THEN NULL ELSE {0} END"
+        table = table.replaced({n: nothing.format(sql, words) for n, sql in numbers.items()})
+    names = [name for name in names if table.is_text(name)]
+    if not names:
+        return table
+    counts = ", ".join(sql for name in names for sql in _counts(quoted_name(name), mapping))
+    totals = iter(table.total(counts))
+    texts = {name: _Texts(*(next(totals) for _ in _Texts._fields)) for name in names}
+    texts = {n: t for n, t in texts.items() if t.filled and t.hold_numbers(mapping.decimal)}
+    if not texts:
+        return table
+    for notice in _notices(texts, mapping):
+        warnings.warn(DataWarning(f"{table.name}: {notice}"), stacklevel=2)
+    values = {
+        name: _number(quoted_name(name), mapping, commas=text.has_commas(mapping.decimal))
+        for name, text in texts.items()
+    }
+    nothing_read = {"words_for_nothing": sum(text.nothing for text in texts.values())}
+    made: Any = replace(  # type: ignore[type-var]
+        table.replaced(values), findings={**table.findings, **nothing_read}
+    )
+    return made  # type: ignore[no-any-return]
 
 
 def feature_columns(table: EventSource, mapping: LogMapping) -> tuple[str, ...]:
@@ -226,38 +262,6 @@ class _Columns:
             )
 
 
-def first_shown(events: _Source, *, name: str) -> _Source:
-    """Return events with one row per (query, session, doc): the first position it was shown at.
-
-    Of several rows at that position a clicked one counts. A click further down goes with its row:
-    at the first position the doc was seen, or not, without a click. How many rows are left out
-    stands in `findings`, and in a DataWarning.
-
-    Args:
-        events: one row per shown doc, unchecked.
-        name: what messages call them.
-    """
-    kept = ", ".join(map(quoted_name, events.types))
-    order = ", ".join(
-        f"{column} NULLS LAST"
-        for column in ('"position"', '"click" DESC', '"weight" DESC')
-        if column.split('"')[1] in events.types
-    )
-    copy = f"row_number() OVER (PARTITION BY query_id, session_id, doc_id ORDER BY {order})"
-    counted = events.select(f"{kept}, {copy} AS {_COPY}")
-    rows, left_out = counted.total(f"count(*), count_if({_COPY} > 1)")
-    if not left_out:
-        return events
-    message = f"{left_out:,} of {rows:,} rows show a doc again in its session: they are left out"
-    warnings.warn(DataWarning(f"{name}: {message}"), stacklevel=2)
-    made: Any = counted.where(f"{_COPY} = 1").select(kept)
-    return replace(made, findings={**events.findings, LEFT_OUT: left_out})  # type: ignore[no-any-return]
-
-
-NULLS = ("", "null", "none", "nan", "na", "n/a", "#n/a", "undefined", "-", "?", "\\n")
-"""Words that stand for nothing, in small letters; \\N is a database's."""
-
-
 class _Texts(NamedTuple):
     """How many values of a column of text are what.
 
@@ -283,64 +287,6 @@ class _Texts(NamedTuple):
         if decimal is not None:
             return decimal == ","
         return self.commas > self.thousands
-
-
-def read_numbers(
-    table: _Source, names: Sequence[str], mapping: LogMapping, *, name: str
-) -> _Source:
-    """Return a table in which columns of text that hold numbers throughout are numbers.
-
-    A DataWarning says what was guessed; `findings` count the values.
-
-    Args:
-        table: whatever its form.
-        names: the columns that are wanted as numbers; those that are no text stay as they are.
-        mapping: its `nulls` and `decimal`; what they do not say is guessed.
-        name: what messages call the table.
-    """
-    table = _without_numbers_for_nothing(table, names, mapping)
-    texts = [n for n in names if n in table.types and table.is_text(n)]
-    if not texts:
-        return table
-    counts = ", ".join(sql for text in texts for sql in _counts(quoted_name(text), mapping))
-    totals = iter(table.total(counts))
-    columns = {text: _Texts(*(next(totals) for _ in _Texts._fields)) for text in texts}
-    columns = {n: c for n, c in columns.items() if c.filled}
-    chosen = {n: c for n, c in columns.items() if c.hold_numbers(mapping.decimal)}
-    if not chosen:
-        return table
-    for notice in _notices(chosen, mapping):
-        warnings.warn(DataWarning(f"{name}: {notice}"), stacklevel=2)
-    values = {
-        n: _number(quoted_name(n), mapping, commas=c.has_commas(mapping.decimal))
-        for n, c in chosen.items()
-    }
-    made: Any = table.replaced(values)
-    noticed = {"words_for_nothing": sum(column.nothing for column in chosen.values())}
-    return replace(made, findings={**table.findings, **noticed})  # type: ignore[no-any-return]
-
-
-def _without_numbers_for_nothing(
-    table: _Source, names: Sequence[str], mapping: LogMapping
-) -> _Source:
-    """Return a table in which numbers that stand for nothing, such as -999, are null."""
-    nothing = ", ".join(f"{float(word)!r}" for word in mapping.nulls if _is_number(word))
-    numbers = {n: quoted_name(n) for n in names if n in table.types and table.is_number(n)}
-    if not (nothing and numbers):
-        return table
-    return table.replaced(
-        {
-            name: f"CASE WHEN {column}::DOUBLE IN ({nothing}) THEN NULL ELSE {column} END"
-            for name, column in numbers.items()
-        }
-    )
-
-
-def _is_number(word: str) -> bool:
-    try:
-        return math.isfinite(float(word))
-    except ValueError:
-        return False
 
 
 def _counts(column: str, mapping: LogMapping) -> Iterator[str]:
@@ -380,3 +326,27 @@ def _notices(columns: dict[str, _Texts], mapping: LogMapping) -> Iterator[str]:
     if commas:
         where = ", ".join(map(repr, commas))
         yield f"commas are read as decimal points in {where}; decimal = '.' would not"
+
+
+def _first_shown(events: _Source) -> _Source:
+    """Return events with one row per (query, session, doc): the first position it was shown at.
+
+    Of several rows at that position a clicked one counts. A click further down goes with its row:
+    at the first position the doc was seen, or not, without a click. How many rows are left out
+    stands in `findings`, and in a DataWarning.
+    """
+    kept = ", ".join(map(quoted_name, events.types))
+    order = ", ".join(
+        f"{column} NULLS LAST"
+        for column in ('"position"', '"click" DESC', '"weight" DESC')
+        if column.split('"')[1] in events.types
+    )
+    copy = f"row_number() OVER (PARTITION BY query_id, session_id, doc_id ORDER BY {order})"
+    counted = events.select(f"{kept}, {copy} AS {_COPY}")
+    rows, left_out = counted.total(f"count(*), count_if({_COPY} > 1)")
+    if not left_out:
+        return events
+    message = f"{left_out:,} of {rows:,} rows show a doc again in its session: they are left out"
+    warnings.warn(DataWarning(f"{events.name}: {message}"), stacklevel=2)
+    made: Any = counted.where(f"{_COPY} = 1").select(kept)
+    return replace(made, findings={**events.findings, LEFT_OUT: left_out})  # type: ignore[no-any-return]

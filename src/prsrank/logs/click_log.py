@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.ids import frozen, id_array, indices_of, is_text, same_kind
@@ -182,24 +181,18 @@ class ClickLog(Shown):
         Every statistic that needs no session of its own is a sum of these: per position by
         `ranking_positions`, per (query, doc) by `ranking_docs`.
         """
-        sessions = np.zeros(self.rankings, np.int64)
-        clicked = np.zeros(len(self.ranking_docs), np.int64)
-        _count_kernel(
-            self.session_ranking,
-            self.session_clicks,
-            self.clicks,
-            self.ranking_offsets,
-            sessions,
-            clicked,
-        )
+        sessions = np.bincount(self.session_ranking, minlength=self.rankings)
+        clicked = np.bincount(self._clicked_slots(), minlength=len(self.ranking_docs))
         return np.repeat(sessions, np.diff(self.ranking_offsets)), clicked
 
     def slot_click_weights(self) -> Floats:
         """Return the summed weight of the clicks on each slot (slots)."""
+        slots, weights = self._clicked_slots(), self.click_weights
+        return np.bincount(slots, weights, len(self.ranking_docs)).astype(np.float64)
+
+    def _clicked_slots(self) -> Longs:
         first = self.ranking_offsets[self.session_ranking]
-        slots = np.repeat(first, self.session_clicks) + self.clicks
-        sums = np.bincount(slots, self.click_weights, minlength=len(self.ranking_docs))
-        return sums.astype(np.float64)
+        return np.repeat(first, self.session_clicks) + self.clicks
 
     def position_counts(self) -> tuple[Longs, Longs]:
         """Return how many docs were shown, and clicked, at positions 1, 2, ..., max_position."""
@@ -326,17 +319,6 @@ _DTYPES: dict[str, type] = {
     **dict.fromkeys(("ranking_design", "session_ranking", "session_clicks", "clicks"), np.int32),
     **dict.fromkeys(("ranking_propensities", "click_weights"), np.float64),
 }
-
-
-@njit(cache=True, nogil=True)
-def _count_kernel(ranking, session_clicks, clicks, offsets, sessions, clicked):  # type: ignore[no-untyped-def]
-    click = 0
-    for session in range(len(ranking)):
-        sessions[ranking[session]] += 1
-        first = offsets[ranking[session]]
-        for _ in range(session_clicks[session]):
-            clicked[first + clicks[click]] += 1
-            click += 1
 
 
 _FOUND: WeakKeyDictionary[ClickLog, WeakKeyDictionary[RankingDataset, tuple[Longs, Longs]]]

@@ -3,35 +3,35 @@
 import glob
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from prsrank.data.ids import id_array, objects
+from prsrank.data.ids import id_array
 from prsrank.errors import InputError
 from prsrank.files import atomic_output, existing_file
-from prsrank.files.drafts import write_reason
-from prsrank.files.json_files import check
+from prsrank.files.schema import check
 from prsrank.logs.array_checks import check_contents, check_docs, check_fit
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_parts import canonical, check_session_ids
 from prsrank.logs.event_source import OPTIONAL, REQUIRED
-from prsrank.logs.events import event_blocks
-from prsrank.logs.tables import ENDINGS, errors_in_one_line, named_errors, quoted_name, quoted_text
+from prsrank.logs.events import event_blocks, session_columns, slot_columns
+from prsrank.logs.tables import ENDINGS, errors_in_one_line, named_errors, quoted_name
 from prsrank.ragged import offsets_of
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+    from duckdb import DuckDBPyConnection
 
 AnyPath = str | os.PathLike[str]
 
 _COMPACT = ("rankings", "sessions", "clicks")
 _SESSION_COLUMNS = ("ranking", "clicks", "session_id", "timestamp")
 _CONTEXTS_KEY = "prsrank_contexts"
+_ROWS_OF_GROUP = 122_880  # as DuckDB writes them: groups are read side by side
 
 
 def is_compact(path: AnyPath) -> bool:
@@ -48,14 +48,8 @@ def write_events(log: ClickLog, path: AnyPath) -> None:
     if Path(path).name.lower().endswith(ENDINGS["CSV"] + ENDINGS["JSON lines"]):
         raise InputError(f"{path}: events are written as Parquet: name the file .parquet")
     _check_writable(log, reserved=REQUIRED + OPTIONAL)
-    with atomic_output(path) as draft, _writing(path) as connection:
-        parts: list[Path] = []
-        for block in event_blocks(log):
-            parts.append(draft.with_name(f"part-{len(parts):06d}"))
-            relation = _numpy_relation(connection, block)
-            _copy(connection, relation, parts[-1], compression="uncompressed")
-        joined = connection.read_parquet([glob.escape(str(part)) for part in parts])
-        _copy(connection, joined, draft, contexts=log.contexts)
+    with atomic_output(path) as draft:
+        _write(draft, event_blocks(log), contexts=log.contexts)
 
 
 def write_compact(log: ClickLog, path: AnyPath) -> None:
@@ -65,18 +59,20 @@ def write_compact(log: ClickLog, path: AnyPath) -> None:
     session and `clicks.parquet` one per click. Docs that no ranking shows are left out.
     """
     _check_writable(log, reserved=_SESSION_COLUMNS)
+    lengths = np.diff(log.ranking_offsets)
     tables = {
-        "rankings": _ranking_columns(log),
-        "sessions": _session_columns(log),
+        "rankings": {"ranking": np.repeat(np.arange(log.rankings, dtype=np.int32), lengths)}
+        | slot_columns(log),
+        "sessions": {"ranking": log.session_ranking, "clicks": log.session_clicks}
+        | session_columns(log, slice(None)),
         "clicks": {"index": log.clicks},
     }
     if log.click_weights is not None:
         tables["clicks"]["weight"] = log.click_weights
-    with atomic_output(path, folder=True) as draft, _writing(path) as connection:
+    with atomic_output(path, folder=True) as draft:
         for name, columns in tables.items():
             contexts = log.contexts if name == "sessions" else {}
-            relation = _numpy_relation(connection, columns)
-            _copy(connection, relation, draft / f"{name}.parquet", contexts=contexts)
+            _write(draft / f"{name}.parquet", [columns], contexts=contexts)
 
 
 def read_compact(path: AnyPath, contexts: Sequence[str] | None = None) -> ClickLog:
@@ -186,36 +182,6 @@ def _context(values: npt.NDArray) -> Context:
     return Context(tuple(distinct.tolist()), codes.astype(np.int32))
 
 
-def _ranking_columns(log: ClickLog) -> dict[str, npt.NDArray]:
-    lengths = np.diff(log.ranking_offsets)
-    columns: dict[str, npt.NDArray] = {
-        "ranking": np.repeat(np.arange(log.rankings, dtype=np.int32), lengths),
-        "query_id": np.repeat(objects(log.query_ids)[log.ranking_query], lengths),
-        "doc_id": objects(log.doc_ids)[log.ranking_docs],
-        "position": log.ranking_positions,
-    }
-    if log.ranking_propensities is not None:
-        columns["propensity"] = log.ranking_propensities
-    if log.ranking_design.any():
-        designs = np.array(log.designs, object)
-        columns["randomised"] = np.repeat(designs[log.ranking_design], lengths)
-    return columns
-
-
-def _session_columns(log: ClickLog) -> dict[str, npt.NDArray]:
-    columns: dict[str, npt.NDArray] = {
-        "ranking": log.session_ranking,
-        "clicks": log.session_clicks,
-    }
-    if log.session_ids is not None:
-        columns["session_id"] = log.session_ids
-    if log.session_times is not None:
-        columns["timestamp"] = log.session_times.view("datetime64[us]")
-    for name, context in log.contexts.items():
-        columns[name] = np.array(context.values, object)[context.codes]
-    return columns
-
-
 def _check_writable(log: ClickLog, *, reserved: Sequence[str]) -> None:
     if log.sessions == 0:
         raise InputError("the log has no sessions to write")
@@ -225,37 +191,22 @@ def _check_writable(log: ClickLog, *, reserved: Sequence[str]) -> None:
             raise InputError(f"a context cannot be named {name!r}: that column has its own meaning")
 
 
-@contextmanager
-def _writing(path: AnyPath) -> Iterator["DuckDBPyConnection"]:
-    import duckdb
-
-    with duckdb.connect() as connection:
-        try:
-            yield connection
-        except duckdb.Error as error:
-            raise InputError(f"{path}: cannot be written: {write_reason(error)}") from error
-
-
-def _numpy_relation(
-    connection: "DuckDBPyConnection", columns: Mapping[str, npt.NDArray]
-) -> "DuckDBPyRelation":
-    connection.register("columns", {name: objects(array) for name, array in columns.items()})
-    return connection.table("columns")
-
-
-def _copy(
-    connection: "DuckDBPyConnection",
-    relation: "DuckDBPyRelation",
-    file: Path,
-    *,
-    contexts: Iterable[str] = (),
-    compression: str = "zstd",
+def _write(
+    file: Path, blocks: Iterable[Mapping[str, npt.NDArray]], *, contexts: Iterable[str]
 ) -> None:
-    names = quoted_text(json.dumps(list(contexts)))
-    metadata = f"KV_METADATA {{{_CONTEXTS_KEY}: {names}}}"
-    options = f"FORMAT parquet, COMPRESSION {compression}, {metadata}"
-    relation.create_view("written", replace=True)
-    connection.execute(f"COPY written TO {quoted_text(str(file))} ({options})")
+    """Write blocks of columns, of which there is at least one, as Parquet."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    tables = (pa.table(dict(columns)) for columns in blocks)
+    first = next(tables)
+    schema = first.schema.with_metadata({_CONTEXTS_KEY: json.dumps(list(contexts))})
+    with (
+        file.open("wb") as stream,
+        parquet.ParquetWriter(stream, schema, compression="zstd") as writer,
+    ):
+        for table in chain([first], tables):
+            writer.write_table(table, row_group_size=_ROWS_OF_GROUP)
 
 
 def stored_contexts(connection: "DuckDBPyConnection", file: Path) -> tuple[str, ...]:

@@ -21,6 +21,9 @@ from prsrank.types import Floats, IdArray, Ints, Longs
 if TYPE_CHECKING:
     from prsrank.logs.click_log import ClickLog
 
+Keyed = tuple[Longs | Ints, IdKeys]
+"""Keys of queries or docs, and what they stand for."""
+
 Time = int | str | datetime | np.datetime64
 
 
@@ -39,37 +42,43 @@ class Context:
 
 def select(log: "ClickLog", sessions: npt.ArrayLike) -> "ClickLog":
     """Return the named sessions of a log; see `ClickLog.select`."""
-    chosen = _session_indices(log, sessions)
-    ranking, firsts = number_keys(log.session_ranking[chosen])
-    kept = log.session_ranking[chosen][firsts]
-    slots, ranking_offsets = ragged_rows(log.ranking_offsets, kept)
-    # docs are numbered query by query, so their sorted numbers keep the queries together
-    docs, ranking_docs = np.unique(log.ranking_docs[slots], return_inverse=True)
-    doc_query = np.searchsorted(log.doc_offsets, docs, side="right") - 1
-    queries, doc_counts = np.unique(doc_query, return_counts=True)
-    if len(kept):  # a ranking may be empty: keep its query too
-        queries = np.union1d(queries, log.ranking_query[kept])
-        doc_counts = np.bincount(np.searchsorted(queries, doc_query), minlength=len(queries))
-    clicks, _ = ragged_rows(log.click_offsets, chosen)
+    query = log.ranking_query, IdKeys(log.query_ids)
+    docs = log.ranking_docs, IdKeys(log.doc_ids)
+    return _renumbered(log, _session_indices(log, sessions), query, docs)
+
+
+def _renumbered(log: "ClickLog", sessions: Longs, query: Keyed, docs: Keyed) -> "ClickLog":
+    """Return sessions of a log, with queries and docs in the order of their keys.
+
+    Args:
+        log: the log.
+        sessions: their indices.
+        query: of each ranking.
+        docs: of each slot.
+    """
+    ranking, firsts = number_keys(log.session_ranking[sessions])
+    shown = log.session_ranking[sessions][firsts]
+    slots, offsets = ragged_rows(log.ranking_offsets, shown)
+    fields = ranking_fields(
+        offsets,
+        (query[0][shown], query[1]),
+        log.ranking_design[shown],
+        (docs[0][slots], docs[1]),
+        log.ranking_positions[slots],
+        _taken(log.ranking_propensities, slots),
+    )
+    fields["session_ranking"] = fields["session_ranking"][ranking]
+    clicks, _ = ragged_rows(log.click_offsets, sessions)
     return replace(
         log,
-        query_ids=log.query_ids[queries],
-        doc_offsets=np.concatenate([[0], np.cumsum(doc_counts)]),
-        doc_ids=log.doc_ids[docs],
-        ranking_query=np.searchsorted(queries, log.ranking_query[kept]).astype(np.int32),
-        ranking_offsets=ranking_offsets,
-        ranking_docs=ranking_docs.astype(np.int32),
-        ranking_positions=log.ranking_positions[slots],
-        session_ranking=ranking,
-        session_clicks=log.session_clicks[chosen],
+        **fields,
+        session_clicks=log.session_clicks[sessions],
         clicks=log.clicks[clicks],
-        ranking_design=log.ranking_design[kept],
-        ranking_propensities=_taken(log.ranking_propensities, slots),
         # sessions that are only numbered keep their numbers: they are what tells them apart
-        session_ids=chosen if log.session_ids is None else log.session_ids[chosen],
-        session_times=_taken(log.session_times, chosen),
+        session_ids=_session_ids(log)[sessions],
+        session_times=_taken(log.session_times, sessions),
         contexts={
-            name: _used_values(Context(context.values, context.codes[chosen]))
+            name: _used_values(Context(context.values, context.codes[sessions]))
             for name, context in log.contexts.items()
         },
         click_weights=_taken(log.click_weights, clicks),
@@ -82,19 +91,32 @@ def split_by_time(
     """Split a log by time; see `ClickLog.split_by_time`."""
     if (at is None) == (share is None):
         raise InputError("split by time takes either a time or a share")
-    if log.session_times is None:
+    if log.session_times is None or not log.sessions:
         raise InputError("the log has no timestamps to split by")
     if share is not None:
-        _check_share(share)
-        times = np.sort(log.session_times)
-        cut = int(times[min(round(share * len(times)), len(times) - 1)]) if len(times) else 0
+        cut = time_cut(log.session_times, share)
     else:
         assert at is not None  # noqa: S101
         cut = _microseconds(at)
     mask = log.session_times < cut
     if mask.all() or not mask.any():
-        raise InputError(f"a split at {np.datetime64(cut, 'us')} leaves one part without sessions")
+        raise _empty_part(cut)
     return select(log, mask), select(log, ~mask)
+
+
+def time_cut(times: Longs, share: float) -> int:
+    """Return the time before which about a share of some sessions lies: that at index share n."""
+    if not 0 < share < 1:
+        raise InputError(f"the share must be between 0 and 1, not {share}")
+    index = min(round(share * len(times)), len(times) - 1)
+    cut = int(np.partition(times, index)[index])
+    if cut == times.min():
+        raise _empty_part(cut)
+    return cut
+
+
+def _empty_part(cut: int) -> InputError:
+    return InputError(f"a split at {np.datetime64(cut, 'us')} leaves one part without sessions")
 
 
 def merge(logs: "Sequence[ClickLog]") -> "ClickLog":
@@ -180,24 +202,14 @@ def canonical(log: "ClickLog") -> "ClickLog":
     name, and contexts' values too; equal rankings are stored once, in the order in which sessions
     first show them. Queries and docs that no session shows are left out.
     """
-    log = select(log, _session_order(log))
     (query_ids, query), (doc_ids, doc) = _sorted_ids(log.query_ids), _sorted_ids(log.doc_ids)
     designs, design = _sorted_designs(log)
-    fields = ranking_fields(
-        log.ranking_offsets,
-        query[log.ranking_query],
-        design,
-        doc[log.ranking_docs],
-        log.ranking_positions,
-        log.ranking_propensities,
-        query_keys=IdKeys(query_ids),
-        doc_keys=IdKeys(doc_ids),
-    )
-    fields["session_ranking"] = fields["session_ranking"][log.session_ranking]
+    log = replace(log, designs=designs, ranking_design=design)
+    order, queries = _session_order(log), query[log.ranking_query]
+    docs = doc[log.ranking_docs], IdKeys(doc_ids)
+    log = _renumbered(log, order, (queries, IdKeys(query_ids)), docs)
     return replace(
         log,
-        **fields,
-        designs=designs,
         session_ids=None if _is_numbering(log.session_ids) else log.session_ids,
         contexts={name: _sorted_values(context) for name, context in log.contexts.items()},
     )
@@ -205,37 +217,32 @@ def canonical(log: "ClickLog") -> "ClickLog":
 
 def ranking_fields(
     offsets: Longs,
-    query: Longs | Ints,
+    query: Keyed,
     design: Ints,
-    docs: Longs | Ints,
+    docs: Keyed,
     positions: Ints,
     propensities: Floats | None,
-    *,
-    query_keys: IdKeys,
-    doc_keys: IdKeys,
 ) -> dict[str, Any]:
     """Return the fields of a log that hold queries, docs and distinct rankings, in their one order.
 
     Args:
         offsets: where the slots of each list that was shown begin, and the end.
-        query: key of each list's query.
+        query: of each list.
         design: index of each list's design.
-        docs: key of each slot's doc.
+        docs: of each slot.
         positions: of each slot, rising within a list.
         propensities: of each slot, if known.
-        query_keys: what the keys of queries stand for.
-        doc_keys: what the keys of docs stand for.
 
     Returns:
         The fields by name; `session_ranking` is the ranking of each list.
     """
-    codes, firsts = code_rankings(offsets, query, design, docs, positions, propensities)
+    (query_key, query_keys), (doc_key, doc_keys) = query, docs
+    codes, firsts = code_rankings(offsets, query_key, design, doc_key, positions, propensities)
     slots, ranking_offsets = ragged_rows(offsets, firsts)
-    queries, ranking_query = np.unique(query_keys.ranks(query[firsts]), return_inverse=True)
+    queries, ranking_query = np.unique(query_keys.ranks(query_key[firsts]), return_inverse=True)
     slot_query = np.repeat(ranking_query, np.diff(ranking_offsets))
-    doc_offsets, table, ranking_docs = doc_table(
-        slot_query, doc_keys.ranks(docs[slots]), len(queries)
-    )
+    table_docs = doc_keys.ranks(doc_key[slots])
+    doc_offsets, table, ranking_docs = doc_table(slot_query, table_docs, len(queries))
     return {
         "query_ids": query_keys.named(queries),
         "doc_offsets": doc_offsets,
@@ -302,11 +309,6 @@ def _session_indices(log: "ClickLog", sessions: npt.ArrayLike) -> Longs:
         ) from None
 
 
-def _check_share(share: float) -> None:
-    if not 0 < share < 1:
-        raise InputError(f"the share must be between 0 and 1, not {share}")
-
-
 def _microseconds(time: Time) -> int:
     if isinstance(time, int):
         return time
@@ -338,7 +340,7 @@ def _sorted_values(context: Context) -> Context:
 
 
 def _sorted_designs(log: "ClickLog") -> tuple[tuple[str, ...], npt.NDArray]:
-    used = {log.designs[i] for i in np.unique(log.ranking_design)}
+    used = {log.designs[i] for i in np.unique(log.ranking_design[log.session_ranking])}
     designs = ["", *sorted(used - {""})]
     of_old = np.array([designs.index(d) if d in designs else 0 for d in log.designs])
     return tuple(designs), of_old[log.ranking_design]

@@ -14,8 +14,7 @@ import numpy.typing as npt
 from prsrank.data.ids import objects, plain_array
 from prsrank.errors import InputError
 from prsrank.files import FileName
-from prsrank.logs.tables import errors_in_one_line as errors_in_one_line
-from prsrank.logs.tables import open_table, quoted_name
+from prsrank.logs.tables import errors_in_one_line, open_table, quoted_name
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -167,8 +166,8 @@ class LogSource(EventSource):
 
     def open_table(self, path: FileName | Sequence[FileName], *, ids: Sequence[str] = ()) -> Self:
         """Open files beside the log."""
-        table = replace(self, name=str(path), contexts=(), features=(), findings={})
-        return table._of(open_table(self.connection, path, ids=ids))
+        table: Any = open_table(self.connection, path, ids=ids)
+        return source_of(table, str(path), self.connection)  # type: ignore[return-value]
 
     def _of(self, relation: "DuckDBPyRelation") -> Self:
         return replace(self, relation=relation, types=source_of(relation).types)
@@ -233,12 +232,15 @@ def open_frame(
                 "the log must be a pandas, Polars, Arrow or DuckDB frame, "
                 f"or a mapping of arrays, not {type(frame).__name__}"
             ) from error
-        yield replace(source_of(relation), name="the log", connection=connection)
+        yield source_of(relation, "the log", connection)
 
 
-def source_of(relation: "DuckDBPyRelation") -> LogSource:
+def source_of(
+    relation: "DuckDBPyRelation", name: str = "the events", connection: Any = None
+) -> LogSource:
     """Return a DuckDB relation as a source of events."""
-    return LogSource(relation, dict(zip(relation.columns, map(str, relation.types), strict=True)))
+    kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    return LogSource(relation, kinds, name, connection=connection)
 
 
 def _relation(connection: "DuckDBPyConnection", frame: Any, file: Path) -> "DuckDBPyRelation":

@@ -12,7 +12,7 @@ from prsrank.logs.array_checks import check_contents, check_docs, check_fetched
 from prsrank.logs.click_log import ClickLog, Context
 from prsrank.logs.click_log_parts import ranking_fields
 from prsrank.logs.distinct import IdKeys, code_pairs
-from prsrank.logs.event_source import LogSource, open_frame
+from prsrank.logs.event_source import OPTIONAL, REQUIRED, LogSource, open_frame
 from prsrank.logs.mapping import CLIENTS
 from prsrank.logs.row_rules import check_columns, check_rows
 from prsrank.logs.tables import quoted_name
@@ -164,15 +164,14 @@ class _Events:
         columns = self.columns
         kept = {name: self._context(name) for name in contexts}
         designs, design = self._designs()
+        query, docs = self.keys["query_id"], self.keys["doc_id"]
         rankings = ranking_fields(
             self.offsets,
-            self.query,
+            (self.query, query),
             design,
-            columns["doc_id"],
+            (columns["doc_id"], docs),
             columns["position"],
             columns.get("propensity"),
-            query_keys=self.keys["query_id"],
-            doc_keys=self.keys["doc_id"],
         )
         clicked = np.flatnonzero(columns["click"])
         session_clicks = np.diff(np.searchsorted(clicked, self.offsets))
@@ -262,47 +261,55 @@ def _pair_order(first: Longs, second: Longs) -> Longs | None:
     rises = (first[1:] > first[:-1]) | ((first[1:] == first[:-1]) & (second[1:] > second[:-1]))
     if rises.all():  # as most logs are written
         return None
-    # runs that rise, as threads write them, are merged: not by `second` first, which has no order
-    order = np.argsort(first, kind="stable")
-    in_order = first[order]
-    if np.any(in_order[1:] == in_order[:-1]):
-        order = np.lexsort((second, first))
-    return order
+    return np.lexsort((second, first))
+
+
+def slot_columns(log: ClickLog) -> dict[str, npt.NDArray]:
+    """Return what a log says of each slot of its rankings, as columns; texts are objects."""
+    lengths = np.diff(log.ranking_offsets)
+    columns: dict[str, npt.NDArray] = {
+        "query_id": np.repeat(objects(log.query_ids)[log.ranking_query], lengths),
+        "doc_id": objects(log.doc_ids)[log.ranking_docs],
+        "position": log.ranking_positions,
+    }
+    if log.ranking_propensities is not None:
+        columns["propensity"] = log.ranking_propensities
+    if log.ranking_design.any():
+        designs = np.array(log.designs, object)
+        columns["randomised"] = np.repeat(designs[log.ranking_design], lengths)
+    return columns
+
+
+def session_columns(log: ClickLog, sessions: slice) -> dict[str, npt.NDArray]:
+    """Return what a log says of each of some sessions, as columns; texts are objects."""
+    columns = {}
+    if log.session_ids is not None:
+        columns["session_id"] = objects(log.session_ids[sessions])
+    if log.session_times is not None:
+        columns["timestamp"] = log.session_times[sessions].view("datetime64[us]")
+    for name, context in log.contexts.items():
+        columns[name] = np.array(context.values, object)[context.codes[sessions]]
+    return columns
 
 
 def _event_columns(
-    log: ClickLog, queries: npt.NDArray, docs: npt.NDArray, start: int, stop: int
+    log: ClickLog, of_slots: dict[str, npt.NDArray], start: int, stop: int
 ) -> dict[str, npt.NDArray]:
-    ranking = log.session_ranking[start:stop]
-    slots, offsets = ragged_rows(log.ranking_offsets, ranking)
-    lengths = np.diff(offsets)
-    ids = np.arange(start, stop) if log.session_ids is None else log.session_ids[start:stop]
+    """Return the events of the sessions start to stop - 1."""
+    slots, offsets = ragged_rows(log.ranking_offsets, log.session_ranking[start:stop])
     clicks = _clicks_of(log, start, stop)
     clicked_rows = np.repeat(offsets[:-1], log.session_clicks[start:stop]) + log.clicks[clicks]
     clicked = np.zeros(len(slots), bool)
     clicked[clicked_rows] = True
-    columns = {
-        "query_id": np.repeat(queries[log.ranking_query[ranking]], lengths),
-        "session_id": np.repeat(objects(ids), lengths),
-        "doc_id": docs[log.ranking_docs[slots]],
-        "position": log.ranking_positions[slots],
-        "click": clicked,
-    }
-    if log.ranking_propensities is not None:
-        columns["propensity"] = log.ranking_propensities[slots]
-    if log.ranking_design.any():
-        designs = np.array(log.designs, object)
-        columns["randomised"] = np.repeat(designs[log.ranking_design[ranking]], lengths)
-    if log.session_times is not None:
-        times = log.session_times[start:stop].view("datetime64[us]")
-        columns["timestamp"] = np.repeat(times, lengths)
+    columns = {name: values[slots] for name, values in of_slots.items()} | {"click": clicked}
     if log.click_weights is not None:
         columns["weight"] = np.zeros(len(slots))
         columns["weight"][clicked_rows] = log.click_weights[clicks]
-    for name, context in log.contexts.items():
-        values = np.array(context.values, object)
-        columns[name] = np.repeat(values[context.codes[start:stop]], lengths)
-    return columns
+    of_sessions = {"session_id": np.arange(start, stop), **session_columns(log, slice(start, stop))}
+    lengths = np.diff(offsets)
+    columns |= {name: np.repeat(values, lengths) for name, values in of_sessions.items()}
+    order = (*REQUIRED, *OPTIONAL, *columns)
+    return {name: columns[name] for name in order if name in columns}
 
 
 def _clicks_of(log: ClickLog, start: int, stop: int) -> slice:
@@ -324,11 +331,11 @@ def event_blocks(log: ClickLog, *, rows: int = _BLOCK_ROWS) -> Iterator[dict[str
     [[False, True]]
     """
     ends = np.cumsum(np.diff(log.ranking_offsets)[log.session_ranking])
-    queries, docs = objects(log.query_ids), objects(log.doc_ids)
+    of_slots = slot_columns(log)
     start = 0
     while start < log.sessions:
         before = ends[start - 1] if start else 0
         # one session at least, however long
         stop = max(int(np.searchsorted(ends, before + rows, side="right")), start + 1)
-        yield _event_columns(log, queries, docs, start, stop)
+        yield _event_columns(log, of_slots, start, stop)
         start = stop

@@ -107,8 +107,8 @@ def read_table(
     """
     with connected(memory=memory) as connection:
         mapping = mapping or LogMapping()
-        opened = source_of(open_table(connection, table, ids=mapping.ids))
-        rows = replace(opened, name=str(table), connection=connection)
+        opened = open_table(connection, table, ids=mapping.ids)
+        rows = source_of(opened, str(table), connection)
         return _dataset(*_keyed(rows, mapping), rows.name, "")
 
 
@@ -117,7 +117,7 @@ def _keyed(rows: _Source, mapping: LogMapping) -> tuple[_Source, tuple[str, ...]
     chosen = LogMapping(columns=keys, features=mapping.features or ("*",))
     chosen = replace(chosen, nulls=mapping.nulls, decimal=mapping.decimal)
     with named_errors(rows.name):
-        rows = with_numbers(rows, chosen, name=rows.name)
+        rows = with_numbers(rows, chosen)
         features = feature_columns(rows, chosen)
     columns = [f"{quoted_name(column)} AS {key}" for key, column in keys.items()]
     return rows.select(", ".join([*columns, *map(quoted_name, features)])), features

@@ -7,6 +7,7 @@ import numpy as np
 from prsrank.data.ids import id_array, joined_ids
 from prsrank.errors import InputError
 from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
+from prsrank.logs.click_log_parts import time_cut
 from prsrank.logs.features import original_queries
 from prsrank.logs.pieces import LocalPieces, Pieces
 from prsrank.logs.split import BUCKETS, QUERY, TIME, Split, bucket_limit
@@ -120,7 +121,9 @@ class SessionMarks:
             queries = pieces.total(lambda log: marks._histogram(log, np.ones(log.queries, bool)))
             marks = replace(marks, held_limit=bucket_limit(queries, how.share))
         elif how.way == TIME:
-            marks = replace(marks, cut=_time_cut(pieces, how.share))
+            marks = replace(
+                marks, cut=time_cut(np.concatenate(pieces.total(_times_of)), 1 - how.share)
+            )
         if not validation:
             return marks
         learning = pieces.total(lambda log: marks._histogram(log, marks._learning_queries(log)))
@@ -182,19 +185,6 @@ class SessionMarks:
     def first_half(self, log: ClickLog) -> Marks:
         """Mark the sessions of one half of the queries."""
         return np.asarray(self._bucket(log) % 2 == 0)
-
-
-def _time_cut(pieces: Pieces[ClickLog], share: float) -> int:
-    """Return the time from which on the latest share of the sessions begins.
-
-    That of the session at index (1 - share) n in the order of time.
-    """
-    times = np.concatenate(pieces.total(_times_of))
-    index = min(round((1 - share) * len(times)), len(times) - 1)
-    cut = int(np.partition(times, index)[index])
-    if cut == times.min():
-        raise InputError(f"a split at {np.datetime64(cut, 'us')} leaves one part without sessions")
-    return cut
 
 
 def _times_of(log: ClickLog) -> list[Longs]:

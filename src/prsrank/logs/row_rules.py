@@ -277,20 +277,11 @@ def instead_of_numbers(source: EventSource, name: str) -> str:
 
 
 _OTHER_NAMES = {
-    "query_id": (
-        "query",
-        "qid",
-        "q",
-        "srch_id",
-        "search_id",
-        "query_text",
-        "user_query",
-        "keyword",
-    ),
-    "session_id": ("session", "sid", "visit_id", "request_id", "search_id", "srch_id"),
-    "doc_id": ("doc", "docid", "document_id", "item_id", "item", "product_id", "prop_id", "url"),
-    "position": ("rank", "pos", "ordinal", "slot"),
-    "click": ("clicked", "clicks", "is_click", "is_clicked", "click_bool"),
+    "query_id": "query qid q srch_id search_id query_text user_query keyword",
+    "session_id": "session sid visit_id request_id search_id srch_id",
+    "doc_id": "doc docid document_id item_id item product_id prop_id url",
+    "position": "rank pos ordinal slot",
+    "click": "clicked clicks is_click is_clicked click_bool",
 }
 """What other programs call the columns that a log must have."""
 
@@ -307,7 +298,7 @@ def nearest_column(name: str, types: Mapping[str, str]) -> str:
     """
     lower = {column.lower(): column for column in types}
     # the column itself in other letters, then what other programs call it
-    close = [other for other in (name, *_OTHER_NAMES.get(name, ())) if other in lower]
+    close = [other for other in (name, *_OTHER_NAMES.get(name, "").split()) if other in lower]
     # what has a meaning of its own is not meant, nor is a name that shares only the ending
     free = {_stem(column): column for column in lower if column not in REQUIRED}
     close += [free[stem] for stem in difflib.get_close_matches(_stem(name), free, 1, cutoff=0.75)]

@@ -55,6 +55,33 @@ class TableFiles:
     name: str
 
 
+def quoted_name(name: str) -> str:
+    """Return the name of a column as an identifier of SQL: so a user's text gets into a query.
+
+    >>> quoted_name('a "b')
+    '"a ""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quoted_text(value: str) -> str:
+    """Return a string as a literal of SQL.
+
+    >>> quoted_text("it's")
+    "'it''s'"
+    """
+    return "'" + value.replace("'", "''") + "'"
+
+
+def numbers_sql(last: int, name: str) -> str:
+    """Return the SQL of a table of the numbers 1 to `last`, given its name and column.
+
+    >>> numbers_sql(3, "r(k)")
+    '(VALUES (1), (2), (3)) r(k)'
+    """
+    return f"(VALUES {', '.join(f'({i})' for i in range(1, last + 1))}) {name}"
+
+
 @contextmanager
 def connected(
     *, memory: str | None = None, threads: int | None = None
@@ -219,7 +246,8 @@ def types_throughout(
     """Return types of columns that all rows of a text file can be read with.
 
     DuckDB guesses types from the first 20,480 rows and fails on the first row that is otherwise, or
-    rounds it.
+    rounds it. A column that is not throughout as it guesses is text; `prsrank.logs.canonical` makes
+    numbers of it where numbers are meant.
 
     Args:
         read: reads the file with columns of these types.
@@ -228,23 +256,16 @@ def types_throughout(
     """
     wanted = {name: "BIGINT" if name in ids else kind for name, kind in guessed.items()}
     wanted = {name: kind for name, kind in wanted.items() if kind in _FITS}
-    text = read({**guessed, **dict.fromkeys(wanted, "VARCHAR")}) if wanted else None
-
-    def holds(kinds: Mapping[str, str]) -> dict[str, bool]:
-        if text is None or not kinds:
-            return {}
-        columns = {name: quoted_name(name) for name in kinds}
-        sql = ", ".join(
-            f"coalesce(bool_and({_FITS[kind].format(columns[name])}) "
-            f"FILTER ({columns[name]} IS NOT NULL), {name not in ids})"
-            for name, kind in kinds.items()
-        )
-        return dict(zip(kinds, text.aggregate(sql).fetchall()[0], strict=True))
-
-    fits = holds(wanted)
-    numbers = holds({n: "DOUBLE" for n, fit in fits.items() if not fit and n not in ids})
-    instead = {name: "DOUBLE" if numbers.get(name) else "VARCHAR" for name in wanted}
-    return {**guessed, **{name: wanted[name] if fits[name] else instead[name] for name in wanted}}
+    if not wanted:
+        return dict(guessed)
+    sql = ", ".join(
+        f"coalesce(bool_and({_FITS[kind].format(quoted_name(name))}) "
+        f"FILTER ({quoted_name(name)} IS NOT NULL), {name not in ids})"
+        for name, kind in wanted.items()
+    )
+    fits = read({**guessed, **dict.fromkeys(wanted, "VARCHAR")}).aggregate(sql).fetchall()[0]
+    kinds = zip(wanted.items(), fits, strict=True)
+    return {**guessed, **{name: kind if fit else "VARCHAR" for (name, kind), fit in kinds}}
 
 
 def _files_of(name: FileName) -> list[Path]:
@@ -297,30 +318,3 @@ def _checked_kind(file: Path) -> str:
         problem = "is cut short (its end" if begun else "is no Parquet file (its start"
         raise InputError(f"{file}: {problem} is missing)")
     return kind
-
-
-def quoted_name(name: str) -> str:
-    """Return the name of a column as an identifier of SQL.
-
-    >>> quoted_name('a "b')
-    '"a ""b"'
-    """
-    return '"' + name.replace('"', '""') + '"'
-
-
-def quoted_text(value: str) -> str:
-    """Return a string as a literal of SQL.
-
-    >>> quoted_text("it's")
-    "'it''s'"
-    """
-    return "'" + value.replace("'", "''") + "'"
-
-
-def numbers_sql(last: int, name: str) -> str:
-    """Return the SQL of a table of the numbers 1 to `last`, given its name and column.
-
-    >>> numbers_sql(3, "r(k)")
-    '(VALUES (1), (2), (3)) r(k)'
-    """
-    return f"(VALUES {', '.join(f'({i})' for i in range(1, last + 1))}) {name}"

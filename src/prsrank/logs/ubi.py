@@ -67,7 +67,8 @@ def open_ubi(
         findings = _findings(connection) | {"positions_from": base}
         kept = [name for name in connection.table("ubi_rows").columns if name not in _INTERNAL]
         rows = source_of(connection.table("ubi_rows").filter("shown"))
-        return replace(rows.select(", ".join(map(quoted_name, kept))), findings=findings)
+        rows = rows.select(", ".join(map(quoted_name, kept)))
+        return replace(rows, contexts=mapping.contexts, findings=findings)
 
 
 _INTERNAL = ("shown", "place", "ordinal", "action_ordinal")

@@ -10,14 +10,14 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from prsrank.errors import InputError
 from prsrank.evaluation.results import LOGGED
 from prsrank.files import FileName, plain_json, read_json, write_json
-from prsrank.files.json_files import check
+from prsrank.files.schema import check
 from prsrank.fit.engine import LocalEngine
 from prsrank.fit.log import PiecedLog
 from prsrank.fit.manifest import is_fit, judged_model, read_manifest
 from prsrank.fit.plan import METRIC, Plan
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.pieces import LocalSessions
-from prsrank.logs.sources import frame_file, is_path, log_name
+from prsrank.logs.reading import frame_file, is_path, log_name
 from prsrank.logs.split import RANDOMISED
 from prsrank.monitor.checks import FINE, Window, judge
 from prsrank.monitor.ratios import Depths
@@ -215,7 +215,7 @@ def monitor_log(
 
     Args:
         run: the folder that `prsrank.fit_log` wrote.
-        log: the new sessions, as `prsrank.logs.sources.open_events` takes them.
+        log: the new sessions, as `prsrank.logs.reading.open_events` takes them.
         every: windows by "day", by "week", or of so many sessions; default: one window.
         state: the state file; default: RUN.monitor.json beside the folder of the fit.
         data: data set with the features of the docs; default: as in the fit, like

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from prsrank.errors import InputError
 from prsrank.files import read_json, write_json
-from prsrank.files.json_files import check, keys_of
+from prsrank.files.schema import check, keys_of
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.verdict import WIDE, Status, Verdict, has_few_clicks, in_words
 from prsrank.types import Floats, Longs, Marks

@@ -15,7 +15,7 @@ from prsrank.data.frames import aligned, features_of, is_frame
 from prsrank.errors import InputError
 from prsrank.families import Family
 from prsrank.files import FileName, atomic_output, read_json, write_json
-from prsrank.files.json_files import check
+from prsrank.files.schema import check
 from prsrank.rankers.cards import (
     CARD,
     Card,
@@ -96,7 +96,7 @@ class Ranker(ABC):
     uses_torch: ClassVar[bool] = False
     chart_style: ClassVar[int | None] = None
     _learned: ClassVar[Any] = dict[str, Any]
-    """The type of the JSON values that `_restore` takes; see `prsrank.files.json_files.check`."""
+    """The type of the JSON values that `_restore` takes; see `prsrank.files.schema.check`."""
     about_: Mapping[str, Any]
     feature_names_: tuple[str, ...]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 from prsrank.errors import InputError
 from prsrank.files import FileName, existing_file, plain_json
 from prsrank.files.drafts import check_target
-from prsrank.files.json_files import check
+from prsrank.files.schema import check
 
 CARD = "ranker.json"
 _LIBRARIES = ("prsrank", "numpy", "lightgbm", "numba", "torch", "safetensors")

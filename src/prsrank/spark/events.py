@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from prsrank.errors import InputError
 from prsrank.files import FileName
-from prsrank.logs.canonical import canonical_events, feature_columns, with_numbers
+from prsrank.logs.canonical import canonical_events
 from prsrank.logs.click_log_files import is_compact, stored_contexts
 from prsrank.logs.event_source import EVENTS, EventSource
 from prsrank.logs.mapping import LogMapping
-from prsrank.logs.sources import is_path, log_name, open_events
+from prsrank.logs.reading import is_path, log_name, open_events
 from prsrank.logs.tables import ENDINGS, connected, errors_in_one_line, named_errors, quoted_name
 from prsrank.logs.ubi import is_ubi
 from prsrank.spark.failures import first_line, spark_errors
@@ -152,7 +152,7 @@ def _plain(value: Any) -> Any:
 
 
 def open_spark_log(session: "SparkSession", log: Any, mapping: LogMapping) -> SparkEvents:
-    """Open a log as `prsrank.logs.sources.open_events` does, wherever Spark can read it.
+    """Open a log as `prsrank.logs.reading.open_events` does, wherever Spark can read it.
 
     Args:
         session: Spark's.
@@ -271,11 +271,7 @@ def spark_events(
     Raises:
         InputError: if a column is missing or cannot be read as meant.
     """
-    mapping = mapping or LogMapping()
-    table_events = SparkEvents(table, name)
-    source = with_numbers(table_events, mapping, name=name)
-    features = feature_columns(source, mapping)
-    events = canonical_events(source, mapping, name=name)
+    events = canonical_events(SparkEvents(table, name), mapping or LogMapping())
     # decimals would leave Spark as objects
     columns = ", ".join(
         f"{quoted_name(n)}::DOUBLE AS {quoted_name(n)}"
@@ -283,4 +279,4 @@ def spark_events(
         else quoted_name(n)
         for n, kind in events.types.items()
     )
-    return replace(events.select(columns), contexts=mapping.contexts, features=features)
+    return events.select(columns)

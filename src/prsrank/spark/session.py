@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from prsrank.errors import InputError
-from prsrank.files.scratch import last_steps
+from prsrank.files.drafts import last_steps
 from prsrank.threads import thread_count
 
 _LOOPBACK = ("local", "spark://127.0.0.1", "spark://localhost")

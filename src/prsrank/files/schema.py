@@ -1,97 +1,18 @@
-"""JSON and TOML files that are read and written, and values checked against types before use."""
+"""Values from files checked against types, before anything uses them.
 
-import json
+One way for JSON and TOML: the wanted shape is a type, a TypedDict or a dataclass, and `check`
+names the first value that has another. Numbers are finite and fit 64 bits; truth values are no
+numbers.
+"""
+
 import math
-import os
-import stat
-import tomllib
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from prsrank.errors import InputError, nearest_name
-from prsrank.files.drafts import atomic_output
-
-FileName = str | os.PathLike[str]
-
-MOST_BYTES = 1 << 28
-"""No JSON or TOML file that we read is larger: a card, a curve, a manifest, a mapping."""
-
-
-def existing_file(path: FileName) -> Path:
-    """Return `path` as a Path if it is a readable file, else raise an InputError."""
-    file = Path(path)
-    try:
-        mode = os.stat(file).st_mode
-    except (OSError, ValueError):  # a name with a NUL, or too long
-        raise InputError(f"{file}: no such file") from None
-    if stat.S_ISDIR(mode):
-        raise InputError(f"{file}: is a folder, not a file")
-    if not stat.S_ISREG(mode):  # a device has no end, and a pipe may never begin
-        raise InputError(f"{file}: is a device, pipe or socket, not a file")
-    if not os.access(file, os.R_OK):
-        raise InputError(f"{file}: cannot be read (permission)")
-    return file
-
-
-def read_json(path: FileName, wanted: Any = dict[str, Any]) -> dict[str, Any]:
-    """Read a JSON object from a file; InputError where it is cut short, or not as wanted.
-
-    Args:
-        path: the file.
-        wanted: the type that it must have; see `prsrank.files.json_files.check`.
-    """
-    value = _parsed(path, "JSON", lambda text: json.loads(text, parse_constant=_no_number))
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: holds no JSON object")
-    check(value, wanted, str(path))
-    return value
-
-
-def read_toml(path: FileName, wanted: Any = dict[str, Any]) -> dict[str, Any]:
-    """Read a TOML file; InputError where it is none, or not as wanted."""
-    value: dict[str, Any] = _parsed(path, "TOML", tomllib.loads)
-    check(value, wanted, str(path))
-    return value
-
-
-def write_json(path: FileName, value: dict[str, Any]) -> None:
-    """Write a JSON object to a file, whole or not at all; what is not finite becomes null."""
-    with atomic_output(path) as draft:
-        text = json.dumps(plain_json(value), indent=2, allow_nan=False)
-        draft.write_text(text + "\n", encoding="utf-8")
-
-
-def plain_json(value: Any) -> Any:
-    """Return plain lists and dicts; a number that is not finite becomes None."""
-    if isinstance(value, dict):
-        return {name: plain_json(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_json(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _parsed(path: FileName, kind: str, parse: Callable[[str], Any]) -> Any:
-    file = existing_file(path)
-    size = file.stat().st_size
-    if size > MOST_BYTES:
-        raise InputError(f"{file}: has {size:,} bytes, more than the {MOST_BYTES:,} that it may")
-    try:
-        return parse(file.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file}: is not valid UTF-8: {error}") from error
-    except RecursionError:
-        raise InputError(f"{path}: is nested too deep") from None
-    except ValueError as error:  # also a number of too many digits
-        raise InputError(f"{path}: is not valid {kind}: {error}") from error
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number that JSON knows")
-
 
 MOST_DEPTH = 40
 _MOST_SHOWN = 40
@@ -146,7 +67,10 @@ def _check(value: Any, wanted: Any, name: str, depth: int) -> None:
         if value not in inner:
             _refuse(value, f"one of {', '.join(map(repr, inner))}", name)
     elif kind in (list, tuple, Sequence):
-        _check_list(value, (inner or (Any,))[0], name, depth)
+        if not isinstance(value, list | tuple):
+            _refuse(value, "a list", name)
+        for index, part in enumerate(value):
+            _check(part, (inner or (Any,))[0], f"{name}[{index}]", depth + 1)
     elif kind in (dict, Mapping) or is_typeddict(kind) or is_dataclass(kind):
         if not isinstance(value, Mapping):
             _refuse(value, "a table", name)
@@ -187,25 +111,6 @@ def _check_union(value: Any, choices: Sequence[Any], name: str, depth: int) -> N
     if deeper:
         raise deeper[0]
     _refuse(value, " or ".join(dict.fromkeys(kinds)), name)
-
-
-def _check_list(value: Any, wanted: Any, name: str, depth: int) -> None:
-    if not isinstance(value, list | tuple):
-        _refuse(value, "a list", name)
-    # a list of weights may hold millions: one pass in C where all is well
-    if wanted in (int, float) and _is_numeric(value, wanted):
-        return
-    for index, part in enumerate(value):
-        _check(part, wanted, f"{name}[{index}]", depth + 1)
-
-
-def _is_numeric(values: Sequence[Any], kind: type) -> bool:
-    if not set(map(type, values)) <= {int, kind}:
-        return False
-    whole = [value for value in values if type(value) is int]
-    if whole and not -(2**63) <= min(whole) <= max(whole) < 2**63:
-        return False
-    return all(map(math.isfinite, values))
 
 
 def _keys(value: Mapping[str, Any], kind: Any, name: str) -> dict[str, Any]:
