@@ -12,6 +12,7 @@ from prsrank.propensity.counted_clicks import CountedClicks
 from prsrank.propensity.curve import PowerLaw
 from prsrank.relevance.linear_prior import LinearPrior
 from prsrank.relevance.prior import (
+    FITS,
     PRIORS,
     cross_fitted_prior,
     find_prior,
@@ -71,15 +72,49 @@ def test_a_docs_own_query_is_left_out(
         if isinstance(model, LinearPrior)
         else replace(model, trees=1, patience=1, least_clicks=1e-3)
     )
-    one, two = (cross_fitted_prior(lists, e, fixed).logit for e in (evidence, turned))
-    if isinstance(model, LinearPrior):
-        np.testing.assert_allclose(one[part == 2], two[part == 2], atol=1e-6)
-    else:  # turned clicks speak against the one tree, so that none is kept
-        assert len(np.unique(one[part == 2])) > 1
-        assert len(np.unique(two[part == 2])) == 1
-        before = cross_fitted_prior(lists, evidence, replace(fixed, learning_rate=1e-9)).logit
-        np.testing.assert_allclose(two[part == 2], before[part == 2], atol=1e-6)
+    one, two = (cross_fitted_prior(lists, e, fixed, fits=1).logit for e in (evidence, turned))
+    np.testing.assert_allclose(one[part == 2], two[part == 2], atol=1e-6)
+    assert len(np.unique(one[part == 2])) > 1
     assert not np.allclose(one[part != 2], two[part != 2])
+
+
+@pytest.mark.parametrize("name", list(PRIORS))
+def test_clicks_of_one_query_hardly_move_its_own_prior(lists: RankingDataset, name: str) -> None:
+    """Few clicks: those of one query chose how long its part learned, and now all parts' do."""
+    evidence, model = evidence_of(lists, 600), PRIORS[name]
+    part = np.repeat(query_parts(lists.query_ids, 5), lists.list_lengths)
+    before = cross_fitted_prior(lists, evidence, model, fits=1).q
+    moves = []
+    for query in range(12):
+        own = slice(lists.offsets[query], lists.offsets[query + 1])
+        cells = np.flatnonzero(np.isin(evidence.cell_docs, np.arange(lists.docs)[own]))
+        clicked = evidence.clicked.copy()
+        clicked[cells] = np.minimum(clicked[cells][::-1], evidence.shown[cells])
+        permuted = replace(evidence, clicked=clicked)
+        after = cross_fitted_prior(lists, permuted, model, fits=1).q
+        moves.append(np.abs(after - before)[part == part[own.start]].mean())
+    assert np.mean(moves) < 0.011  # .016 (trees) and .007 (linear) where each part chose
+
+
+@pytest.mark.parametrize("name", list(PRIORS))
+def test_a_prior_of_few_clicks_is_the_mean_of_cross_fits_by_other_parts(
+    lists: RankingDataset, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evidence = evidence_of(lists, 600)
+    model = replace(find_prior(name), **({"trees": 5} if name == "trees" else {"l2": (30.0,)}))
+    mean = cross_fitted_prior(lists, evidence, model)
+    three = cross_fitted_prior(lists, evidence, model, fits=FITS)
+    one = cross_fitted_prior(lists, evidence, model, fits=1)
+    np.testing.assert_array_equal(mean.logit, three.logit)
+    np.testing.assert_allclose(mean.log_likelihood, evidence.log_likelihood(mean.q))
+    if name == "linear":  # whose only chance is the parts
+        seeds = [1000 * number for number in range(FITS)]
+        each = [cross_fitted_prior(lists, evidence, model, fits=1, seed=s).logit for s in seeds]
+        np.testing.assert_allclose(mean.logit, np.mean(each, axis=0))
+    assert mean.log_likelihood.sum() > one.log_likelihood.sum()
+    monkeypatch.setattr("prsrank.relevance.prior.FEW", 599)
+    many = cross_fitted_prior(lists, evidence, model)
+    np.testing.assert_array_equal(many.logit, one.logit)
 
 
 @pytest.mark.parametrize("name", list(PRIORS))

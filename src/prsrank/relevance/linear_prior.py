@@ -9,7 +9,7 @@ from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset
 from prsrank.data.preprocess import FeatureScaling
 from prsrank.errors import InputError
-from prsrank.relevance.prior import Fit, Prior
+from prsrank.relevance.prior import CrossFit, Fit
 from prsrank.types import Floats, Marks
 
 _WIDEST_LOGIT = 12.0
@@ -22,9 +22,9 @@ _ROWS = 1 << 14
 class LinearPrior:
     r"""f(x) = b + w x', x' the standardised features, w by penalised likelihood.
 
-    Minimises $-\log L + \frac{\text{l2}}{2} |w|^2$ by Fisher scoring. A part tries the
-    strengths from the greatest down, each from the last solution, and stops when the
-    likelihood of the part left out has fallen twice.
+    Minimises $-\log L + \frac{\text{l2}}{2} |w|^2$ by Fisher scoring. All parts try the
+    strengths from the greatest down, each from the last solution, and stop when the likelihood
+    of the docs left out has fallen twice. They share the likeliest strength.
 
     Args:
         l2: the strengths to try, falling. A strength is the precision of the weights, in the
@@ -43,34 +43,27 @@ class LinearPrior:
         columns = np.ones((dataset.docs, scaling.columns + 1))
         columns[:, 1:] = scaling.transform(dataset.features)
 
-        def fit(evidence: ClickEvidence, parts: Sequence[Marks]) -> Prior:
-            logit, strengths = np.zeros(len(columns)), []
-            for held in parts:
-                scores = _Scores(columns, evidence, ~held, threads)
-                logit[held], l2 = self.chosen(scores, held)
-                strengths.append(l2)
-            height = evidence.log_likelihood(1 / (1 + np.exp(-logit)), threads=threads)
-            return Prior(logit, height, {"l2": strengths})
+        def fit(evidence: ClickEvidence, parts: Sequence[Marks]) -> CrossFit:
+            logit, best_logit = np.zeros(len(columns)), np.zeros(len(columns))
+            weights = np.zeros((len(parts), columns.shape[1]))
+            rates = np.array([evidence.base_rate(~held) for held in parts])
+            weights[:, 0] = np.log(rates / (1 - rates))
+            best, worse = -np.inf, 0
+            for l2 in self.l2:
+                for part, held in enumerate(parts):
+                    scores = _Scores(columns, evidence, ~held, threads)
+                    weights[part] = scores.minimum(weights[part], l2)
+                    logit[held] = scores.logits(weights[part])[held]
+                height = float(scores.heights(logit).sum())
+                if height > best:
+                    best, best_logit = height, logit.copy()
+                else:
+                    worse += 1
+                if worse == 2:
+                    break
+            return CrossFit(best_logit)
 
         return fit
-
-    def chosen(self, scores: "_Scores", held: Marks) -> tuple[Floats, float]:
-        """Return the logits of the docs left out, and the strength behind them."""
-        rate = scores.evidence.base_rate(~held)
-        weights = np.zeros(scores.columns.shape[1])
-        weights[0] = np.log(rate / (1 - rate))
-        best, best_logits, best_l2, worse = -np.inf, np.full(held.sum(), weights[0]), np.inf, 0
-        for l2 in self.l2:
-            weights = scores.minimum(weights, l2)
-            logits = scores.logits(weights)
-            height = float(scores.heights(logits)[held].sum())
-            if height > best:
-                best, best_logits, best_l2, worse = height, logits[held], l2, 0
-            else:
-                worse += 1
-            if worse == 2:
-                break
-        return best_logits, best_l2
 
 
 LINEAR = LinearPrior()

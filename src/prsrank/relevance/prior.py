@@ -2,12 +2,18 @@ r"""The prior: how relevant a doc is by its features, learned from clicks by the
 
 $q(x) = 1 / (1 + e^{-f(x)})$ with f chosen for the greatest likelihood of the counts. It is
 *cross-fitted*: queries fall into parts, and the q of a part's docs comes from an f that has not
-seen them. Else q would hold the doc's own clicks, and the posterior would count them twice.
+seen them. Else q would hold the doc's own clicks, and the posterior would count them twice. How
+long f learns is one choice for all parts together, by the likelihood of every doc left out: a
+query's own clicks move its own q by no more than their share of that sum.
+
+Which parts there are is chance, and few clicks make much of it: there f is the mean of several
+cross-fits, each of other parts.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,6 +27,11 @@ from prsrank.types import Floats, IdArray, Longs, Marks
 
 PARTS = 5
 
+FITS = 3
+"""A prior is the mean of so many cross-fits where no more docs and clicks than FEW are."""
+
+FEW = 200_000
+
 
 @dataclass(frozen=True, eq=False)
 class Prior:
@@ -29,7 +40,6 @@ class Prior:
     Attributes:
         logit: f(x) of each doc, from the parts that it is not in (docs).
         log_likelihood: of each doc's counts under it: a judge that needs no labels (docs).
-        details: how it was reached, such as the number of trees of each part.
         predict: returns the logit of the docs of other lists, each from parts that its query is
             not in, whether it was there or not; None if nobody can.
         saturated: whether it was learned from some of the lists only, because they were enough.
@@ -37,7 +47,6 @@ class Prior:
 
     logit: Floats
     log_likelihood: Floats
-    details: Mapping[str, Any] = field(default_factory=dict)
     predict: Callable[[RankingDataset], Floats] | None = None
     saturated: bool = False
 
@@ -47,9 +56,22 @@ class Prior:
         return np.asarray(1 / (1 + np.exp(-self.logit)))
 
 
-Fit = Callable[[ClickEvidence, Sequence[Marks]], Prior]
-"""Takes clicks on the docs, and which docs are in each part; returns the prior of each doc from
-the docs of other parts."""
+class CrossFit(NamedTuple):
+    """What a model says of docs, each from the parts that it is not in.
+
+    Attributes:
+        logit: f(x) of each doc (docs).
+        predict: returns the logit of the docs of other lists, given which are in each part.
+        saturated: see `Prior`.
+    """
+
+    logit: Floats
+    predict: Callable[[RankingDataset, Sequence[Marks]], Floats] | None = None
+    saturated: bool = False
+
+
+Fit = Callable[[ClickEvidence, Sequence[Marks]], CrossFit]
+"""Takes clicks on the docs, and which docs are in each part."""
 
 
 class PriorModel(Protocol):
@@ -92,6 +114,7 @@ def cross_fitting(
     model: PriorModel,
     *,
     parts: int = PARTS,
+    fits: int | None = None,
     seed: int = 0,
     threads: int | None = None,
 ) -> Callable[[ClickEvidence], Prior]:
@@ -102,11 +125,14 @@ def cross_fitting(
         clicks: how many there are on them.
         model: the family of priors.
         parts: how many.
+        fits: of how many cross-fits the logits are the mean; default: FITS of a small log, else 1.
         seed: this and others as `PriorModel.on` takes them.
         threads: no effect on the result.
     """
-    held = marked_parts(dataset, parts, seed=seed)
-    some = [part for part in held if part.any()]
+    fits = fits or (FITS if max(dataset.docs, clicks) <= FEW else 1)
+    # far apart, so that a neighbouring seed is a draw of its own
+    seeds = [seed + 1000 * number for number in range(fits)]
+    held = [marked_parts(dataset, parts, seed=each) for each in seeds]
     ready = model.on(dataset, clicks, seed=seed, threads=threads)
 
     @one_blas_thread()
@@ -115,10 +141,30 @@ def cross_fitting(
             raise InputError(f"clicks on {evidence.docs} docs for a data set of {dataset.docs}")
         if not evidence.clicked.any():
             raise InputError("the log has no clicks at all: there is nothing to learn from")
-        fitted = ready(evidence, some)
-        return fitted if len(some) == len(held) else replace(fitted, predict=None)
+        fitted = [ready(evidence, [part for part in marks if part.any()]) for marks in held]
+        logit = np.mean([each.logit for each in fitted], axis=0)
+        predict = None
+        if fitted[0].predict is not None and all(part.any() for marks in held for part in marks):
+            predict = partial(_mean_prediction, fitted, seeds, parts)
+        return Prior(
+            logit,
+            evidence.log_likelihood(1 / (1 + np.exp(-logit)), threads=threads),
+            predict,
+            fitted[0].saturated,
+        )
 
     return fit
+
+
+def _mean_prediction(
+    fitted: Sequence[CrossFit], seeds: Sequence[int], parts: int, lists: RankingDataset
+) -> Floats:
+    logits = [
+        each.predict(lists, marked_parts(lists, parts, seed=seed))
+        for each, seed in zip(fitted, seeds, strict=True)
+        if each.predict is not None
+    ]
+    return np.asarray(np.mean(logits, axis=0))
 
 
 def marked_parts(dataset: RankingDataset, parts: int, *, seed: int) -> list[Marks]:

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from prsrank.clicks.evidence import ClickEvidence
 from prsrank.data.dataset import RankingDataset, binned
 from prsrank.errors import InputError
-from prsrank.relevance.prior import Fit, Prior, marked_parts, sampled_queries
+from prsrank.relevance.prior import CrossFit, Fit, sampled_queries
 from prsrank.threads import import_lightgbm, tree_threads
 from prsrank.types import Floats, Longs, Marks, Reals
 
@@ -24,7 +24,7 @@ _WIDEST_LOGIT = 12.0
 
 @dataclass(frozen=True, kw_only=True)
 class TreePrior:
-    r"""f(x) a sum of trees; growth stops by the likelihood of the part left out.
+    r"""f(x) a sum of trees, as many in each part as make the docs left out likeliest in all.
 
     All parts share one binned matrix; of large logs that of some queries, chosen by a hash of
     their ids. Docs of the part left out, and docs that were never shown, pull with gradient 0.
@@ -63,33 +63,35 @@ class TreePrior:
         data = binned(dataset, seed)
         data = data if used.all() else data.subset(np.flatnonzero(used))
 
-        def fit(evidence: ClickEvidence, parts: Sequence[Marks]) -> Prior:
+        def fit(evidence: ClickEvidence, parts: Sequence[Marks]) -> CrossFit:
             some = evidence if used.all() else evidence.of_docs(used)
-            logit, grown = np.zeros(dataset.docs), list[_Trees]()
-            for held in parts:
-                booster = lightgbm.Booster(dict(options), data)
-                growth = _Growth(some, held[used], threads)
-                self._grow(booster, growth)
-                grown.append(_Trees(booster, growth.start, growth.best_trees))
+            boosters = [lightgbm.Booster(dict(options), data) for _ in parts]
+            growths = [
+                _Growth(booster, some, held[used], threads)
+                for booster, held in zip(boosters, parts, strict=True)
+            ]
+            self._grow(growths)
+            trees = [_Trees(each.booster, each.start, each.best_trees) for each in growths]
+            predict = partial(_predict, trees)
+            logit = predict(dataset, [held & ~used for held in parts])
+            for growth, held in zip(growths, parts, strict=True):
                 logit[held & used] = growth.best_logits
-                others = np.flatnonzero(held & ~used)
-                logit[others] = grown[-1].logits(dataset.features, others)
-            return Prior(
-                logit,
-                evidence.log_likelihood(1 / (1 + np.exp(-logit)), threads=threads),
-                {"trees": [trees.count for trees in grown]},
-                partial(_predict, grown, seed),
-                not used.all(),
-            )
+            return CrossFit(logit, predict, not used.all())
 
         return fit
 
-    def _grow(self, booster: Any, growth: "_Growth") -> None:
-        """Grow trees until the part left out is no likelier."""
-        # the first call sees no tree yet, so that the last one sees them all
-        for _ in range(self.trees + 1):
-            no_split = booster.update(fobj=growth)
-            if no_split or growth.trees - growth.best_trees >= self.patience:
+    def _grow(self, growths: Sequence["_Growth"]) -> None:
+        """Grow a tree of every part at a time, until the docs left out are no likelier in all."""
+        best, best_step = -np.inf, 0
+        # the first step sees no tree yet, so that the last one sees them all
+        for step in range(self.trees + 1):
+            ended = [growth.booster.update(fobj=growth) for growth in growths]
+            height = sum(growth.height for growth in growths)
+            if height > best:
+                best, best_step = height, step
+                for growth in growths:
+                    growth.best_trees, growth.best_logits = growth.trees, growth.logits
+            if all(ended) or step - best_step >= self.patience:
                 break
 
     def _options(self, seed: int, threads: int | None, values: int) -> dict[str, Any]:
@@ -113,29 +115,28 @@ class TreePrior:
 TREES = TreePrior()
 
 
-@dataclass(frozen=True)
-class _Trees:
+class _Trees(NamedTuple):
     """The trees of a part: as many as were best, and where their sum starts."""
 
     booster: Any
     start: float
-    count: int
+    size: int
 
     def logits(self, features: Reals, rows: Longs) -> Floats:
         """Return the logits of docs that no tree has learned from."""
         sums = np.zeros(len(rows))
-        for block in range(0, len(rows) if self.count else 0, _BLOCK):
+        for block in range(0, len(rows) if self.size else 0, _BLOCK):
             some = features[rows[block : block + _BLOCK]]
             sums[block : block + _BLOCK] = self.booster.predict(
-                some, raw_score=True, num_iteration=self.count
+                some, raw_score=True, num_iteration=self.size
             )
         return _bounded(self.start + sums)
 
 
-def _predict(parts: Sequence[_Trees], seed: int, lists: RankingDataset) -> Floats:
+def _predict(parts: Sequence[_Trees], lists: RankingDataset, held: Sequence[Marks]) -> Floats:
     logit = np.zeros(lists.docs)
-    for trees, held in zip(parts, marked_parts(lists, len(parts), seed=seed), strict=True):
-        rows = np.flatnonzero(held)
+    for trees, docs in zip(parts, held, strict=True):
+        rows = np.flatnonzero(docs)
         logit[rows] = trees.logits(lists.features, rows)
     return logit
 
@@ -145,24 +146,24 @@ def _bounded(logits: Floats) -> Floats:
 
 
 class _Growth:
-    """LightGBM's objective; it is handed the scores, and so watches the part left out."""
+    """LightGBM's objective; it is handed the scores, and so watches the docs left out."""
 
-    def __init__(self, evidence: ClickEvidence, held: Marks, threads: int | None) -> None:
+    def __init__(
+        self, booster: Any, evidence: ClickEvidence, held: Marks, threads: int | None
+    ) -> None:
         rate = evidence.base_rate(~held)
-        self.held, self.threads = np.flatnonzero(held), threads
+        self.booster, self.held, self.threads = booster, np.flatnonzero(held), threads
         self.aside, self.taught = evidence.of_docs(held), evidence.without(held)
         self.start = float(np.log(rate / (1 - rate)))
-        self.trees, self.best_trees = -1, 0
-        self.best = -np.inf
-        self.best_logits = np.full(len(self.held), self.start)
+        self.trees = self.best_trees = 0
+        self.height = -np.inf
+        self.logits = self.best_logits = np.full(len(self.held), self.start)
 
     def __call__(self, scores: Floats, _: Any) -> tuple[Reals, Reals]:
         logits = _bounded(self.start + scores)
-        aside = logits[self.held]
-        likely = self.aside.log_likelihood(1 / (1 + np.exp(-aside)), threads=self.threads)
-        height = float(likely.sum())
-        self.trees += 1
-        if height > self.best:
-            self.best, self.best_trees, self.best_logits = height, self.trees, aside
+        # a step adds no tree where no leaf can be split
+        self.trees, self.logits = self.booster.num_trees(), logits[self.held]
+        chance = 1 / (1 + np.exp(-self.logits))
+        self.height = float(self.aside.log_likelihood(chance, threads=self.threads).sum())
         pull, curvature = self.taught.gradient(logits, threads=self.threads)
         return pull.astype(np.float32), curvature.astype(np.float32)
