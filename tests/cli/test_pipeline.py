@@ -9,6 +9,7 @@ import pytest
 from prsrank import read_click_log
 from prsrank.cli import run
 from prsrank.data.collections import load_dataset
+from prsrank.propensity.tempering import Tempering
 
 DATA = "synthetic:mq2007:60:3"
 
@@ -96,6 +97,19 @@ def test_a_curve_is_checked_by_the_clicks_where_there_are_features(prsrank, fold
         connection.sql("SELECT * FROM docs").write_parquet(str(folder / "features.parquet"))
     _, out, _ = prsrank(*known, "--features", folder / "features.parquet")
     assert out.splitlines()[-1] == f"power:2: {check['sentence']}"
+
+
+def test_a_weak_estimate_that_the_clicks_are_far_from_is_not_identified(
+    prsrank, folder, tmp_path, monkeypatch
+):
+    far = Tempering(0.06, 0.05, 0.07, True, 0.3, (0, np.inf), 1.0, np.ones(1), np.ones(1))
+    monkeypatch.setattr("prsrank.propensity.tempering.temper_sampled", lambda *_: far)
+    out = tmp_path / "p.json"
+    options = ("--method", "harvest-chain", "--data", DATA, "--out", out)
+    code, text, _ = prsrank("propensity", folder / "log.parquet", *options)
+    assert code == 1
+    assert text.splitlines() == [f"harvest-chain: not identified: {far.sentence}"]
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("suffix", ["html", "png", "svg"])

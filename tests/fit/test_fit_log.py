@@ -27,6 +27,7 @@ from prsrank.logs.reading import read_click_log
 from prsrank.propensity.curve import PowerLaw, Propensities, covering
 from prsrank.propensity.randomised import RandomisedEstimator
 from prsrank.propensity.tempering import Tempering
+from prsrank.propensity.verdict import Verdict
 from prsrank.rankers.base import load_ranker
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "evaluation"))
@@ -308,6 +309,11 @@ def test_a_curve_of_an_experiment_is_judged_but_left_as_it_is(fitted, monkeypatc
     np.testing.assert_allclose(weak.curve.propensity, judged.curve.propensity**0.5)
     assert weak.judging is weak.curve
     assert weak.warning == ""
+    far = replace(flatter, power=0.06, low=0.05, high=0.07)
+    monkeypatch.setattr(propensities, "temper_sampled", lambda *given, **options: far)
+    em = replace(judged.curve, method="regression-em", verdict=Verdict("weak: few clicks"))
+    with pytest.raises(InputError, match=r"regression-em: not identified: .* its power 0.06"):
+        replace(judged, curve=em, firm=False).judge(fitted.parts.learning, 0)
 
 
 def test_a_curve_by_the_likelihood(log, tmp_path):

@@ -6,6 +6,7 @@ import pytest
 from prsrank.data.dataset import RankingDataset
 from prsrank.errors import InputError
 from prsrank.logs.pieces import LocalPieces
+from prsrank.propensity.bootstrap import linked_to_first, solve_grounded
 from prsrank.propensity.cells import count_cells
 from prsrank.propensity.em_steps import (
     CellLikelihood,
@@ -193,6 +194,17 @@ def test_nothing_to_tell_relevance_from_position(simulated_log):
     assert np.isnan(curve.propensity[1:]).all()
 
 
+@pytest.mark.parametrize("shape", [None, "monotone", "power"])
+def test_positions_that_fall_away_together_are_not_identified(tiny_log, shape):
+    """Nothing but one doc ties positions 2 and 3 to the first, and it was clicked there alone."""
+    rankings = [(0, [0], [1]), (0, [0], [2]), (1, [1, 2], [2, 3]), (1, [2, 1], [2, 3])]
+    clicks = [(0, [1])] * 20 + [(1, [])] * 20 + [(r, [k]) for r in (2, 3) for k in (2, 3)] * 5
+    log = tiny_log(rankings, clicks, docs_per_query=3)
+    curve = RegressionEM(shape=shape).estimate(log)
+    assert curve.verdict.startswith("not identified: position 2 would have a propensity of")
+    assert np.isnan(curve.propensity[1:]).all()
+
+
 def test_no_click_at_position_1(tiny_log):
     log = tiny_log([(0, [0, 1], [1, 2])], [(0, [2]), (0, [])], docs_per_query=2)
     data = RankingDataset(np.eye(2), np.array([0, 2]))
@@ -206,3 +218,28 @@ def test_no_click_at_position_1(tiny_log):
 def test_bad_options(options):
     with pytest.raises(InputError):
         RegressionEM(**options)
+
+
+@pytest.mark.parametrize("shape", [None, "monotone", "power"])
+@pytest.mark.parametrize("fault", ["collinear", "constant", "missing", "one query", "one position"])
+def test_features_that_tell_nothing_end_in_a_verdict(simulated_log, fault, shape):
+    queries = 1 if fault == "one query" else 20
+    data, relevance = featured(np.random.default_rng(0), queries, 6)
+    truth = [1.0, *[0.0] * 5] if fault == "one position" else TRUTH
+    features = data.features.copy()
+    if fault == "collinear":
+        features[:, 1:] = 2 * features[:, :1]
+    elif fault in ("constant", "missing"):
+        features[:] = np.nan if fault == "missing" else 1.0
+    log = simulated_log(truth, queries=queries, relevance=relevance, sessions=400)
+    data = RankingDataset(features, data.offsets)
+    curve = RegressionEM(steps=5, shape=shape).estimate(log, dataset=data)
+    assert not curve.verdict.startswith("identified")
+
+
+def test_what_hardly_ties_positions_to_the_first_is_solved_all_the_same():
+    """1 + 1e-20 is 1: without a hold of their own, positions 2 and 3 would be singular."""
+    tied = np.array([[0, 1e-20, 0], [0, 0, 1], [0, 0, 0]])
+    potentials = solve_grounded(tied, np.array([[0, 0.5, -0.5]]), linked_to_first(tied))
+    assert np.isfinite(potentials).all()
+    assert potentials[0, 1] - potentials[0, 2] == pytest.approx(0.5, rel=1e-3)

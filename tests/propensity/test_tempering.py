@@ -20,6 +20,7 @@ from prsrank.propensity.tempering import (
     temper,
     tempered,
 )
+from prsrank.propensity.verdict import Verdict
 from prsrank.relevance.linear_prior import LinearPrior
 
 PRIOR = LinearPrior(l2=(10.0,))
@@ -124,9 +125,18 @@ def test_tempered_curves() -> None:
         covariance=np.diag([0, 0.04]),
     )
     half = tempered(whole, 0.5)
-    np.testing.assert_allclose(half.log_covariance, np.diag([0, 0.01]))
+    # no surer than the curve was
+    np.testing.assert_allclose(half.log_covariance, np.diag([0, 0.04]))
     np.testing.assert_allclose(half.propensity, [1, 0.7])
-    np.testing.assert_allclose(half.contexts["phone"].high, [1, 0.6])
+    np.testing.assert_allclose(half.high / half.propensity, whole.high / whole.propensity)
+    np.testing.assert_allclose(half.contexts["phone"].low, [1, 0.5 * 0.16 / 0.25])
+    np.testing.assert_allclose(tempered(whole, 2.0).log_covariance, np.diag([0, 0.16]))
+    # by the delta method: log p is the power times what it was
+    doubt = tempered(whole, 0.5, 0.1)
+    variance = 0.04 + (0.1 * np.log(0.49)) ** 2
+    np.testing.assert_allclose(doubt.log_covariance, np.diag([0, variance]))
+    reach = np.hypot(np.log(0.5 / 0.49), 1.96 * 0.1 * np.log(0.49))
+    np.testing.assert_allclose(doubt.high, [1, 0.7 * np.exp(reach)])
     np.testing.assert_allclose(tempered([0.25, 1.0], 0.5), [0.5, 1.0])
 
 
@@ -138,6 +148,34 @@ def judged(
     steepness: float = 1.0,
 ) -> Tempering:
     return Tempering(power, low, high, True, 0.3, within, steepness, np.ones(1), np.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("method", "verdict", "power", "identified"),
+    [
+        ("regression-em", "weak: positions 2: few clicks", 0.06, False),
+        ("regression-em", "weak: positions 2: few clicks", 3.5, False),
+        ("regression-em", "weak: positions 2: few clicks", 0.5, True),
+        ("harvest", "identified", 0.06, True),
+        ("randomised", "weak: positions 2: few clicks", 0.06, True),  # an experiment knows better
+        ("known", "given", 0.06, True),
+        ("file", "weak: positions 2: few clicks", 0.06, True),
+    ],
+)
+def test_a_weak_estimate_far_from_the_clicks_is_none(
+    method: str, verdict: str, power: float, identified: bool
+) -> None:
+    p = [1.0, 0.2]
+    curve = Propensities(p, p, p, [50, 9], Verdict(verdict), method)
+    left = judged(power, power - 0.02, power + 0.02).left(curve)
+    assert left.verdict.unknown != identified
+    assert np.isnan(left.propensity[1]) != identified
+    assert identified or f"look like its power {power:.2f}" in left.verdict.reason
+
+
+def test_the_error_of_the_power_to_use() -> None:
+    assert judged(0.5, 0.402, 0.598).error == pytest.approx(0.05)
+    assert judged(1.9, 1.7, 2.1, (1.1, 1.4)).error == pytest.approx(0.5)  # it was held back
 
 
 def test_the_sentence_names_the_interval() -> None:

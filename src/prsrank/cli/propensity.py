@@ -67,6 +67,9 @@ def propensity(
 
         with working("checking by the clicks"):
             checks = {name: temper_sampled(each, sampled) for name, each in estimates.items()}
+        for name, check in checks.items():
+            if check is not None:
+                estimates[name] = check.left(estimates[name])
     result = estimates[method[0]]
     models = [] if choice is None else choice.perplexities()
     # a curve of nothing is not written: what would read it could only fail

@@ -18,6 +18,8 @@ from prsrank.propensity.identification import trusted_methods
 from prsrank.propensity.tempering import Tempering, temper_sampled, tempered
 from prsrank.propensity.verdict import Status, Verdict
 
+_GIVE = "give --propensity FILE or power:ETA (an assumption)"
+
 
 @dataclass(frozen=True, eq=False)
 class FitCurves:
@@ -69,10 +71,13 @@ class FitCurves:
             return self
         tempering = temper_sampled(self.curve, log.counted(DOCS_FOR_JUDGING), seed=seed)
         curves = replace(self, judged=tempering)
-        if curves.power == 1:
+        if tempering is not None and (left := tempering.left(self.curve)).verdict.unknown:
+            raise InputError(f"{left.method}: {left.verdict}: {_GIVE}")
+        if tempering is None or curves.power == 1:
             return curves
         verdict = f"{self.curve.verdict}; raised to the power {curves.power:.2f}, as the clicks are"
-        changed = replace(tempered(self.curve, curves.power), verdict=Verdict(verdict))
+        changed = tempered(self.curve, curves.power, tempering.error)
+        changed = replace(changed, verdict=Verdict(verdict))
         return replace(curves, curve=changed, judging=changed)
 
 
@@ -156,7 +161,7 @@ def _monotone(method: str, log: PiecedLog, plan: Plan) -> Propensities | None:
 
 
 def _nothing(plan: Plan, audit: Audit, methods: Sequence[str]) -> str:
-    give = "give --propensity FILE or power:ETA (an assumption)"
+    give = _GIVE
     if plan.propensity == "auto":
         give += ", or regression-em (which assumes that the features explain relevance)"
     if methods:

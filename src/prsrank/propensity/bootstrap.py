@@ -28,7 +28,7 @@ from prsrank.logs.click_log import ClickLog, LogOrFrame, as_click_log
 from prsrank.logs.pieces import Extent, LocalPieces, Pieces
 from prsrank.propensity.curve import MOST_POSITIONS, Propensities
 from prsrank.propensity.shapes import SHAPES, check_shape
-from prsrank.propensity.verdict import FEW_CARRIERS, judge_counts
+from prsrank.propensity.verdict import FEW_CARRIERS, LEAST_SECOND, judge_counts
 from prsrank.ragged import ragged_rows
 from prsrank.threads import one_blas_thread
 from prsrank.types import Floats, Longs, Marks
@@ -36,6 +36,7 @@ from prsrank.types import Floats, Longs, Marks
 NO_CLICKS = "the log has no clicks at all: propensities cannot be estimated"
 
 _LEVEL = 0.95
+_HOLD = 1e-12
 # so few units may agree by accident, and then show less chance than there is
 _CARRIERS_THAT_SHOW_CHANCE = 10
 
@@ -109,6 +110,12 @@ class CurveOptions(ABC):
             drawn = replicate_curves(raw, replicates=self.replicates, seed=seed)
             moves = _centred(np.array([fit(row) for row in drawn]), log_p)
             covariance = np.asarray(moves.T @ moves / (len(moves) - 1))
+        second = np.array([raw.log_p[1:2], log_p[1:2]])
+        if ((second > -np.inf) & (second < np.log(LEAST_SECOND))).any():
+            why = (
+                f"position 2 would have a propensity of {np.exp(second.min()):.1g}, as no page has"
+            )
+            return self.with_intervals(RawCurve.unknown(raw.clicks, why), seed)
         t = stdtrit(degrees_of_freedom(raw.influence), (1 + _LEVEL) / 2)
         reach = t * np.where(np.isfinite(log_p), np.sqrt(np.diagonal(covariance)), np.nan)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -264,7 +271,9 @@ def solve_grounded(conductance: Floats, flows: Floats, linked: Marks) -> Floats:
     result = np.full(flows.shape, np.nan)
     result[:, 0] = 0.0
     both = conductance + conductance.T
-    laplacian = np.diag(both.sum(axis=1)) - both
+    # a propensity that falls towards 0 takes all that ties it to others with it: without this
+    # share of its own, nothing would hold it
+    laplacian = np.diag(both.sum(axis=1) * (1 + _HOLD)) - both
     free = np.flatnonzero(linked)[1:]
     if free.size:
         result[:, free] = np.linalg.solve(laplacian[np.ix_(free, free)], flows[:, free].T).T

@@ -20,6 +20,7 @@ from prsrank.propensity.tempering import (
     WIDEST_INTERVAL,
     Tempering,
     temper_counts,
+    tempered,
     within_powers,
 )
 from prsrank.propensity.verdict import Status, Verdict
@@ -104,7 +105,7 @@ class LikelihoodEstimator(CurveOptions):
     ) -> Propensities:
         p = PowerLaw(eta).at(np.arange(1, cells.depth + 1))
         q: Floats = np.zeros(cells.docs)
-        fit = cross_fitting(dataset, float(cells.clicked.sum()), self.prior, seed=seed)
+        fit = cross_fitting(dataset, float(cells.clicked.sum()), self.prior, fits=1, seed=seed)
         for _ in range(self.rounds):
             q = fit(CountedClicks(cells, p[cells.positions - 1]).evidence()).q
             p = propensity_given_relevance(cells, p, q)
@@ -112,11 +113,12 @@ class LikelihoodEstimator(CurveOptions):
             p = np.maximum(p / p[0], 1e-6)
         power, error = _power_within(cells, dataset, p, seed)
         with np.errstate(divide="ignore"):
-            log_p = np.where(cells.clicks_at > 0, power * np.log(p), np.nan)[:depth]
-        influence = power * influence_given_relevance(cells, p, q)[:, :depth]
+            log_p = np.where(cells.clicks_at > 0, np.log(p), np.nan)[:depth]
+        influence = influence_given_relevance(cells, p, q)[:, :depth]
         clicks, carriers = cells.clicks_at[:depth], carriers_of(queries_of(cells))[:depth]
         raw = RawCurve(log_p, influence, clicks, "no clicks", carriers=carriers)
-        return _with_doubt(self.with_intervals(raw, seed), error / power)
+        curve: Propensities = tempered(self.with_intervals(raw, seed), power, error)
+        return curve
 
 
 # The powers of a curve to compare: features miss some of what put docs on top, not all of it.
@@ -137,23 +139,6 @@ def _power_within(
     if drawn is None or np.ptp(np.quantile(drawn, [0.025, 0.975])) > WIDEST_INTERVAL:
         return 1.0, 0.0
     return float(np.mean(drawn)), float(np.std(drawn))
-
-
-def _with_doubt(curve: Propensities, error: float) -> Propensities:
-    """Return a curve whose power has a standard error: all positions move together by it."""
-    if not error or curve.verdict.unknown:
-        return curve
-    logs = np.where(np.isfinite(curve.propensity), np.log(curve.propensity), 0.0)
-    moves = error * logs
-    low, high = (
-        np.exp(
-            np.log(curve.propensity) + sign * np.hypot(np.log(end / curve.propensity), 1.96 * moves)
-        )
-        for sign, end in ((-1, curve.low), (1, curve.high))
-    )
-    some = moves[:MOST_POSITIONS]
-    covariance = curve.log_covariance + np.outer(some, some)
-    return replace(curve, low=low, high=high, covariance=covariance)
 
 
 def _ends(tempering: Tempering) -> tuple[float, float, float]:

@@ -23,7 +23,9 @@ from prsrank.logs.click_log import LogOrFrame, as_click_log
 from prsrank.notebook import Chart, Columns, Shown
 from prsrank.propensity.cells import ENOUGH_QUERIES
 from prsrank.propensity.counted_clicks import DOCS_FOR_JUDGING, CountedClicks, SampledClicks
-from prsrank.propensity.curve import PowerLaw, Propensities, PropensityCurve
+from prsrank.propensity.curve import MOST_POSITIONS, PowerLaw, Propensities, PropensityCurve
+from prsrank.propensity.estimators import ESTIMATORS, estimator
+from prsrank.propensity.verdict import Status, Verdict
 from prsrank.ragged import list_of_row
 from prsrank.relevance.prior import PriorModel, cross_fitting, find_prior, sampled_queries
 from prsrank.relevance.tree_prior import TreePrior
@@ -48,6 +50,9 @@ HALF_AS_STEEP_AGAIN = 0.5
 # clicks fall less than the curve does, and needs no features to be believed.
 LEAST_SHARE = 0.05
 _ASIDE = 0.5
+# Clicks that look like a power outside of these do not look like the shape of the curve either.
+_FAR = (0.33, 3.0)
+_Z = 1.96
 # A curve flatter than this has no shape that a power could change.
 _FLATTEST = 0.02
 # Few, quick trees: powers are compared with one another, not with a better prior.
@@ -106,6 +111,22 @@ class Tempering(Shown):
         beyond = self.low > 1 + max(HALF_AS_STEEP_AGAIN, HIDDEN / self.steepness)
         safe = beyond or self.within[0] > 1
         return max(1.0, power) if safe else 1.0
+
+    @property
+    def error(self) -> float:
+        """The standard error of the power to use; what held it back is doubt as well."""
+        return max((self.high - self.low) / (2 * _Z), abs(self.followed - self.power))
+
+    def left(self, curve: Propensities) -> Propensities:
+        """Return a curve, or nothing of a weak estimate that the clicks are far from."""
+        weak = curve.method in ESTIMATORS and curve.verdict.status == Status.WEAK
+        far = self.contradicts and not _FAR[0] <= self.power <= _FAR[1]
+        if not weak or not far or estimator(curve.method).only_randomised:
+            return curve
+        nothing = np.where(np.arange(curve.positions) > 0, np.nan, 1.0)
+        verdict = Verdict.of(Status.UNKNOWN, self.sentence)
+        unknown = replace(curve, propensity=nothing, low=nothing, high=nothing, verdict=verdict)
+        return replace(unknown, contexts={}, covariance=None)
 
     def _line(self) -> str:
         return self.sentence
@@ -199,7 +220,7 @@ def temper_counts(
     docs, some = np.repeat(chosen, lists.list_lengths), lists.select(chosen)
     owner = list_of_row(some.offsets)
     clicks, judge = float(counted.cells.clicked.sum()), find_prior(prior)
-    fit = cross_fitting(some, clicks, judge, parts=_JUDGE_PARTS, seed=seed, threads=threads)
+    fit = cross_fitting(some, clicks, judge, parts=_JUDGE_PARTS, fits=1, seed=seed, threads=threads)
 
     def heights(power: float) -> Floats:
         fitted = fit(counted.evidence(model, power=power).of_docs(docs))
@@ -311,8 +332,11 @@ def _peaks(powers: Floats, by_list: Floats, seed: int) -> tuple[Floats, Floats, 
     return fine, replicates, between @ by_list.sum(axis=1)
 
 
-def tempered(curve: Any, power: float) -> Any:
-    """Return a curve, or propensities of slots, raised to a power.
+def tempered(curve: Any, power: float, error: float = 0.0) -> Any:
+    r"""Return a curve, or propensities of slots, raised to a power that has a standard error.
+
+    The variance of log p becomes $\max(s, 1)^2 \mathrm{var}(\log p) + e^2 (\log p)^2$, s being
+    the power and e its error: a power below 1 does not make a curve surer than it was.
 
     >>> tempered(PowerLaw(2.0), 0.5)
     PowerLaw(eta=1.0)
@@ -321,11 +345,19 @@ def tempered(curve: Any, power: float) -> Any:
         return PowerLaw(curve.eta * power)
     if not isinstance(curve, Propensities):
         return np.asarray(curve, np.float64) ** power
+    scale = max(power, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_p, moves = np.log(curve.propensity), error * np.log(curve.propensity)
+        low, high = (
+            np.exp(power * log_p + sign * np.hypot(scale * (np.log(end) - log_p), _Z * moves))
+            for sign, end in ((-1, curve.low), (1, curve.high))
+        )
+    together = np.where(np.isfinite(moves), moves, 0.0)[:MOST_POSITIONS]
     return replace(
         curve,
         propensity=curve.propensity**power,
-        low=curve.low**power,
-        high=curve.high**power,
-        contexts={name: tempered(part, power) for name, part in curve.contexts.items()},
-        covariance=None if curve.covariance is None else curve.covariance * power**2,
+        low=low,
+        high=high,
+        contexts={name: tempered(part, power, error) for name, part in curve.contexts.items()},
+        covariance=curve.log_covariance * scale**2 + np.outer(together, together),
     )

@@ -14,6 +14,9 @@ WIDE = 0.5
 FEW_CARRIERS = 2
 """A position that no more queries than this carry is weak, however narrow its interval."""
 
+LEAST_SECOND = 0.01
+"""A curve below this at position 2 is not one: the clicks that were compared do not tell it."""
+
 _CARRIED_BY_FEW = f"carried by {FEW_CARRIERS} queries or fewer"
 _ONLY_FIRST = "only position 1 was shown; nothing can be compared with it"
 _Z = 1.96
