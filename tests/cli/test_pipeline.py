@@ -78,7 +78,8 @@ def test_propensity_json_has_just_the_documented_keys(prsrank, folder):
     code, out, _ = prsrank("propensity", folder / "log.parquet", "--method", "randomised", "--json")
     assert code == 0
     result = json.loads(out)
-    assert list(result) == ["propensity", "low", "high", "clicks", "verdict"]
+    models = ["click_model", "click_models"]
+    assert list(result) == ["propensity", "low", "high", "clicks", "verdict", *models]
     assert result["propensity"][0] == 1
     assert result["propensity"] == json.loads((folder / "p.json").read_text())["propensity"]
 
@@ -96,7 +97,7 @@ def test_a_curve_is_checked_by_the_clicks_where_there_are_features(prsrank, fold
         connection.register("docs", columns)
         connection.sql("SELECT * FROM docs").write_parquet(str(folder / "features.parquet"))
     _, out, _ = prsrank(*known, "--features", folder / "features.parquet")
-    assert out.splitlines()[-1] == f"power:2: {check['sentence']}"
+    assert f"power:2: {check['sentence']}" in out.splitlines()
 
 
 def test_a_weak_estimate_that_the_clicks_are_far_from_is_not_identified(
@@ -108,7 +109,7 @@ def test_a_weak_estimate_that_the_clicks_are_far_from_is_not_identified(
     options = ("--method", "harvest-chain", "--data", DATA, "--out", out)
     code, text, _ = prsrank("propensity", folder / "log.parquet", *options)
     assert code == 1
-    assert text.splitlines() == [f"harvest-chain: not identified: {far.sentence}"]
+    assert text.splitlines()[0] == f"harvest-chain: not identified: {far.sentence}"
     assert not out.exists()
 
 

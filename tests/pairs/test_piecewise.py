@@ -16,7 +16,8 @@ from prsrank.logs.click_log import ClickLog
 from prsrank.logs.click_log_files import write_compact, write_events
 from prsrank.logs.mapping import LogMapping
 from prsrank.logs.pieces import LocalSessions
-from prsrank.logs.reading import open_events, read_click_log, read_in_pieces, read_log
+from prsrank.logs.reading import open_events, read_click_log, read_log
+from prsrank.logs.stored_pieces import read_in_pieces
 from prsrank.pairs.pair_set import PairSet, fold_pieces
 from prsrank.propensity.curve import PowerLaw
 

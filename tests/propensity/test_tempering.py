@@ -178,6 +178,12 @@ def test_the_error_of_the_power_to_use() -> None:
     assert judged(1.9, 1.7, 2.1, (1.1, 1.4)).error == pytest.approx(0.5)  # it was held back
 
 
+def test_a_curve_that_is_left_as_it_is_keeps_its_intervals() -> None:
+    nobody_knows = Tempering(1.0, 0.0, np.inf, False, 0.0, (0, np.inf), 1.0, np.ones(1), np.ones(1))
+    assert nobody_knows.followed == 1
+    assert nobody_knows.error == 0
+
+
 def test_the_sentence_names_the_interval() -> None:
     assert judged(0.5, 0.45, 0.56).sentence == (
         "the clicks contradict this curve: they look like its power 0.50 "

@@ -114,7 +114,12 @@ class Tempering(Shown):
 
     @property
     def error(self) -> float:
-        """The standard error of the power to use; what held it back is doubt as well."""
+        """The standard error of the power to use; what held it back is doubt as well.
+
+        A curve that is left as it is keeps its own intervals.
+        """
+        if self.followed == 1:
+            return 0.0
         return max((self.high - self.low) / (2 * _Z), abs(self.followed - self.power))
 
     def left(self, curve: Propensities) -> Propensities:
