@@ -81,6 +81,8 @@ def contents_of(log):
 
     def of_piece(piece):  # made here: tasks need not find this file
         values = {field.name: getattr(piece.log, field.name) for field in fields(piece.log)}
+        if values["session_ids"] is None:  # they are 0, 1, 2, ...
+            values["session_ids"] = np.arange(piece.log.sessions)
         for name, context in values.pop("contexts").items():
             values[f"context {name}"] = np.array(context.values)[context.codes]
         for field in fields(piece.lists):
